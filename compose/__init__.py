@@ -1,0 +1,1 @@
+"""The surroundings: the same stack as containers and as plain processes."""

@@ -1,0 +1,1 @@
+"""Broker, registry and embedded SQL Server as child processes."""

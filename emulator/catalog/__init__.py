@@ -1,0 +1,1 @@
+"""System views, system procedures and functions."""

@@ -1,0 +1,55 @@
+"""One session's state, as statements, system procedures and views see it.
+
+The session owns it; batch.py and the catalog read and change it. It holds no sockets.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Database, Engine
+    from emulator.storage.transaction import StoreSession
+    from emulator.types import StorageValue
+
+
+@dataclass(slots=True)
+class SetOptions:
+    """The SET options that change results or errors; defaults as of the ODBC driver."""
+
+    nocount: bool = False
+    xact_abort: bool = False
+    implicit_transactions: bool = False
+    ansi_nulls: bool = True
+    quoted_identifier: bool = True
+    lock_timeout_ms: int = -1
+    isolation: str = "read committed"
+    datefirst: int = 7
+    language: str = "us_english"
+    rowcount: int = 0
+    identity_insert: int | None = None
+    """Object id of the table with IDENTITY_INSERT ON."""
+
+
+@dataclass(slots=True)
+class SessionContext:
+    """Everything a statement may know of its session."""
+
+    engine: Engine
+    database: Database
+    store: StoreSession
+    session_id: int
+    login: str
+    user: str = "dbo"
+    host: str = ""
+    application: str = ""
+    options: SetOptions = field(default_factory=SetOptions)
+    rowcount: int = 0
+    """@@ROWCOUNT."""
+    last_error: int = 0
+    """@@ERROR."""
+    scope_identity: StorageValue = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    """Set by an attention; statements look at it between pages and rows."""

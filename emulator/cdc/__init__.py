@@ -1,0 +1,1 @@
+"""Change data capture: one file per concept of its documentation."""

@@ -1,0 +1,1 @@
+"""The transaction log: LSNs, records, commit order, truncation."""

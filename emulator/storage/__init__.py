@@ -1,0 +1,1 @@
+"""Schema objects, rows, transactions: SQLite underneath SQL Server's rules."""

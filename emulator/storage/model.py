@@ -1,0 +1,113 @@
+"""The schema objects of a database: what DDL makes and what everything else reads.
+
+Frozen: DDL replaces an object in its database, so whoever holds one sees one version of it.
+A table's SQLite columns are named by column id (``c1``), so renames cost nothing and names may
+hold any character.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from emulator.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """IDENTITY(seed, increment)."""
+
+    seed: int = 1
+    increment: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column. ``default`` and ``computed`` are T-SQL text as written; column ids never return."""
+
+    column_id: int
+    name: str
+    type: SqlType
+    nullable: bool = True
+    identity: Identity | None = None
+    default: str | None = None
+    default_name: str | None = None
+    computed: str | None = None
+    persisted: bool = False
+
+    @property
+    def sqlite_name(self) -> str:
+        """Its name inside SQLite."""
+        return f"c{self.column_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index or the index behind a key constraint; ``column_ids`` in key order."""
+
+    index_id: int
+    name: str
+    column_ids: tuple[int, ...]
+    descending: tuple[bool, ...]
+    unique: bool = False
+    primary_key: bool = False
+    unique_constraint: bool = False
+    clustered: bool = False
+    included_column_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A foreign key to ``referenced`` (object id)."""
+
+    name: str
+    column_ids: tuple[int, ...]
+    referenced: int
+    referenced_column_ids: tuple[int, ...]
+    on_delete: str = "NO_ACTION"
+    on_update: str = "NO_ACTION"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A CHECK constraint, as T-SQL text."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a database (user, or ``is_ms_shipped`` as those in schema cdc)."""
+
+    object_id: int
+    database_id: int
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    checks: tuple[Check, ...] = ()
+    create_ticks: int = 0
+    modify_ticks: int = 0
+    is_ms_shipped: bool = False
+    is_tracked_by_cdc: bool = False
+    next_column_id: int = field(default=0)
+
+    @property
+    def sqlite_name(self) -> str:
+        """Its name inside SQLite; the hidden row id column is ``rid``."""
+        return f"t{self.database_id}_{self.object_id}"
+
+    @property
+    def primary_key(self) -> Index | None:
+        """The primary key's index."""
+        return next((index for index in self.indexes if index.primary_key), None)
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name, case-insensitively, or None."""
+        folded = name.casefold()
+        return next((c for c in self.columns if c.name.casefold() == folded), None)
+
+    def column_by_id(self, column_id: int) -> Column | None:
+        """The column of that id, or None when it was dropped."""
+        return next((c for c in self.columns if c.column_id == column_id), None)

@@ -1,0 +1,1 @@
+"""T-SQL: splitting, parsing, type inference, compilation to SQLite, interpretation."""

@@ -1,0 +1,1 @@
+"""TDS 7.4 without I/O: bytes in, messages out; tokens in, bytes out."""

@@ -1,0 +1,1 @@
+"""One family of TDS types per file: type information, decoding, encoding."""

@@ -1,0 +1,1 @@
+"""From change tables to topics: source, change, encode, deliver, checkpoint, snapshot, daemon."""

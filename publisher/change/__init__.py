@@ -1,0 +1,1 @@
+"""What a change is inside the publisher: capture instances, versions, ranges, rows."""

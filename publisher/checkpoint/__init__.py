@@ -1,0 +1,1 @@
+"""Reading back and writing what a restarted publisher goes on from."""

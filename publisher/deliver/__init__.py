@@ -1,0 +1,1 @@
+"""Transactions into Kafka; the only room that knows confluent_kafka."""

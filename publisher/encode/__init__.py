@@ -1,0 +1,1 @@
+"""Change rows to Avro bytes, by column; fastavro is its judge."""

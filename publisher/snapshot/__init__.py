@@ -1,0 +1,1 @@
+"""The initial snapshot: keyset chunks between fences."""

@@ -1,0 +1,1 @@
+"""From topics to lake tables: progress-driven micro-batches of Spark."""

@@ -117,17 +117,17 @@ def decimal_type(precision: int, scale: int) -> SqlType:
 
 
 def nvarchar(length: int) -> SqlType:
-    """nvarchar(length) in the default collation."""
+    """An nvarchar of that many characters in the default collation."""
     return SqlType("nvarchar", length=length, collation=DEFAULT_COLLATION)
 
 
 def varchar(length: int) -> SqlType:
-    """varchar(length) in the default collation."""
+    """A varchar of that many bytes in the default collation."""
     return SqlType("varchar", length=length, collation=DEFAULT_COLLATION)
 
 
 def varbinary(length: int) -> SqlType:
-    """varbinary(length)."""
+    """A varbinary of that many bytes."""
     return SqlType("varbinary", length=length)
 
 

@@ -10,38 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-CHECKPOINT_KEY_SCHEMA: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "CheckpointKey",
-    "namespace": "tailrace",
-    "fields": [
-        {"name": "server", "type": "string"},
-        {"name": "database", "type": "string"},
-        {"name": "capture_instance", "type": "string"},
-    ],
-}
+from schemas.avsc import load
 
-CHECKPOINT_SCHEMA: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "Checkpoint",
-    "namespace": "tailrace",
-    "fields": [
-        {"name": "start_lsn", "type": "string"},
-        {"name": "seqval", "type": "string"},
-        {"name": "command_id", "type": "long"},
-        {"name": "operation", "type": "int"},
-        {"name": "schema_lsn", "type": ["null", "string"], "default": None},
-        {"name": "snapshot_state", "type": "string"},
-        {"name": "snapshot_fence_lsn", "type": ["null", "string"], "default": None},
-        {"name": "snapshot_resume_key", "type": ["null", "string"], "default": None},
-        {"name": "snapshot_rows", "type": "long", "default": 0},
-        {"name": "database_guid", "type": ["null", "string"], "default": None},
-        {"name": "recovery_fork_guid", "type": ["null", "string"], "default": None},
-        {"name": "written_ms", "type": "long"},
-    ],
-}
-"""``snapshot_state`` is one of pending, running, done, skipped. ``snapshot_resume_key`` is a JSON
-array of the last key read, as text that SQL Server converts back."""
+CHECKPOINT_KEY_SCHEMA: Final[dict[str, Any]] = load("checkpoint_key")
+"""Key of the checkpoint topic."""
+
+CHECKPOINT_SCHEMA: Final[dict[str, Any]] = load("checkpoint")
+"""Value of the checkpoint topic; its fields are explained in avsc/checkpoint.avsc."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from schemas.avsc import load
 from schemas.lsn import Lsn
 from schemas.names import avro_name
 from schemas.topics import TableName
@@ -25,47 +26,11 @@ from schemas.types import AvroSchema, ColumnType, avro_type
 VERSION: Final = "0.1.0"
 CONNECTOR: Final = "sqlserver"
 
-SOURCE_SCHEMA: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "Source",
-    "namespace": "tailrace",
-    "fields": [
-        {"name": "version", "type": "string"},
-        {"name": "connector", "type": "string"},
-        {"name": "name", "type": "string"},
-        {"name": "ts_ms", "type": "long"},
-        {"name": "snapshot", "type": ["null", "string"], "default": None},
-        {"name": "db", "type": "string"},
-        {"name": "schema", "type": "string"},
-        {"name": "table", "type": "string"},
-        {"name": "change_lsn", "type": ["null", "string"], "default": None},
-        {"name": "commit_lsn", "type": ["null", "string"], "default": None},
-        {"name": "event_serial_no", "type": ["null", "long"], "default": None},
-        {"name": "command_id", "type": ["null", "int"], "default": None},
-        {"name": "operation", "type": ["null", "int"], "default": None},
-        {"name": "capture_instance", "type": "string"},
-        {"name": "schema_lsn", "type": "string"},
-        {"name": "changed", "type": {"type": "array", "items": "string"}, "default": []},
-        {"name": "unavailable", "type": {"type": "array", "items": "string"}, "default": []},
-    ],
-}
-"""``ts_ms`` is the commit time (tran_end_time) in milliseconds UTC; for snapshot rows the read's.
+SOURCE_SCHEMA: Final[dict[str, Any]] = load("source")
+"""The ``source`` block; its fields are explained in avsc/source.avsc."""
 
-``snapshot`` is null while streaming, ``true`` on snapshot rows, ``last`` on a table's last one.
-``changed`` names the columns of the update mask (updates only), ``unavailable`` the large columns
-whose value the change table does not hold: NULL there is not NULL.
-"""
-
-TRANSACTION_SCHEMA: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "Transaction",
-    "namespace": "tailrace",
-    "fields": [
-        {"name": "id", "type": "string"},
-        {"name": "total_order", "type": "long"},
-        {"name": "data_collection_order", "type": "long"},
-    ],
-}
+TRANSACTION_SCHEMA: Final[dict[str, Any]] = load("transaction")
+"""The ``transaction`` block."""
 
 
 @dataclass(frozen=True, slots=True)

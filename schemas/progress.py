@@ -10,46 +10,10 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-PROGRESS_SCHEMA: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "Progress",
-    "namespace": "tailrace",
-    "fields": [
-        {"name": "shard", "type": "int"},
-        {"name": "server", "type": "string"},
-        {"name": "database", "type": "string"},
-        {"name": "after_lsn", "type": "string"},
-        {"name": "through_lsn", "type": "string"},
-        {"name": "through_commit_ms", "type": ["null", "long"], "default": None},
-        {"name": "closed", "type": "boolean"},
-        {"name": "published_ms", "type": "long"},
-        {
-            "name": "partitions",
-            "type": {
-                "type": "array",
-                "items": {
-                    "type": "record",
-                    "name": "PartitionProgress",
-                    "fields": [
-                        {"name": "topic", "type": "string"},
-                        {"name": "partition", "type": "int"},
-                        {"name": "first_offset", "type": "long"},
-                        {"name": "next_offset", "type": "long"},
-                        {"name": "count", "type": "long"},
-                        {"name": "position_hash", "type": "long"},
-                        {"name": "schema_ids", "type": {"type": "array", "items": "int"}},
-                    ],
-                },
-            },
-        },
-        {"name": "snapshotting", "type": {"type": "array", "items": "string"}, "default": []},
-    ],
-}
-"""``closed`` is false on records inside an unfinished large source transaction: they repeat the
-last closed LSN as ``through_lsn``. ``through_commit_ms`` is the commit time of ``through_lsn``, or
-the time at which an idle publisher knew that nothing was newer. ``snapshotting`` names the data
-topics of tables that are not part of the cut yet: their rows count from the first record that does
-not name them, together with everything before it."""
+from schemas.avsc import load
+
+PROGRESS_SCHEMA: Final[dict[str, Any]] = load("progress")
+"""A progress record; its fields are explained in avsc/progress.avsc."""
 
 _WORD: Final = (1 << 64) - 1
 

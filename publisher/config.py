@@ -1,0 +1,389 @@
+"""The publisher's options: unit, default, bounds, and what happens at both ends.
+
+Built with :meth:`PublisherConfig.load` from one mapping (the command line merges file, environment
+and flags into it), so that every wrong option is reported together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from publisher.errors import ConfigError
+from schemas.topics import TopicNames
+
+
+class _Section(BaseModel):
+    """Unknown options are errors (a typo must not be silence); values do not change later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Encrypt(StrEnum):
+    """TLS to SQL Server, by the names that the Microsoft ODBC driver uses."""
+
+    NO = "no"
+    YES = "yes"
+    STRICT = "strict"
+
+
+class ApplicationIntent(StrEnum):
+    """Where an availability group may send the connection."""
+
+    READ_WRITE = "ReadWrite"
+    READ_ONLY = "ReadOnly"
+
+
+class SnapshotMode(StrEnum):
+    """What to publish of a table that has no checkpoint yet."""
+
+    INITIAL = "initial"
+    NO_DATA = "no_data"
+
+
+class SourceConfig(_Section):
+    """The SQL Server database whose changes are published."""
+
+    host: str = Field(
+        min_length=1, description="Host name or address; with an instance name: host\\instance."
+    )
+    port: int = Field(
+        default=1433, ge=1, le=65535, description="TCP port; default 1433, bounds 1 to 65535."
+    )
+    database: str = Field(
+        min_length=1,
+        max_length=128,
+        description="The one database to publish; every database needs a prefix of its own.",
+    )
+    user: str = Field(min_length=1, description="SQL Server login.")
+    password: SecretStr | None = Field(
+        default=None, description="Its password; give this or password_file. Never logged."
+    )
+    password_file: Path | None = Field(
+        default=None,
+        description="File whose first line is the password; read at every connect, so a rotated"
+        " password needs no restart.",
+    )
+    encrypt: Encrypt = Field(
+        default=Encrypt.YES,
+        description="TLS: no (clear text, where the server allows it), yes (default), strict"
+        " (TDS 8: TLS before anything else, certificate always checked).",
+    )
+    trust_server_certificate: bool = Field(
+        default=False,
+        description="Accept any certificate; default false. True is for tests and private"
+        " networks: it leaves the connection open to a man in the middle.",
+    )
+    application_intent: ApplicationIntent = Field(
+        default=ApplicationIntent.READ_WRITE,
+        description="ReadOnly lets an availability group route to a secondary, which may lag.",
+    )
+    login_timeout_s: int = Field(
+        default=15,
+        ge=1,
+        le=300,
+        description="Seconds to wait for a connection; 1 to 300, default 15.",
+    )
+    query_timeout_s: int = Field(
+        default=300,
+        ge=1,
+        le=3600,
+        description="Seconds a query may take; 1 to 3600, default 300. Too low repeats pages of"
+        " a slow server for ever, too high notices a hanging server late.",
+    )
+    driver: str | None = Field(
+        default=None,
+        description="ODBC driver name or path of its library; default: the newest installed"
+        " 'ODBC Driver NN for SQL Server', else the one of the package mssql-python-odbc.",
+    )
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if (self.password is None) == (self.password_file is None):
+            raise ValueError("give exactly one of password and password_file")
+        return self
+
+    def read_password(self) -> str:
+        """The password, from the option or from its file.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        if self.password is not None or self.password_file is None:
+            return self.password.get_secret_value() if self.password else ""
+        try:
+            lines = self.password_file.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise ConfigError(
+                [f"source.password_file {self.password_file}: {error.strerror}; make it readable"]
+            ) from error
+        return lines[0] if lines else ""
+
+
+class KafkaConfig(_Section):
+    """The Kafka cluster that takes the events."""
+
+    bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
+    extra: dict[str, str] = Field(
+        default_factory=dict,
+        description="Further librdkafka options, e.g. security.protocol and sasl.*; they may not"
+        " name what exactly-once delivery rests on.",
+    )
+    partitions: int = Field(
+        default=4,
+        ge=1,
+        le=10_000,
+        description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
+        " gives a total order per table, many let consumers share the work.",
+    )
+    replication_factor: int = Field(
+        default=1,
+        ge=1,
+        le=32,
+        description="Copies of every topic when it is created; 1 to 32, default 1 (a single"
+        " broker); production wants 3.",
+    )
+    commit_timeout_s: float = Field(
+        default=60.0,
+        ge=1.0,
+        le=3600.0,
+        description="Seconds until a transaction's outcome counts as unknown; 1 to 3600, default"
+        " 60. Then the producer is replaced and the checkpoint read back.",
+    )
+
+    @field_validator("extra")
+    @classmethod
+    def _nothing_protected(cls, extra: dict[str, str]) -> dict[str, str]:
+        protected = {"transactional.id", "enable.idempotence", "acks", "bootstrap.servers"}
+        taken = sorted(protected & extra.keys())
+        if taken:
+            raise ValueError(f"remove {', '.join(taken)}: exactly-once delivery sets it")
+        return extra
+
+
+class RegistryConfig(_Section):
+    """The schema registry with Confluent's REST API."""
+
+    url: str = Field(pattern=r"^https?://", description="Base address, e.g. http://host:8081.")
+    timeout_s: float = Field(
+        default=10.0, ge=0.1, le=300.0, description="Seconds per request; 0.1 to 300, default 10."
+    )
+
+
+class TableSelection(_Section):
+    """Which tables are published: those that match include and do not match exclude."""
+
+    include: list[str] = Field(
+        default_factory=lambda: [r".*"],
+        min_length=1,
+        description="Regular expressions on schema.table, whole name, case-insensitive; default"
+        " every table that CDC captures. A pattern that is a plain name must be captured.",
+    )
+    exclude: list[str] = Field(
+        default_factory=list, description="The same; takes precedence over include."
+    )
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _compiles(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+        return patterns
+
+    def selects(self, schema: str, table: str) -> bool:
+        """Whether schema.table is to be published."""
+        name = f"{schema}.{table}"
+        return any(re.fullmatch(p, name, re.IGNORECASE) for p in self.include) and not any(
+            re.fullmatch(p, name, re.IGNORECASE) for p in self.exclude
+        )
+
+    def plain_names(self) -> list[str]:
+        """The include patterns that name one table: those tables must be captured."""
+        return [p for p in self.include if re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", p)]
+
+
+class SnapshotConfig(_Section):
+    """The first reading of a table that has no checkpoint."""
+
+    mode: SnapshotMode = Field(
+        default=SnapshotMode.INITIAL,
+        description="initial (default) publishes every row once as op r; no_data starts with the"
+        " changes from now on.",
+    )
+    chunk_rows: int = Field(
+        default=20_000,
+        ge=1,
+        le=10_000_000,
+        description="Rows per chunk; 1 to 10000000, default 20000. Each chunk waits once for the"
+        " capture job to pass it, so small chunks are slow; a chunk is held in memory.",
+    )
+    fence_timeout_s: float = Field(
+        default=900.0,
+        ge=1.0,
+        le=86_400.0,
+        description="Seconds to wait for the capture job to pass a chunk before the snapshot"
+        " stops with an error; 1 to 86400, default 900.",
+    )
+
+
+Columns = Annotated[list[str], Field(min_length=1)]
+
+
+class PublisherConfig(_Section):
+    """All options of one publisher: one database, one prefix, one process."""
+
+    source: SourceConfig
+    kafka: KafkaConfig
+    registry: RegistryConfig
+    prefix: str = Field(description="First part of every topic name; letters, digits and '-'.")
+    server_name: str = Field(
+        default="",
+        description="Logical name of the server in source.name and in checkpoints; default: the"
+        " prefix. Changing it starts anew, with a new snapshot.",
+    )
+    tables: TableSelection = Field(default_factory=TableSelection)
+    message_keys: dict[str, Columns] = Field(
+        default_factory=dict,
+        description="schema.table to the columns of its event key, for tables without a primary"
+        " key or unique index, or to override it.",
+    )
+    lossless_columns: dict[str, Columns] = Field(
+        default_factory=dict,
+        description="schema.table to its time(7) and datetime2(7) columns that are to be carried"
+        " as text with all seven digits; others are cut to microseconds.",
+    )
+    tombstones: bool = Field(
+        default=True,
+        description="Follow each delete by a record with its key and a null value, so that"
+        " compaction forgets the key; default true.",
+    )
+    page_rows: int = Field(
+        default=2_000,
+        ge=1,
+        le=100_000,
+        description="Change rows per page; 1 to 100000, default 2000 (500 to 2000 measured best;"
+        " much more costs cache, much less costs round trips).",
+    )
+    window_transactions: int = Field(
+        default=500,
+        ge=1,
+        le=100_000,
+        description="Source transactions per poll at most; 1 to 100000, default 500. Few cost"
+        " queries per row, many delay the tables with little news behind those with much.",
+    )
+    rows_per_transaction: int = Field(
+        default=10_000,
+        ge=1,
+        le=10_000_000,
+        description="Rows from which on a Kafka transaction is closed at the next end of a source"
+        " transaction; 1 to 10000000, default 10000. A source transaction with more rows spans"
+        " several.",
+    )
+    linger_ms: int = Field(
+        default=150,
+        ge=0,
+        le=60_000,
+        description="Milliseconds a Kafka transaction may wait for more rows; 0 to 60000, default"
+        " 150. 0 commits every source transaction by itself, which loads the brokers.",
+    )
+    poll_interval_ms: int = Field(
+        default=500,
+        ge=1,
+        le=600_000,
+        description="Milliseconds between polls when there was no news; 1 to 600000, default 500."
+        " It adds to the capture job's own interval (5 s by default).",
+    )
+    heartbeat_s: float = Field(
+        default=10.0,
+        ge=0.1,
+        le=3600.0,
+        description="Seconds between progress records of an idle publisher; 0.1 to 3600, default"
+        " 10. They keep the lag known and let a fenced publisher notice it.",
+    )
+    capture_stall_s: float = Field(
+        default=60.0,
+        ge=1.0,
+        le=86_400.0,
+        description="Age of the newest log scan session, in seconds, from which on the capture"
+        " job counts as stopped; 1 to 86400, default 60.",
+    )
+    retry_backoff_max_s: float = Field(
+        default=30.0,
+        ge=0.01,
+        le=3600.0,
+        description="Longest pause between attempts while a part is unavailable, in seconds; 0.01"
+        " to 3600, default 30; pauses start at 0.25 and double.",
+    )
+    snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of the Prometheus endpoint on 127.0.0.1; 0 takes a free one; default:"
+        " none is opened.",
+    )
+
+    @field_validator("prefix")
+    @classmethod
+    def _usable_prefix(cls, prefix: str) -> str:
+        return TopicNames(prefix).prefix
+
+    @model_validator(mode="after")
+    def _default_server_name(self) -> Self:
+        if not self.server_name:
+            object.__setattr__(self, "server_name", self.prefix)
+        return self
+
+    @property
+    def topics(self) -> TopicNames:
+        """The topic names under the prefix."""
+        return TopicNames(self.prefix)
+
+    @property
+    def transactional_id(self) -> str:
+        """Stable per prefix and database: whoever takes it fences the one before."""
+        return f"tailrace-{self.prefix}-{self.source.database}"
+
+    @classmethod
+    def load(cls, options: Mapping[str, Any]) -> PublisherConfig:
+        """Check a mapping of options.
+
+        Raises:
+            ConfigError: names every wrong option, its value, and what would be right.
+        """
+        try:
+            return cls.model_validate(dict(options))
+        except ValidationError as error:
+            raise ConfigError([_problem(detail) for detail in error.errors()]) from None
+
+
+_SECRET_OPTIONS = {"password"}
+
+
+def _problem(detail: Any) -> str:
+    option = ".".join(str(part) for part in detail["loc"]) or "options"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    if detail["type"] == "missing":
+        return f"{option} is missing: set it"
+    if detail["type"] == "extra_forbidden":
+        return f"{option} is not an option: check its spelling"
+    value = detail.get("input")
+    if isinstance(value, dict | list) or set(option.split(".")) & _SECRET_OPTIONS:
+        return f"{option}: {message}"
+    return f"{option} = {value!r}: {message}"

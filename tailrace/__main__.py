@@ -1,0 +1,5 @@
+"""``python -m tailrace``."""
+
+from tailrace.cli import main
+
+main()

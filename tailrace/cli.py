@@ -1,0 +1,222 @@
+"""The ``tailrace`` command. Commands import what they need when they run: help is instant."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tailrace.settings import Settings, SettingsError, load
+
+CONFIG = click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="TAILRACE_CONFIG",
+    help="YAML file with the sections publisher and sink (docs/configuration.md).",
+)
+SET = click.option(
+    "--set",
+    "flags",
+    multiple=True,
+    metavar="OPTION.PATH=VALUE",
+    help="Overrides one option of the file and of the environment, e.g."
+    " --set publisher.source.port=1433; may be repeated.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
+@click.version_option(package_name="tailrace")
+def cli() -> None:
+    """Carry every committed change of a SQL Server database through Kafka into lakehouse tables."""
+
+
+@cli.command()
+@click.option(
+    "--days",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 365),
+    help="Days of 2013 to replay, from 1 January.",
+)
+@click.option(
+    "--rate",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Statements per second against the source; 0: as fast as it goes.",
+)
+@click.option(
+    "--polling-interval",
+    default=1,
+    show_default=True,
+    type=click.IntRange(0, 3600),
+    help="Seconds between the scans of SQL Server's capture job (its own default is 5).",
+)
+@click.option(
+    "--data-dir",
+    default=Path(".tailrace/demo"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where source, topics and lake are kept; emptied at the start.",
+)
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the last picture of the live view there.",
+)
+def demo(days: int, rate: float, polling_interval: int, data_dir: Path, svg: Path | None) -> None:
+    """Replay real flights from SQL Server change tables to Delta tables, and verify the result."""
+    from tailrace.demo.run import DemoOptions, run
+
+    options = DemoOptions(days, rate, polling_interval, data_dir.resolve(), svg)
+    sys.exit(run(options))
+
+
+@cli.command()
+@CONFIG
+@SET
+def publish(config: Path | None, flags: tuple[str, ...]) -> None:
+    """Publish the changes of one database until SIGTERM."""
+    settings = _settings(config, flags, "publisher", "source")
+    checked = _checked(settings.publisher)
+    from publisher.daemon import run
+
+    from publisher.errors import PublisherError
+
+    with _stop_on_signal() as stop:
+        try:
+            run(checked, stop)
+        except PublisherError as error:
+            _fail(f"{type(error).__name__}: {error}")
+
+
+@cli.command()
+@CONFIG
+@SET
+def sink(config: Path | None, flags: tuple[str, ...]) -> None:
+    """Carry the topics of one prefix into lake tables until SIGTERM."""
+    settings = _settings(config, flags, "sink", "lake")
+    checked = _checked(settings.sink)
+    from spark_sink.errors import SinkError
+    from spark_sink.run import run
+
+    from compose.local.jars import spark_jars
+
+    with _stop_on_signal() as stop:
+        try:
+            run(checked, spark_jars(), stop)
+        except SinkError as error:
+            _fail(f"{type(error).__name__}: {error}")
+
+
+@cli.command()
+@CONFIG
+@SET
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+def status(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
+    """Show how far each table is behind, in LSN and seconds, at the topics and in the lake."""
+    settings = _settings(config, flags, "publisher", "source")
+    from tailrace.status import show
+
+    try:
+        show(settings, as_json=as_json)
+    except SettingsError as error:
+        _fail_settings(error)
+
+
+@cli.command()
+@click.option(
+    "--data-dir",
+    default=Path(".tailrace/stack"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the data and the addresses are kept between starts.",
+)
+def up(data_dir: Path) -> None:
+    """Start broker, schema registry and embedded SQL Server, and keep them for your own work."""
+    from tailrace.stack import start
+
+    sys.exit(start(data_dir.resolve()))
+
+
+@cli.command()
+@click.option(
+    "--data-dir",
+    default=Path(".tailrace/stack"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory that was given to up.",
+)
+def down(data_dir: Path) -> None:
+    """Stop what up started; the data stays."""
+    from tailrace.stack import stop
+
+    sys.exit(stop(data_dir.resolve()))
+
+
+class _stop_on_signal:  # noqa: N801 - reads as a verb where it is used
+    """A context whose event is set by the first SIGTERM or SIGINT; the second one is Python's."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> threading.Event:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._previous[number] = signal.signal(number, self._stop)
+        return self._event
+
+    def _stop(self, number: int, _frame: object) -> None:
+        self._event.set()
+        signal.signal(number, self._previous[number])
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+
+def _settings(config: Path | None, flags: tuple[str, ...], section: str, needs: str) -> Settings:
+    try:
+        settings = load(config, os.environ, flags)
+    except SettingsError as error:
+        _fail_settings(error)
+    present = settings.publisher_options if section == "publisher" else settings.sink_options
+    if needs not in present:
+        _fail_settings(
+            SettingsError(
+                [
+                    f"{section}.{needs} is missing: name a file with --config, or set it with"
+                    f" --set {section}.{needs}..., or in the environment"
+                ]
+            )
+        )
+    return settings
+
+
+def _checked(build: Any) -> Any:
+    try:
+        return build()
+    except SettingsError as error:
+        _fail_settings(error)
+
+
+def _fail_settings(error: SettingsError) -> Any:
+    click.echo("The configuration is not usable:", err=True)
+    for problem in error.problems:
+        click.echo(f"  - {problem}", err=True)
+    sys.exit(2)
+
+
+def _fail(text: str) -> None:
+    click.echo(text, err=True)
+    sys.exit(1)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    cli(prog_name="tailrace")

@@ -1,0 +1,141 @@
+"""Following the progress topic: what is out, up to which LSN, since when."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import fastavro
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from schemas.framing import split_frame
+from schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from schemas.topics import TopicNames
+from tailrace.topics import consumer_of
+
+_SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
+
+
+def decode(framed: bytes) -> Progress:
+    """A progress record from the bytes of its message."""
+    _, payload = split_frame(framed)
+    record = cast("dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(payload), _SCHEMA, None))
+    partitions = [PartitionProgress(**partition) for partition in record.pop("partitions")]
+    return Progress(partitions=partitions, **record)
+
+
+def last_record(
+    bootstrap_servers: str, names: TopicNames, *, timeout_s: float = 10
+) -> Progress | None:
+    """The newest progress record, or None while there is none.
+
+    A transaction's marker takes an offset too, so the search steps back until a record is found.
+    """
+    consumer = consumer_of(bootstrap_servers)
+    try:
+        metadata = consumer.list_topics(names.progress, timeout=timeout_s)
+        if not metadata.topics[names.progress].partitions:
+            return None
+        partition = TopicPartition(names.progress, 0)
+        low, high = consumer.get_watermark_offsets(partition, timeout=timeout_s)
+        step = 8
+        while high > low:
+            start = max(low, high - step)
+            found = list(_read(consumer, TopicPartition(names.progress, 0, start), timeout_s))
+            if found:
+                return found[-1]
+            if start == low:
+                return None
+            step *= 4
+        return None
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Progress]:
+    consumer.assign([start])
+    while True:
+        messages = consumer.consume(100, timeout_s)
+        if not messages:
+            return
+        for message in messages:
+            error = message.error()
+            if error is None:
+                yield decode(cast("bytes", message.value()))
+            elif error.name() == "_PARTITION_EOF":
+                return
+            else:
+                raise KafkaException(error)
+
+
+@dataclass(slots=True)
+class Published:
+    """What the progress topic told so far."""
+
+    through_lsn: str = ""
+    through_commit_ms: int | None = None
+    published_ms: int | None = None
+    transactions: int = 0
+    events: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    snapshotting: tuple[str, ...] = ()
+    records: list[Progress] = field(default_factory=list)
+
+    @property
+    def events_total(self) -> int:
+        """Events of all topics."""
+        return sum(self.events.values())
+
+    def add(self, record: Progress) -> None:
+        """Take in one record."""
+        self.through_lsn = record.through_lsn
+        self.through_commit_ms = record.through_commit_ms
+        self.published_ms = record.published_ms
+        self.transactions += 1
+        self.snapshotting = tuple(record.snapshotting)
+        for partition in record.partitions:
+            self.events[partition.topic] += partition.count
+        self.records.append(record)
+
+
+class ProgressFollower:
+    """Reads the progress topic in a thread of its own until closed."""
+
+    def __init__(self, bootstrap_servers: str, names: TopicNames) -> None:
+        self.published = Published()
+        self.error: Exception | None = None
+        self._bootstrap_servers = bootstrap_servers
+        self._names = names
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def start(self) -> None:
+        """Begin at the topic's beginning."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        consumer = consumer_of(self._bootstrap_servers)
+        try:
+            while not self._stop.is_set() and not self._exists(consumer):
+                self._stop.wait(0.2)
+            consumer.assign([TopicPartition(self._names.progress, 0, 0)])
+            while not self._stop.is_set():
+                for message in consumer.consume(100, 0.1):
+                    if message.error() is None:
+                        self.published.add(decode(cast("bytes", message.value())))
+        except Exception as error:  # noqa: BLE001 - handed to the thread that shows it
+            self.error = error
+        finally:
+            consumer.close()
+
+    def _exists(self, consumer: Consumer) -> bool:
+        topic = consumer.list_topics(timeout=10).topics.get(self._names.progress)
+        return topic is not None and bool(topic.partitions)

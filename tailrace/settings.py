@@ -1,0 +1,177 @@
+"""One configuration for the whole pipeline: a YAML file, environment, flags, in rising precedence.
+
+The file has the sections ``publisher`` and ``sink``; ``kafka``, ``registry`` and ``prefix`` at its
+top are defaults of both. The environment names an option by its path with double underscores
+(``TAILRACE__PUBLISHER__SOURCE__PASSWORD``), a flag by its path with dots
+(``--set publisher.source.port=1433``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from spark_sink.config import SinkConfig
+
+    from publisher.config import PublisherConfig
+
+ENVIRONMENT_PREFIX: Final = "TAILRACE__"
+_SECTIONS: Final = ("publisher", "sink")
+_SHARED: Final = ("kafka", "registry", "prefix")
+
+Options = dict[str, Any]
+
+
+class SettingsError(Exception):
+    """The configuration is not usable.
+
+    Attributes:
+        problems: one sentence per wrong option, with its full path, its bounds and the fix.
+    """
+
+    retryable = False
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The merged options of both sections, not yet checked against the rooms' own models."""
+
+    publisher_options: Options
+    sink_options: Options
+
+    @property
+    def has_publisher(self) -> bool:
+        """Whether there is anything to configure a publisher with."""
+        return "source" in self.publisher_options
+
+    @property
+    def has_sink(self) -> bool:
+        """Whether there is anything to configure a sink with."""
+        return "lake" in self.sink_options
+
+    def publisher(self) -> PublisherConfig:
+        """The checked publisher configuration.
+
+        Raises:
+            SettingsError: names every wrong option.
+        """
+        from publisher.config import PublisherConfig
+        from publisher.errors import ConfigError
+
+        try:
+            return PublisherConfig.load(self.publisher_options)
+        except ConfigError as error:
+            raise SettingsError([f"publisher.{problem}" for problem in error.problems]) from None
+
+    def sink(self) -> SinkConfig:
+        """The checked sink configuration.
+
+        Raises:
+            SettingsError: names every wrong option.
+        """
+        from spark_sink.config import SinkConfig
+        from spark_sink.errors import ConfigError
+
+        try:
+            return SinkConfig.load(self.sink_options)
+        except ConfigError as error:
+            raise SettingsError([f"sink.{problem}" for problem in error.problems]) from None
+
+    def check(self) -> None:
+        """Check whatever is configured, both sections together.
+
+        Raises:
+            SettingsError: names every wrong option of both.
+        """
+        problems: list[str] = []
+        for present, build in ((self.has_publisher, self.publisher), (self.has_sink, self.sink)):
+            if present:
+                try:
+                    build()
+                except SettingsError as error:
+                    problems.extend(error.problems)
+        if problems:
+            raise SettingsError(problems)
+
+
+def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str] = ()) -> Settings:
+    """Merge file, environment and ``option.path=value`` flags.
+
+    Raises:
+        SettingsError: the file cannot be read or is not a mapping, a section is unknown, or a flag
+            has no value.
+    """
+    options = _read(path) if path is not None else {}
+    problems: list[str] = []
+    for name, text in sorted(environment.items()):
+        if name.startswith(ENVIRONMENT_PREFIX):
+            keys = [part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__")]
+            _assign(options, keys, _value(keys, text), problems, name)
+    for flag in flags:
+        option, separator, text = flag.partition("=")
+        if not separator:
+            problems.append(f"--set {flag}: write it as option.path=value")
+            continue
+        keys = option.strip().split(".")
+        _assign(options, keys, _value(keys, text), problems, f"--set {option}")
+    unknown = sorted(options.keys() - {*_SECTIONS, *_SHARED})
+    problems.extend(
+        f"{name} is not a section: the sections are publisher, sink, and kafka, registry, prefix"
+        " as defaults of both"
+        for name in unknown
+    )
+    if problems:
+        raise SettingsError(problems)
+    publisher, sink = (_with_shared(options, section) for section in _SECTIONS)
+    return Settings(publisher, sink)
+
+
+def _read(path: Path) -> Options:
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError([f"{path}: {error.strerror}; name an existing file"]) from None
+    except yaml.YAMLError as error:
+        raise SettingsError([f"{path} is not YAML: {error}"]) from None
+    if not isinstance(loaded, dict):
+        raise SettingsError([f"{path}: a mapping with the sections publisher and sink is expected"])
+    return loaded
+
+
+def _value(keys: Sequence[str], text: str) -> Any:
+    # A password is text whatever it looks like ("0123", "yes"); everything else is YAML.
+    return text if keys[-1] == "password" else yaml.safe_load(text)
+
+
+def _assign(
+    options: Options, keys: Sequence[str], value: Any, problems: list[str], origin: str
+) -> None:
+    place: Any = options
+    for key in keys[:-1]:
+        place = place.setdefault(key, {})
+        if not isinstance(place, dict):
+            problems.append(f"{origin}: {key} is a value, not a section")
+            return
+    place[keys[-1]] = value
+
+
+def _with_shared(options: Options, section: str) -> Options:
+    own = dict(options.get(section) or {})
+    for name in _SHARED:
+        if name not in options:
+            continue
+        shared = options[name]
+        if isinstance(shared, dict):
+            own[name] = {**shared, **(own.get(name) or {})}
+        else:
+            own.setdefault(name, shared)
+    return own

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -205,14 +205,14 @@ def _checked(build: Any) -> Any:
         _fail_settings(error)
 
 
-def _fail_settings(error: SettingsError) -> Any:
+def _fail_settings(error: SettingsError) -> NoReturn:
     click.echo("The configuration is not usable:", err=True)
     for problem in error.problems:
         click.echo(f"  - {problem}", err=True)
     sys.exit(2)
 
 
-def _fail(text: str) -> None:
+def _fail(text: str) -> NoReturn:
     click.echo(text, err=True)
     sys.exit(1)
 

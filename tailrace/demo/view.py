@@ -1,4 +1,4 @@
-"""The live view of the demo: source, topics, lake, lag and rates, drawn from what each of them says.
+"""The live view of the demo: source, topics, lake, lag and rates, drawn from what each tells.
 
 Nothing here measures: it shows a :class:`Picture` that the conductor fills in.
 """

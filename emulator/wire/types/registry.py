@@ -1,0 +1,77 @@
+"""Every type that is spoken, by its token."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from emulator.wire.errors import RemoteProtocolError, UnsupportedTypeError
+from emulator.wire.reader import Reader
+from emulator.wire.types.base import DataType, Decoder, Encoder, TypeFamily, TypeInfo
+from emulator.wire.types.binaries import BinaryFamily
+from emulator.wire.types.characters import CharacterFamily
+from emulator.wire.types.decimals import DecimalFamily, MoneyFamily
+from emulator.wire.types.floats import FloatFamily
+from emulator.wire.types.guids import GuidFamily
+from emulator.wire.types.integers import IntegerFamily
+from emulator.wire.types.times import DateFamily, DatetimeFamily, ScaledTimeFamily
+
+_FAMILIES: Final[tuple[TypeFamily, ...]] = (
+    IntegerFamily(),
+    FloatFamily(),
+    DecimalFamily(),
+    MoneyFamily(),
+    GuidFamily(),
+    DateFamily(),
+    ScaledTimeFamily(),
+    DatetimeFamily(),
+    BinaryFamily(),
+    CharacterFamily(),
+)
+_BY_TOKEN: Final[dict[int, TypeFamily]] = {
+    int(token): family for family in _FAMILIES for token in family.tokens
+}
+_KNOWN: Final = {int(token): token for token in DataType}
+
+
+def family(token: DataType) -> TypeFamily:
+    """The family of a type.
+
+    Raises:
+        UnsupportedTypeError: the type exists but is not spoken here.
+    """
+    found = _BY_TOKEN.get(token)
+    if found is None:
+        raise UnsupportedTypeError(token.name)
+    return found
+
+
+def encode_type_info(info: TypeInfo) -> bytes:
+    """TYPE_INFO."""
+    return bytes((info.token,)) + family(info.token).encode_info(info)
+
+
+def decode_type_info(reader: Reader) -> TypeInfo:
+    """TYPE_INFO.
+
+    Raises:
+        UnsupportedTypeError: the type exists but is not spoken here.
+        RemoteProtocolError: there is no such type, or not with these parameters.
+    """
+    byte = reader.u8()
+    token = _KNOWN.get(byte)
+    if token is None:
+        raise RemoteProtocolError(f"unknown type token 0x{byte:02x}")
+    return family(token).decode_info(token, reader)
+
+
+@lru_cache(maxsize=1024)
+def encoder(info: TypeInfo) -> Encoder:
+    """Encodes one value of the type."""
+    return family(info.token).encoder(info)
+
+
+@lru_cache(maxsize=1024)
+def decoder(info: TypeInfo) -> Decoder:
+    """Takes one value of the type."""
+    return family(info.token).decoder(info)

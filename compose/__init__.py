@@ -1,1 +1,1 @@
-"""The surroundings: the same stack as containers and as plain processes."""
+"""The surroundings of the pipeline: as plain processes (local), and described for containers."""

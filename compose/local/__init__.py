@@ -1,1 +1,1 @@
-"""Broker, registry and embedded SQL Server as child processes."""
+"""The local stack: Kafka broker, schema registry and embedded SQL Server as child processes."""

@@ -1,0 +1,148 @@
+"""A Kafka broker as a child process: KRaft in combined mode, one node, only on 127.0.0.1."""
+
+import base64
+import socket
+import struct
+import uuid
+from pathlib import Path
+
+from compose.local import ivy, jars
+from compose.local.java import java_executable
+from compose.local.process import ChildProcess, free_port
+
+READY_LIMIT_S = 60.0
+_FORMAT_LIMIT_S = 60.0
+_HEAP = "-Xmx512m"
+# Kafka's ApiVersions request, version 0: length, API key 18, version, correlation id, no client id.
+# A broker answers requests only after it has joined its cluster: an answer means that it is ready.
+_API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+class KafkaBroker:
+    """One broker over one data directory; can be stopped or killed and started again.
+
+    The ports are chosen at the first start and kept, so clients of the bootstrap address find it
+    again after a restart.
+    """
+
+    def __init__(self, data_dir: Path, *, port: int | None = None) -> None:
+        """Describes the broker.
+
+        Args:
+            data_dir: holds its logs, settings and output; created when missing. A broker that ran
+                there before goes on with the same topics.
+            port: the port for clients; a free one when None.
+        """
+        self._data_dir = data_dir
+        self._port = port
+        self._controller_port: int | None = None
+        self._process: ChildProcess | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients, as in "127.0.0.1:23456"."""
+        if self._port is None:
+            raise RuntimeError("the Kafka broker was not started yet")
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def log(self) -> Path:
+        """The file with the broker's output."""
+        return self._data_dir / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process id while it runs."""
+        return self._process.pid if self._process else None
+
+    def start(self, progress: ivy.Progress | None = None) -> str:
+        """Starts the broker, after downloading its jars and formatting its directory when needed.
+
+        Returns:
+            The bootstrap address, once the broker answers requests.
+
+        Raises:
+            ProcessFailed: it ended or did not answer in time.
+            ArtifactUnavailable, JavaMissing: what it runs on is missing.
+        """
+        self._port = self._port or free_port()
+        self._controller_port = self._controller_port or free_port()
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+        settings = self._data_dir / "server.properties"
+        settings.write_text(self._settings(self._port, self._controller_port))
+        command = self._java(jars.ensure("kafka", progress))
+        if not (self._data_dir / "logs" / "meta.properties").exists():
+            self._format(command, settings)
+        self._process = ChildProcess(
+            "Kafka broker", [*command, "kafka.Kafka", str(settings)], self.log
+        ).start()
+        self._process.wait_until_ready(self._answers, READY_LIMIT_S)
+        return self.bootstrap_servers
+
+    def stop(self) -> None:
+        """Stops it in order: clients are told, files are closed."""
+        if self._process:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """Kills it as a power cut would; `start` recovers its files."""
+        if self._process:
+            self._process.kill()
+
+    def _java(self, class_path: list[Path]) -> list[str]:
+        log_settings = Path(__file__).with_name("kafka-log4j2.xml")
+        return [
+            java_executable(),
+            _HEAP,
+            f"-Dlog4j2.configurationFile={log_settings}",
+            "-cp",
+            ":".join(str(path) for path in class_path),
+        ]
+
+    def _settings(self, port: int, controller_port: int) -> str:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str((self._data_dir / "logs").resolve()),
+            # One node cannot hold a second replica of the brokers' own topics.
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            # A broker that was killed may register again once its old session is over: 3 s, not 9.
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
+            # A consumer group's first member need not wait for others.
+            "group.initial.rebalance.delay.ms": "0",
+            # Topics get their partitions from whoever owns them, never by a misspelt name.
+            "auto.create.topics.enable": "false",
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _format(self, command: list[str], settings: Path) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        # With an equals sign, because an identifier may begin with a hyphen.
+        arguments = ["format", f"--cluster-id={cluster_id}", f"--config={settings}"]
+        tool = ChildProcess(
+            "Kafka's StorageTool", [*command, "kafka.tools.StorageTool", *arguments], self.log
+        ).start()
+        status = tool.exited_within(_FORMAT_LIMIT_S)
+        tool.kill()
+        if status != 0:
+            raise tool.failure(f"could not format {self._data_dir} (status {status})")
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port or 0), timeout=2) as connection:
+                connection.sendall(_API_VERSIONS_REQUEST)
+                return len(connection.recv(4)) > 0
+        except OSError:
+            return False

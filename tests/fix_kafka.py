@@ -1,0 +1,51 @@
+"""Fixtures of the local stack's Kafka broker and schema registry."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compose.local.broker import KafkaBroker
+from compose.local.registry import SchemaRegistry
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap servers of a broker that the whole session shares: name topics after the test."""
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of the Confluent API of a registry that the whole session shares."""
+    schema_registry = SchemaRegistry(tmp_path_factory.mktemp("registry"))
+    try:
+        yield schema_registry.start()
+    finally:
+        schema_registry.stop()
+
+
+@pytest.fixture
+def kafka_broker(tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A started broker of the test's own, which it may stop, kill and start again."""
+    broker = KafkaBroker(tmp_path / "kafka")
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.kill()
+
+
+@pytest.fixture
+def schema_registry(tmp_path: Path) -> Iterator[SchemaRegistry]:
+    """A started registry of the test's own, which it may stop, kill and start again."""
+    server = SchemaRegistry(tmp_path / "registry")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()

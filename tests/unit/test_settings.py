@@ -69,7 +69,7 @@ def test_a_file_of_another_form_is_named(tmp_path, content, told):
     path = tmp_path / "wrong.yaml"
     path.write_text(content)
 
-    with pytest.raises(SettingsError, match="wrong.yaml|publishr") as caught:
+    with pytest.raises(SettingsError, match=r"wrong\.yaml|publishr") as caught:
         load(path, {})
 
     assert told in str(caught.value)

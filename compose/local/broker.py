@@ -25,25 +25,32 @@ class KafkaBroker:
     again after a restart.
     """
 
-    def __init__(self, data_dir: Path, *, port: int | None = None) -> None:
+    def __init__(self, data_dir: Path, *, port: int | None = None, keep: bool = False) -> None:
         """Describes the broker.
 
         Args:
             data_dir: holds its logs, settings and output; created when missing. A broker that ran
                 there before goes on with the same topics.
             port: the port for clients; a free one when None.
+            keep: let it live on after this process.
         """
         self._data_dir = data_dir
         self._port = port
+        self._keep = keep
         self._controller_port: int | None = None
         self._process: ChildProcess | None = None
 
     @property
     def bootstrap_servers(self) -> str:
         """The address for clients, as in "127.0.0.1:23456"."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """The port for clients on 127.0.0.1."""
         if self._port is None:
             raise RuntimeError("the Kafka broker was not started yet")
-        return f"127.0.0.1:{self._port}"
+        return self._port
 
     @property
     def log(self) -> Path:
@@ -74,7 +81,7 @@ class KafkaBroker:
         if not (self._data_dir / "logs" / "meta.properties").exists():
             self._format(command, settings)
         self._process = ChildProcess(
-            "Kafka broker", [*command, "kafka.Kafka", str(settings)], self.log
+            "Kafka broker", [*command, "kafka.Kafka", str(settings)], self.log, keep=self._keep
         ).start()
         self._process.wait_until_ready(self._answers, READY_LIMIT_S)
         return self.bootstrap_servers

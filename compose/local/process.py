@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Self
@@ -44,8 +44,8 @@ class ChildProcess:
         command: Sequence[str],
         log: Path,
         *,
-        environ: Mapping[str, str] | None = None,
-        stdout: int | None = None,
+        output: Path | None = None,
+        keep: bool = False,
     ) -> None:
         """Describes the process; `start` runs it.
 
@@ -53,14 +53,14 @@ class ChildProcess:
             name: how messages call it.
             command: the program and its arguments.
             log: the file for its output.
-            environ: variables added to ours.
-            stdout: `subprocess.PIPE` keeps its standard output for the caller and off the log.
+            output: a file for its standard output alone, emptied at each start.
+            keep: let it live on after us; whoever says so must stop it otherwise.
         """
         self.name = name
         self.log = log
         self._command = list(command)
-        self._environ = {**os.environ, **(environ or {})}
-        self._stdout = stdout
+        self._output = output
+        self._keep = keep
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -90,7 +90,8 @@ class ChildProcess:
             raise RuntimeError(f"{self.name} runs already")
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._process = _spawn(self._popen)
-        atexit.register(self._kill_group)
+        if not self._keep:
+            atexit.register(self._kill_group)
         return self
 
     def wait_until_ready(self, is_ready: Callable[[], bool], limit_s: float) -> None:
@@ -138,8 +139,6 @@ class ChildProcess:
             return
         self._kill_group()
         self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
         atexit.unregister(self._kill_group)
 
     def failure(self, reason: str) -> ProcessFailed:
@@ -156,16 +155,17 @@ class ChildProcess:
 
     def _popen(self) -> subprocess.Popen[bytes]:
         command = self._command
-        if sys.platform == "linux":
+        if sys.platform == "linux" and not self._keep:
             shim = Path(__file__).with_name("die_with_parent.py")
             command = [sys.executable, "-I", "-S", str(shim), str(os.getpid()), *command]
-        with self.log.open("ab") as log:
+        with contextlib.ExitStack() as files:
+            log = files.enter_context(self.log.open("ab"))
+            output = files.enter_context(self._output.open("wb")) if self._output else log
             return subprocess.Popen(  # noqa: S603  # the commands are the stack's own
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=log if self._stdout is None else self._stdout,
+                stdout=output,
                 stderr=log,
-                env=self._environ,
                 # A session of its own: Ctrl-C reaches us only, and we stop it in order.
                 start_new_session=True,
             )

@@ -16,23 +16,30 @@ CONFLUENT_API = "/apis/ccompat/v7"
 class SchemaRegistry:
     """One registry over one data directory; can be stopped or killed and started again."""
 
-    def __init__(self, data_dir: Path, *, port: int | None = None) -> None:
+    def __init__(self, data_dir: Path, *, port: int | None = None, keep: bool = False) -> None:
         """Describes the registry.
 
         Args:
             data_dir: holds its database and its output; created when missing.
             port: the port for clients; a free one when None.
+            keep: let it live on after this process.
         """
         self._data_dir = data_dir
         self._port = port
+        self._keep = keep
         self._process: ChildProcess | None = None
 
     @property
     def url(self) -> str:
         """The URL of the Confluent API, as clients take it for `schema.registry.url`."""
+        return f"http://127.0.0.1:{self.port}{CONFLUENT_API}"
+
+    @property
+    def port(self) -> int:
+        """The port for clients on 127.0.0.1."""
         if self._port is None:
             raise RuntimeError("the schema registry was not started yet")
-        return f"http://127.0.0.1:{self._port}{CONFLUENT_API}"
+        return self._port
 
     @property
     def log(self) -> Path:
@@ -60,7 +67,7 @@ class SchemaRegistry:
         database = (self._data_dir / "registry").resolve()
         settings = _settings(self._port, database)
         command = [java_executable(), _HEAP, *settings, "-jar", str(runner)]
-        self._process = ChildProcess("Schema registry", command, self.log).start()
+        self._process = ChildProcess("Schema registry", command, self.log, keep=self._keep).start()
         self._process.wait_until_ready(self._answers, READY_LIMIT_S)
         return self.url
 

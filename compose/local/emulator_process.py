@@ -1,0 +1,127 @@
+"""The embedded SQL Server as a child process: reached only over TDS, as a real one would be."""
+
+import json
+import secrets
+import socket
+import sys
+from pathlib import Path
+
+from compose.local import odbc
+from compose.local.process import ChildProcess, free_port
+
+READY_LIMIT_S = 60.0
+LOGIN = "sa"
+
+
+class EmulatorProcess:
+    """One embedded server over one data directory; can be stopped or killed and started again."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        password: str | None = None,
+        *,
+        port: int | None = None,
+        keep: bool = False,
+    ) -> None:
+        """Describes the server.
+
+        Args:
+            data_dir: holds its databases, its certificate and its output; created when missing.
+            password: of the login `sa`; when None, the one that the data directory already has,
+                else a random one.
+            port: the TDS port; a free one when None.
+            keep: let it live on after this process.
+        """
+        self._data_dir = data_dir
+        self._password = password
+        self._port = port
+        self._keep = keep
+        self._process: ChildProcess | None = None
+
+    @property
+    def port(self) -> int:
+        """The TDS port on 127.0.0.1."""
+        if self._port is None:
+            raise RuntimeError("the embedded SQL Server was not started yet")
+        return self._port
+
+    @property
+    def password(self) -> str:
+        """The password of the login `sa`."""
+        if self._password is None:
+            raise RuntimeError("the embedded SQL Server was not started yet")
+        return self._password
+
+    @property
+    def password_file(self) -> Path:
+        """The file with the password, readable by its owner only."""
+        return self._data_dir / "sa.password"
+
+    @property
+    def log(self) -> Path:
+        """The file with the server's messages."""
+        return self._data_dir / "emulator.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id while it runs."""
+        return self._process.pid if self._process else None
+
+    def connection_string(self, database: str = "master") -> str:
+        """Returns an ODBC connection string; it holds the password, so it is not for logs."""
+        return (
+            f"DRIVER={odbc.driver()};SERVER=127.0.0.1,{self.port};DATABASE={database};UID={LOGIN};"
+            f"PWD={{{self.password.replace('}', '}}')}}};Encrypt=yes;TrustServerCertificate=yes"
+        )
+
+    def start(self) -> int:
+        """Starts the server.
+
+        Returns:
+            Its TDS port, once it accepts connections.
+
+        Raises:
+            ProcessFailed: it ended or was not ready in time.
+        """
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+        self._write_password()
+        self._port = self._port or free_port()
+        output = self._data_dir / "emulator.out"
+        command = [sys.executable, "-m", "emulator", "--data-dir", str(self._data_dir / "data")]
+        command += ["--port", str(self._port), "--password-file", str(self.password_file)]
+        self._process = ChildProcess(
+            "Embedded SQL Server", command, self.log, output=output, keep=self._keep
+        ).start()
+        self._process.wait_until_ready(lambda: self._announced(output), READY_LIMIT_S)
+        return self.port
+
+    def stop(self) -> None:
+        """Stops it in order."""
+        if self._process:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """Kills it as a power cut would; what was committed is there at the next start."""
+        if self._process:
+            self._process.kill()
+
+    def _write_password(self) -> None:
+        if self._password is None and self.password_file.exists():
+            self._password = self.password_file.read_text().strip()
+            return
+        self._password = self._password or secrets.token_urlsafe(24)
+        self.password_file.touch(mode=0o600)
+        self.password_file.write_text(self._password)
+
+    def _announced(self, output: Path) -> bool:
+        """Whether the server printed its line `{"port": N}` and accepts connections."""
+        line, newline, _ = output.read_text().partition("\n")
+        if not newline:
+            return False
+        self._port = int(json.loads(line)["port"])
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=2):
+                return True
+        except OSError:
+            return False

@@ -1,1 +1,5 @@
-"""Reading back and writing what a restarted publisher goes on from."""
+"""Reading back what was committed: the state a publisher goes on from."""
+
+from publisher.checkpoint.reader import read_checkpoints
+
+__all__ = ["read_checkpoints"]

@@ -1,0 +1,110 @@
+"""librdkafka's error codes in our words."""
+
+# ruff: noqa: SLF001 - the names of librdkafka's own (not the broker's) codes begin with an underscore
+
+from __future__ import annotations
+
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from publisher.errors import (
+    DeliveryError,
+    DeliveryRejected,
+    KafkaUnavailable,
+    LeaseLost,
+    OutcomeUnknown,
+    PublisherError,
+)
+
+FENCED: Final = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+_UNAVAILABLE: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._WAIT_COORD,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+    }
+)
+_FIXES: Final = {
+    KafkaError.MSG_SIZE_TOO_LARGE: (
+        "raise max.message.bytes of the topic, message.max.bytes of the brokers and"
+        " kafka.extra message.max.bytes together, or capture the table without its large column"
+    ),
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant Write, Describe and Create on the topic",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant Write on the transactional id",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant IdempotentWrite on the cluster",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "check sasl.username and sasl.password in kafka.extra",
+    KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* options in kafka.extra",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted: restart the publisher to create it",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: (
+        "raise transaction.max.timeout.ms of the brokers above the publisher's transaction timeout"
+    ),
+    KafkaError.INVALID_REPLICATION_FACTOR: "kafka.replication_factor exceeds the number of brokers",
+    KafkaError.POLICY_VIOLATION: "the brokers' create.topic.policy refuses it: create it yourself",
+    KafkaError.TOPIC_EXCEPTION: "the topic's name is not valid: route the table elsewhere",
+}
+
+
+def kafka_error(error: KafkaException | SystemError) -> KafkaError | None:
+    """The error inside, or None for a SystemError.
+
+    confluent-kafka raises SystemError from flush, poll and commit when a fatal error arrives while
+    a delivery report is pending (seen in 2.16.1): the producer is dead then, too.
+    """
+    if isinstance(error, KafkaException) and error.args:
+        inner = error.args[0]
+        if isinstance(inner, KafkaError):
+            return inner
+    return None
+
+
+def translate(what: str, error: KafkaException | SystemError) -> PublisherError:
+    """Our error for one of librdkafka's.
+
+    Args:
+        what: what was being done, with its topic: "committing a transaction".
+        error: what was raised.
+    """
+    inner = kafka_error(error)
+    if inner is None:
+        return OutcomeUnknown(f"{what}: the producer died ({error!r})")
+    return translate_code(what, inner)
+
+
+def translate_code(what: str, inner: KafkaError) -> PublisherError:
+    """Our error for a code."""
+    code = inner.code()
+    reason = f"{what}: {inner.name()}: {inner.str()}"
+    if code in FENCED:
+        return LeaseLost(
+            f"{reason}: another publisher with the same transactional id has taken over"
+        )
+    if code in _FIXES:
+        return DeliveryRejected(f"{reason}; {_FIXES[code]}", code=code)
+    if code in _UNAVAILABLE:
+        return KafkaUnavailable(reason, code=code)
+    if inner.fatal() or inner.txn_requires_abort() or inner.retriable():
+        return OutcomeUnknown(reason, code=code)
+    return DeliveryError(reason, code=code)

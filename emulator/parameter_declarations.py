@@ -1,0 +1,54 @@
+"""The @params text of sp_executesql and sp_prepare: names and types of a text's parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from emulator.errors import not_supported
+from emulator.tsql.parse_base import TokenCursor
+from emulator.tsql.tokens import Kind
+from emulator.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A declared parameter; ``name`` with its @."""
+
+    name: str
+    type: SqlType
+    output: bool = False
+
+
+@lru_cache(maxsize=2048)
+def parse_declarations(text: str) -> tuple[Declaration, ...]:
+    """Parse ``@P1 int, @P2 nvarchar(40) OUTPUT``.
+
+    Raises:
+        SqlError: 102 for bad syntax, 2715 for an unknown type.
+    """
+    cursor = TokenCursor(text)
+    if _at_end(cursor):
+        return ()
+    declarations = [_declaration(cursor)]
+    while cursor.accept(","):
+        declarations.append(_declaration(cursor))
+    if not _at_end(cursor):
+        cursor.fail()
+    return tuple(declarations)
+
+
+def _at_end(cursor: TokenCursor) -> bool:
+    return cursor.token.kind is Kind.END
+
+
+def _declaration(cursor: TokenCursor) -> Declaration:
+    name = cursor.variable()
+    cursor.accept("AS")
+    sql_type = cursor.data_type()
+    if cursor.at("="):
+        raise not_supported("default values in a parameter list")
+    if cursor.accept("READONLY"):
+        raise not_supported("table-valued parameters")
+    output = cursor.accept_any("OUTPUT", "OUT") is not None
+    return Declaration(name, sql_type, output)

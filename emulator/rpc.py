@@ -1,0 +1,258 @@
+"""RPC requests: the prepared-statement procedures, and everything else by name.
+
+sp_executesql, sp_prepare, sp_execute, sp_prepexec, sp_prepexecrpc and sp_unprepare live here
+because they are the protocol's, not the database's: their handles belong to the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from emulator.describe_parameters import describe_undeclared_parameters
+from emulator.errors import SqlError, not_supported
+from emulator.parameter_declarations import Declaration, parse_declarations
+from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
+from emulator.tds_types import from_wire
+from emulator.types import INT, SqlType, StorageValue
+from emulator.wire.requests import ParameterStatus, ProcedureId, RpcCall, RpcParameter
+
+HANDLES_MAX: Final = 100_000
+"""A client that never unprepares must not fill our memory."""
+
+
+class TextRunner(Protocol):
+    """What is needed of batch.py's BatchRunner."""
+
+    def run(self, sql: str, parameters: Sequence[Parameter] = ()) -> Iterator[Event]:
+        """Run a batch, or parameterised text."""
+
+    def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Event]:
+        """Call a procedure by name."""
+
+    def describe_parameters(self, sql: str) -> Sequence[tuple[str, SqlType]]:
+        """Names and types of the undeclared parameters of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prepared text and its declared parameters; for sp_prepexecrpc a procedure's name."""
+
+    sql: str
+    declarations: tuple[Declaration, ...] = ()
+    is_procedure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """A call's parameters, by position or name."""
+
+    parameters: tuple[RpcParameter, ...]
+
+    def take(self, position: int, name: str) -> RpcParameter | None:
+        for parameter in self.parameters:
+            if parameter.name.casefold() == name:
+                return parameter
+        if position < len(self.parameters) and not self.parameters[position].name:
+            return self.parameters[position]
+        return None
+
+    def text(self, position: int, name: str, procedure: str) -> str:
+        parameter = self.take(position, name)
+        if parameter is None or not isinstance(parameter.value, str):
+            raise SqlError(
+                214,
+                f"Procedure expects parameter '{name}' of type 'ntext/nchar/nvarchar'.",
+                procedure=procedure,
+            )
+        return parameter.value
+
+    def integer(self, position: int, name: str) -> int | None:
+        parameter = self.take(position, name)
+        value = parameter.value if parameter is not None else None
+        return value if isinstance(value, int) else None
+
+
+Called = tuple[Iterator[Event], dict[str, int]]
+"""A call's events, and the positions of its output parameters by casefolded name."""
+
+
+class Procedures:
+    """The RPC procedures of one connection, with its handles."""
+
+    def __init__(self, runner: TextRunner) -> None:
+        self._runner = runner
+        self._prepared: dict[int, Prepared] = {}
+        self._next_handle = 1
+        self._by_id: dict[int, Callable[[_Arguments], Called]] = {
+            ProcedureId.EXECUTESQL: self._executesql,
+            ProcedureId.PREPARE: self._prepare,
+            ProcedureId.EXECUTE: self._execute,
+            ProcedureId.PREPEXEC: self._prepexec,
+            ProcedureId.PREPEXECRPC: self._prepexecrpc,
+            ProcedureId.UNPREPARE: self._unprepare,
+        }
+        self._by_name: dict[str, Callable[[_Arguments], Called]] = {
+            "sp_executesql": self._executesql,
+            "sp_prepare": self._prepare,
+            "sp_execute": self._execute,
+            "sp_prepexec": self._prepexec,
+            "sp_prepexecrpc": self._prepexecrpc,
+            "sp_unprepare": self._unprepare,
+            "sp_describe_undeclared_parameters": self._describe_undeclared_parameters,
+        }
+
+    def call(self, call: RpcCall) -> Called:
+        """The events of a call.
+
+        Raises:
+            SqlError: the call cannot begin.
+        """
+        arguments = _Arguments(call.parameters)
+        if isinstance(call.procedure, int):
+            by_id = self._by_id.get(call.procedure)
+            if by_id is None:
+                raise not_supported(f"server cursors (procedure id {call.procedure})")
+            return by_id(arguments)
+        by_name = self._by_name.get(_bare_name(call.procedure))
+        if by_name is not None:
+            return by_name(arguments)
+        return self._run(Prepared(call.procedure, is_procedure=True), call.parameters)
+
+    def _executesql(self, arguments: _Arguments) -> Called:
+        sql = arguments.text(0, "@statement", "sp_executesql")
+        if len(arguments.parameters) < 2:
+            return self._run(Prepared(sql, ()), ())
+        declarations = parse_declarations(arguments.text(1, "@params", "sp_executesql"))
+        return self._run(Prepared(sql, declarations), arguments.parameters, skipped=2)
+
+    def _prepare(self, arguments: _Arguments) -> Called:
+        handle = self._keep(_prepared(arguments))
+        value = _handle_value(arguments, handle)
+        return iter((value, ReturnStatus(0))), {value.name.casefold(): 0}
+
+    def _prepexec(self, arguments: _Arguments) -> Called:
+        return self._prepare_and_run(_prepared(arguments), arguments, skipped=3)
+
+    def _prepexecrpc(self, arguments: _Arguments) -> Called:
+        name = arguments.text(1, "@rpccall", "sp_prepexecrpc")
+        return self._prepare_and_run(Prepared(name, is_procedure=True), arguments, skipped=2)
+
+    def _prepare_and_run(self, prepared: Prepared, arguments: _Arguments, skipped: int) -> Called:
+        old = arguments.integer(0, "@handle")
+        if old is not None:
+            self._prepared.pop(old, None)  # a driver re-prepares by passing the handle in
+        handle = self._keep(prepared)
+        events, ordinals = self._run(prepared, arguments.parameters, skipped)
+        value = _handle_value(arguments, handle)
+        ordinals[value.name.casefold()] = 0
+        return _then(events, value), ordinals
+
+    def _execute(self, arguments: _Arguments) -> Called:
+        return self._run(self._find(arguments, "sp_execute"), arguments.parameters, skipped=1)
+
+    def _unprepare(self, arguments: _Arguments) -> Called:
+        self._find(arguments, "sp_unprepare")
+        self._prepared.pop(arguments.integer(0, "@handle") or 0, None)
+        return iter((ReturnStatus(0),)), {}
+
+    def _describe_undeclared_parameters(self, arguments: _Arguments) -> Called:
+        sql = arguments.text(0, "@tsql", "sp_describe_undeclared_parameters")
+        return describe_undeclared_parameters(self._runner.describe_parameters(sql)), {}
+
+    def _find(self, arguments: _Arguments, procedure: str) -> Prepared:
+        handle = arguments.integer(0, "@handle")
+        prepared = self._prepared.get(handle) if handle is not None else None
+        if prepared is None:
+            raise SqlError(
+                8179, f"Could not find prepared statement with handle {handle}.", procedure=procedure
+            )
+        return prepared
+
+    def _keep(self, prepared: Prepared) -> int:
+        if len(self._prepared) >= HANDLES_MAX:
+            self._prepared.pop(next(iter(self._prepared)))
+        handle = self._next_handle
+        self._next_handle += 1
+        self._prepared[handle] = prepared
+        return handle
+
+    def _run(
+        self, prepared: Prepared, given: tuple[RpcParameter, ...], skipped: int = 0
+    ) -> Called:
+        if prepared.is_procedure:
+            parameters = [_parameter(p) for p in given[skipped:]]
+            ordinals = {p.name.casefold(): i for i, p in enumerate(given) if p.name}
+            return self._runner.call(prepared.sql, parameters), ordinals
+        parameters, ordinals = _bind(prepared, given[skipped:], skipped)
+        return self._runner.run(prepared.sql, parameters), ordinals
+
+
+def _handle_value(arguments: _Arguments, handle: int) -> ReturnValue:
+    sent = arguments.take(0, "@handle")
+    return ReturnValue(sent.name if sent is not None else "", INT, handle)
+
+
+def _then(events: Iterator[Event], last: Event) -> Iterator[Event]:
+    """The events and ``last``, which comes even when an error ends them: the text is prepared."""
+    try:
+        yield from events
+    except SqlError:
+        yield last
+        raise
+    yield last
+
+
+def _bare_name(procedure: str) -> str:
+    return procedure.rsplit(".", 1)[-1].strip().strip('[]"').casefold()
+
+
+def _prepared(arguments: _Arguments) -> Prepared:
+    declared = arguments.take(1, "@params")
+    text = declared.value if declared is not None else None
+    declarations = parse_declarations(text) if isinstance(text, str) else ()
+    return Prepared(arguments.text(2, "@stmt", "sp_prepare"), declarations)
+
+
+def _parameter(parameter: RpcParameter) -> Parameter:
+    output = bool(parameter.status & ParameterStatus.BY_REFERENCE)
+    return Parameter(parameter.name, from_wire(parameter.type), parameter.value, output)
+
+
+def _bind(
+    prepared: Prepared, given: Sequence[RpcParameter], skipped: int
+) -> tuple[list[Parameter], dict[str, int]]:
+    """Values to declared parameters, by name where they have one, else by position.
+
+    Raises:
+        SqlError: 8178 a declared parameter has no value, 8144 too many values.
+    """
+    named = {p.name.casefold(): i for i, p in enumerate(given) if p.name}
+    if len(given) > len(prepared.declarations):
+        raise SqlError(8144, "Procedure or function has too many arguments specified.")
+    parameters = []
+    ordinals = {}
+    for position, declaration in enumerate(prepared.declarations):
+        folded = declaration.name.casefold()
+        index = named.get(folded)
+        if index is None and position < len(given) and not given[position].name:
+            index = position
+        if index is None:
+            raise _not_supplied(prepared, declaration)
+        value: StorageValue = given[index].value
+        sent = from_wire(given[index].type)
+        output = bool(given[index].status & ParameterStatus.BY_REFERENCE)
+        sql_type = declaration.type if declaration.type.name == sent.name else sent
+        parameters.append(Parameter(declaration.name, sql_type, value, output))
+        ordinals[folded] = index + skipped
+    return parameters, ordinals
+
+
+def _not_supplied(prepared: Prepared, declaration: Declaration) -> SqlError:
+    declared = ",".join(f"{d.name} {d.type}" for d in prepared.declarations)
+    return SqlError(
+        8178,
+        f"The parameterized query '({declared}){prepared.sql[:1000]}' expects the parameter"
+        f" '{declaration.name}', which was not supplied.",
+    )

@@ -1,0 +1,146 @@
+"""SQL Server types as declared <-> TYPE_INFO on the wire.
+
+What a client learns of a column is exactly this mapping: a wrong precision here is a wrong schema
+there.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from emulator.errors import not_supported
+from emulator.types import DEFAULT_COLLATION, MAX, SqlType
+from emulator.wire.types import DEFAULT_COLLATION_BYTES, PLP, DataType, TypeInfo
+from emulator.wire.types.decimals import magnitude_bytes
+from emulator.wire.types.times import time_bytes
+
+TIMESTAMP_USER_TYPE: Final = 80
+"""UserType by which a client tells rowversion from binary(8)."""
+
+_BYTES_MAX: Final = 8000
+_PLAIN: Final = {
+    "bit": TypeInfo(DataType.BITN, 1),
+    "tinyint": TypeInfo(DataType.INTN, 1),
+    "smallint": TypeInfo(DataType.INTN, 2),
+    "int": TypeInfo(DataType.INTN, 4),
+    "bigint": TypeInfo(DataType.INTN, 8),
+    "real": TypeInfo(DataType.FLTN, 4),
+    "float": TypeInfo(DataType.FLTN, 8),
+    "money": TypeInfo(DataType.MONEYN, 8, 19, 4),
+    "smallmoney": TypeInfo(DataType.MONEYN, 4, 10, 4),
+    "date": TypeInfo(DataType.DATEN, 3),
+    "datetime": TypeInfo(DataType.DATETIMEN, 8),
+    "smalldatetime": TypeInfo(DataType.DATETIMEN, 4),
+    "uniqueidentifier": TypeInfo(DataType.GUID, 16),
+    "timestamp": TypeInfo(DataType.BIGBINARY, 8),
+    "rowversion": TypeInfo(DataType.BIGBINARY, 8),
+    "image": TypeInfo(DataType.BIGVARBINARY, PLP),
+    "text": TypeInfo(DataType.BIGVARCHAR, PLP, collation=DEFAULT_COLLATION_BYTES),
+    "ntext": TypeInfo(DataType.NVARCHAR, PLP, collation=DEFAULT_COLLATION_BYTES),
+    "xml": TypeInfo(DataType.XML, PLP),
+    "sysname": TypeInfo(DataType.NVARCHAR, 256, collation=DEFAULT_COLLATION_BYTES),
+}
+"""text, ntext and image travel as their (max) successors, as they do to a client that asks so."""
+
+_SIZED: Final = {
+    "char": (DataType.BIGCHAR, 1),
+    "varchar": (DataType.BIGVARCHAR, 1),
+    "nchar": (DataType.NCHAR, 2),
+    "nvarchar": (DataType.NVARCHAR, 2),
+    "binary": (DataType.BIGBINARY, 1),
+    "varbinary": (DataType.BIGVARBINARY, 1),
+}
+_SCALED_TIMES: Final = {
+    "time": (DataType.TIMEN, 0),
+    "datetime2": (DataType.DATETIME2N, 3),
+    "datetimeoffset": (DataType.DATETIMEOFFSETN, 5),
+}
+_INTEGER_NAMES: Final = {1: "tinyint", 2: "smallint", 4: "int", 8: "bigint"}
+
+
+@lru_cache(maxsize=4096)
+def to_wire(sql_type: SqlType) -> TypeInfo:
+    """TYPE_INFO of a declared type.
+
+    Raises:
+        SqlError: 50900, the type cannot be sent (sql_variant and CLR types).
+    """
+    name = sql_type.name
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if name in {"decimal", "numeric"}:
+        token = DataType.DECIMALN if name == "decimal" else DataType.NUMERICN
+        size = magnitude_bytes(sql_type.precision) + 1
+        return TypeInfo(token, size, sql_type.precision, sql_type.scale)
+    if name in _SCALED_TIMES:
+        token, extra = _SCALED_TIMES[name]
+        return TypeInfo(token, time_bytes(sql_type.scale) + extra, scale=sql_type.scale)
+    if name in _SIZED:
+        token, unit = _SIZED[name]
+        collation = DEFAULT_COLLATION_BYTES if sql_type.is_character else b""
+        # The length of a constant '' is reported as one.
+        length = max(sql_type.length, 1) * unit
+        if sql_type.length == MAX or length > _BYTES_MAX:
+            length = PLP
+        return TypeInfo(token, length, collation=collation)
+    raise not_supported(f"results of type {name}")
+
+
+@lru_cache(maxsize=4096)
+def from_wire(info: TypeInfo) -> SqlType:
+    """The declared type that a parameter's TYPE_INFO means."""
+    match info.token:
+        case DataType.BITN | DataType.BIT:
+            return SqlType("bit")
+        case DataType.INTN | DataType.INT1 | DataType.INT2 | DataType.INT4 | DataType.INT8:
+            return SqlType(_INTEGER_NAMES[info.length])
+        case DataType.FLTN | DataType.FLT4 | DataType.FLT8:
+            return SqlType("real", precision=24) if info.length == 4 else _FLOAT
+        case DataType.MONEYN | DataType.MONEY | DataType.MONEY4:
+            name = "money" if info.length == 8 else "smallmoney"
+            return SqlType(name, precision=info.precision, scale=4)
+        case DataType.DECIMALN | DataType.DECIMAL_LEGACY:
+            return SqlType("decimal", precision=info.precision, scale=info.scale)
+        case DataType.NUMERICN | DataType.NUMERIC_LEGACY:
+            return SqlType("numeric", precision=info.precision, scale=info.scale)
+        case DataType.GUID:
+            return SqlType("uniqueidentifier")
+        case DataType.DATEN:
+            return SqlType("date")
+        case DataType.TIMEN:
+            return SqlType("time", scale=info.scale)
+        case DataType.DATETIME2N:
+            return SqlType("datetime2", scale=info.scale)
+        case DataType.DATETIMEOFFSETN:
+            return SqlType("datetimeoffset", scale=info.scale)
+        case DataType.DATETIMEN | DataType.DATETIME | DataType.DATETIM4:
+            return SqlType("datetime", scale=3) if info.length == 8 else SqlType("smalldatetime")
+        case _:
+            return _text_or_bytes(info)
+
+
+_FLOAT: Final = SqlType("float", precision=53)
+_VARYING: Final = {
+    DataType.NVARCHAR: ("nvarchar", 2),
+    DataType.NCHAR: ("nchar", 2),
+    DataType.BIGVARCHAR: ("varchar", 1),
+    DataType.VARCHAR_LEGACY: ("varchar", 1),
+    DataType.BIGCHAR: ("char", 1),
+    DataType.CHAR_LEGACY: ("char", 1),
+    DataType.BIGVARBINARY: ("varbinary", 1),
+    DataType.VARBINARY_LEGACY: ("varbinary", 1),
+    DataType.BIGBINARY: ("binary", 1),
+    DataType.BINARY_LEGACY: ("binary", 1),
+    DataType.TEXT: ("varchar", 0),
+    DataType.NTEXT: ("nvarchar", 0),
+    DataType.IMAGE: ("varbinary", 0),
+}
+
+
+def _text_or_bytes(info: TypeInfo) -> SqlType:
+    if info.token is DataType.XML:
+        return SqlType("xml", collation=DEFAULT_COLLATION)
+    name, unit = _VARYING[info.token]
+    length = MAX if unit == 0 or info.length == PLP else max(info.length // unit, 1)
+    return SqlType(name, length=length, collation=None if "binary" in name else DEFAULT_COLLATION)

@@ -1,0 +1,260 @@
+"""One connection's bytes: socket, TLS and protocol together, and the watch for attentions.
+
+While a request is executed nobody reads the socket, so a single watcher thread of the server waits
+on the sockets of all busy connections. What it reads can only be an attention or the end of the
+connection; both set the connection's ``interrupted`` event. A lock keeps the two threads apart:
+it covers TLS and protocol state, never a blocking send.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+
+from emulator.tls import TlsChannel, TlsContexts
+from emulator.wire.connection import NEED_DATA, NeedData, ServerConnection, ServerEvent
+from emulator.wire.errors import RemoteProtocolError
+from emulator.wire.packets import PACKET_BYTES_DEFAULT, MessageWriter, PacketType, frame
+
+_RECEIVE_BYTES = 256 * 1024
+_log = logging.getLogger(__name__)
+
+
+class ConnectionClosedError(Exception):
+    """The peer is gone."""
+
+
+class Transport:
+    """Reads messages from and writes messages to one client.
+
+    Attributes:
+        protocol: the sans-IO state.
+        packet_bytes: negotiated packet size.
+        spid: session id, in every packet that is sent.
+        interrupted: set by an attention or by the client's going away.
+        closed: whether the client went away.
+    """
+
+    def __init__(self, sock: socket.socket, message_bytes_max: int) -> None:
+        self.socket = sock
+        self.protocol = ServerConnection(message_bytes_max)
+        self.packet_bytes = PACKET_BYTES_DEFAULT
+        self.spid = 0
+        self.interrupted = threading.Event()
+        self.closed = False
+        self._tls: TlsChannel | None = None
+        self._lock = threading.Lock()
+        self._attention = False
+        self._executing = False
+
+    def receive(self) -> ServerEvent:
+        """The next message; waits for it as long as the socket's timeout allows.
+
+        Raises:
+            ConnectionClosedError: the client is gone or was silent for too long.
+            RemoteProtocolError: it does not speak TDS.
+        """
+        while True:
+            with self._lock:
+                message = self.protocol.next_message()
+            if not isinstance(message, NeedData):
+                return message
+            data = self._receive_bytes()
+            with self._lock:
+                self._feed(data)
+
+    def send(self, data: bytes) -> None:
+        """Send packets, through TLS when it is up.
+
+        Raises:
+            ConnectionClosedError: the client is gone or did not read for too long.
+        """
+        if self._tls is not None:
+            with self._lock:
+                data = self._tls.encrypt(data)
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise ConnectionClosedError(str(error)) from error
+
+    def message_writer(self) -> MessageWriter:
+        """Begins an answer."""
+        return MessageWriter(PacketType.TABULAR_RESULT, self.packet_bytes, self.spid)
+
+    def send_message(self, payload: bytes, kind: PacketType = PacketType.TABULAR_RESULT) -> None:
+        """Send a whole message."""
+        self.send(frame(kind, payload, self.packet_bytes, self.spid))
+
+    # -- TLS
+
+    def peek_first_byte(self) -> int:
+        """The first byte that the client sends, without taking it."""
+        try:
+            first = self.socket.recv(1, socket.MSG_PEEK)
+        except OSError as error:
+            raise ConnectionClosedError(str(error)) from error
+        if not first:
+            raise ConnectionClosedError("closed before the first byte")
+        return first[0]
+
+    def start_strict_tls(self, contexts: TlsContexts) -> None:
+        """TDS 8: TLS from the first byte."""
+        channel = TlsChannel(contexts.strict)
+        done = False
+        while not done:
+            flight, done = self._handshake_step(channel, self._receive_bytes())
+            if flight:
+                self.send(flight)
+        self._tls = channel
+        with self._lock:
+            self._feed(b"")  # the last flight may have been followed by PRELOGIN
+
+    def start_tls_inside_prelogin(self, contexts: TlsContexts) -> None:
+        """TDS 7: the handshake travels inside PRELOGIN packets, afterwards TLS is outermost.
+
+        Raises:
+            ConnectionClosedError: no agreement was reached.
+        """
+        channel = TlsChannel(contexts.inside_prelogin)
+        self.protocol.begin_tls()
+        done = False
+        while not done:
+            message = self.receive()
+            data = getattr(message, "data", b"")
+            flight, done = self._handshake_step(channel, data)
+            if flight:
+                self.send_message(flight, PacketType.PRELOGIN)
+        with self._lock:
+            rest = self.protocol.tls_established()
+            self._tls = channel
+            self._feed(rest)
+
+    @staticmethod
+    def _handshake_step(channel: TlsChannel, data: bytes) -> tuple[bytes, bool]:
+        try:
+            return channel.handshake(data)
+        except ssl.SSLError as error:
+            raise ConnectionClosedError(f"TLS handshake failed: {error.reason}") from error
+
+    # -- attention
+
+    def begin_request(self) -> None:
+        """A request is about to be executed; its attention may have come along with it."""
+        with self._lock:
+            self._executing = True
+            self._take_attention()
+
+    def check_interruption(self) -> None:
+        """Read what came while a request was executing; called when the socket is readable."""
+        try:
+            with self._lock:
+                if not self._executing:
+                    return  # what came is the next request, which the connection's thread reads
+                data = self.socket.recv(_RECEIVE_BYTES, socket.MSG_DONTWAIT)
+                if not data:
+                    raise ConnectionClosedError("closed during a request")
+                self._feed(data)
+                self._take_attention()
+        except BlockingIOError:
+            return
+        except (OSError, ConnectionClosedError, RemoteProtocolError) as error:
+            _log.info("session %d went away during a request: %s", self.spid, error)
+            self.closed = True
+            self.interrupted.set()
+
+    def _take_attention(self) -> None:
+        if self.protocol.next_message() is not NEED_DATA:
+            self._attention = True
+            self.interrupted.set()
+
+    def finish_request(self) -> bool:
+        """The answer is ready but for its last packet: what comes now is the next request.
+
+        Returns:
+            Whether an attention came meanwhile, which must be acknowledged in a second message.
+        """
+        with self._lock:
+            self._executing = False
+            self.protocol.response_finished()
+            attention = self._attention
+            self._attention = False
+            if not self.closed:
+                self.interrupted.clear()
+            return attention
+
+    def close(self) -> None:
+        """Close the socket; a thread that waits on it wakes."""
+        self.closed = True
+        self.interrupted.set()
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the client closed first
+        self.socket.close()
+
+    def _receive_bytes(self) -> bytes:
+        try:
+            data = self.socket.recv(_RECEIVE_BYTES)
+        except OSError as error:
+            raise ConnectionClosedError(str(error)) from error
+        if not data:
+            raise ConnectionClosedError("closed by the client")
+        return data
+
+    def _feed(self, data: bytes) -> None:
+        if self._tls is not None:
+            try:
+                data = self._tls.decrypt(data)
+            except (ssl.SSLError, EOFError) as error:
+                raise ConnectionClosedError(str(error)) from error
+        self.protocol.receive_data(data)
+
+
+class InterruptionWatcher:
+    """Waits on the sockets of busy connections, in one thread for the whole server."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, None)
+        self._thread = threading.Thread(target=self._watch, name="interruptions", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching and free what was held."""
+        self._wake_writer.send(b"\0")
+        self._thread.join(timeout=5)
+        self._selector.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    def begin(self, transport: Transport) -> None:
+        """A request of this connection is about to be executed."""
+        self._selector.register(
+            transport.socket, selectors.EVENT_READ, transport.check_interruption
+        )
+
+    def end(self, transport: Transport) -> None:
+        """The request is done."""
+        try:
+            self._selector.unregister(transport.socket)
+        except (KeyError, ValueError):
+            pass  # the watcher let it go because the client is gone
+
+    def _watch(self) -> None:
+        while True:
+            for key, _ in self._selector.select():
+                check: Callable[[], None] | None = key.data
+                if check is None:
+                    return
+                check()
+                transport = check.__self__  # type: ignore[attr-defined]
+                if transport.closed:
+                    self.end(transport)

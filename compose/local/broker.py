@@ -141,6 +141,7 @@ class KafkaBroker:
         tool = ChildProcess(
             "Kafka's StorageTool", [*command, "kafka.tools.StorageTool", *arguments], self.log
         ).start()
+        self._process = tool  # so that `kill` reaches it
         status = tool.exited_within(_FORMAT_LIMIT_S)
         tool.kill()
         if status != 0:

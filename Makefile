@@ -1,0 +1,45 @@
+# Tailrace. `make` alone lists what there is; every target sets up what it needs first.
+# PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-python demo test lint bench check clean
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+setup: ## virtual environment, locked packages, Java and unixODBC, jars
+	@$(require_python)
+	@$(PYTHON) compose/local/set_up.py
+
+setup-python:
+	@$(require_python)
+	@$(PYTHON) compose/local/set_up.py python
+
+demo: setup ## real flights from SQL Server change tables to Delta tables, verified (ARGS="--days 7 --rate 0")
+	@$(BIN)/tailrace demo $(ARGS)
+
+test: setup ## all tests, the fast ones first (ARGS="-k lsn")
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup-python ## ruff, mypy --strict, the layers of the packages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## measure beside the ceilings; prints JSON (ARGS="encode --json")
+	$(BIN)/python -m bench $(ARGS)
+
+check: lint ## lint, then the tests that need no other process
+	$(BIN)/python -m pytest tests/unit tests/wire tests/property $(ARGS)
+
+clean: ## remove what these targets made in the clone; the cache folder and .tailrace/stack stay
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .tailrace/demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define require_python
+command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer (Debian: apt-get install python3 python3-venv) or name one: make PYTHON=python3.12 setup" >&2; exit 1; }
+endef

@@ -1,8 +1,8 @@
 """Every error of the publisher: what went wrong, where, and what to do about it.
 
 Each class declares ``retryable``. One loop in the daemon retries those, with backoff and a log
-line; everything else stops the daemon loudly. Errors of libraries are translated at the rim, by code
-(SQLSTATE, native error number, Kafka error code), never by their text.
+line; everything else stops the daemon loudly. Errors of libraries are translated at the rim, by
+code (SQLSTATE, native error number, Kafka error code), never by their text.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Reading change tables, metadata and positions from SQL Server; the only room that knows pyodbc."""
+"""Reading change tables and metadata from SQL Server: the only room that knows pyodbc."""

@@ -1,0 +1,191 @@
+"""The log records of a transaction that is still open, in bounded memory.
+
+Records gather in a list; every ``CHUNK_RECORDS`` of them become one marshalled blob in the
+session's TEMP table ``journal`` (SQLite keeps small TEMP tables in its cache and spills large ones
+to a file). At commit the chunks move to the log as they are.
+
+A record is a tuple (position, command id, object id, action, column ids, before, after); a DDL record
+(position, command id, object id, ACTION_DDL, kind, command, (column id, old type, new type)).
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import apsw
+
+CHUNK_RECORDS: Final = 256
+
+ACTION_INSERT: Final = 0
+ACTION_DELETE: Final = 1
+ACTION_UPDATE: Final = 2
+ACTION_DDL: Final = 3
+
+Record = tuple[Any, ...]
+
+JOURNAL_SCHEMA: Final = """
+CREATE TEMP TABLE IF NOT EXISTS journal(
+  database_id INTEGER NOT NULL, chunk INTEGER NOT NULL, first INTEGER NOT NULL,
+  count INTEGER NOT NULL, records BLOB NOT NULL, PRIMARY KEY (database_id, chunk)
+) WITHOUT ROWID
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalMark:
+    """Where a journal stood, to come back to after SQLite undid the TEMP table itself."""
+
+    pending: tuple[Record, ...]
+    chunks: int
+    count: int
+
+
+class Journal:
+    """One open transaction's records for one database's log."""
+
+    def __init__(self, connection: apsw.Connection, database_id: int) -> None:
+        self._connection = connection
+        self.database_id = database_id
+        self.begin_position = -1
+        self.count = 0
+        self._pending: list[Record] = []
+        self._chunks = 0
+
+    def extend(self, records: list[Record], chunk_records: int = CHUNK_RECORDS) -> None:
+        """Add records, in order.
+
+        Args:
+            records: what to add.
+            chunk_records: how many make a chunk: fewer where rows hold large values.
+        """
+        self._pending.extend(records)
+        self.count += len(records)
+        if len(self._pending) >= chunk_records:
+            self.flush()
+
+    def flush(self) -> None:
+        """Move what is in memory to the TEMP table."""
+        if not self._pending:
+            return
+        self._connection.execute(
+            "INSERT INTO temp.journal(database_id, chunk, first, count, records)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (
+                self.database_id,
+                self._chunks,
+                self.count - len(self._pending),
+                len(self._pending),
+                marshal.dumps(self._pending),
+            ),
+        )
+        self._chunks += 1
+        self._pending = []
+
+    def mark(self) -> JournalMark:
+        """Where the journal stands now."""
+        return JournalMark(tuple(self._pending), self._chunks, self.count)
+
+    def restore(self, mark: JournalMark) -> None:
+        """Go back to a mark, SQLite having undone the TEMP table itself.
+
+        What was in memory at the mark may have been flushed before SQLite's own mark; then it is in
+        the table still and not pending.
+        """
+        chunks = flushed = 0
+        if self._chunks or mark.chunks:
+            ((chunks, flushed),) = self._connection.execute(
+                "SELECT count(*), coalesce(sum(count), 0) FROM temp.journal WHERE database_id = ?",
+                (self.database_id,),
+            ).fetchall()
+        unflushed = mark.count - flushed
+        self._pending = list(mark.pending[len(mark.pending) - unflushed :]) if unflushed else []
+        self._chunks = chunks
+        self.count = mark.count
+
+    def reload(self) -> None:
+        """Take over what the TEMP table holds, after SQLite went back to a flushed state."""
+        ((self._chunks, self.count),) = self._connection.execute(
+            "SELECT count(*), coalesce(sum(count), 0) FROM temp.journal WHERE database_id = ?",
+            (self.database_id,),
+        ).fetchall()
+        self._pending = []
+
+    def truncate(self, count: int) -> None:
+        """Keep only the first ``count`` records (ROLLBACK to a savepoint)."""
+        flushed = self.count - len(self._pending)
+        if count >= flushed:
+            del self._pending[count - flushed :]
+            self.count = count
+            return
+        rows = self._connection.execute(
+            "SELECT chunk, first, records FROM temp.journal WHERE database_id = ? AND first <= ?"
+            " ORDER BY chunk DESC LIMIT 1",
+            (self.database_id, count),
+        ).fetchall()
+        chunk, first, blob = rows[0]
+        self._pending = marshal.loads(blob)[: count - first]  # noqa: S302 - our own TEMP table
+        self._connection.execute(
+            "DELETE FROM temp.journal WHERE database_id = ? AND chunk >= ?",
+            (self.database_id, chunk),
+        )
+        self._chunks = chunk
+        self.count = count
+
+    def write(self, connection: apsw.Connection, commit_position: int) -> None:
+        """Move all records into the log, inside the caller's write transaction."""
+        if self._chunks:
+            connection.execute(
+                "INSERT INTO log_chunks(database_id, commit_position, chunk, records)"
+                " SELECT database_id, ?, chunk, records FROM temp.journal WHERE database_id = ?",
+                (commit_position, self.database_id),
+            )
+        if self._pending:
+            write_chunk(connection, self.database_id, commit_position, self._chunks, self._pending)
+
+    def clear(self) -> None:
+        """Forget everything: the transaction ended."""
+        if self._chunks:
+            self._connection.execute(
+                "DELETE FROM temp.journal WHERE database_id = ?", (self.database_id,)
+            )
+        self._pending = []
+        self._chunks = 0
+        self.count = 0
+        self.begin_position = -1
+
+
+def write_chunk(
+    connection: apsw.Connection,
+    database_id: int,
+    commit_position: int,
+    chunk: int,
+    records: list[Record],
+) -> None:
+    """Append one chunk of records to the log."""
+    connection.execute(
+        "INSERT INTO log_chunks(database_id, commit_position, chunk, records) VALUES (?, ?, ?, ?)",
+        (database_id, commit_position, chunk, marshal.dumps(records)),
+    )
+
+
+def read_chunks(
+    connection: apsw.Connection, database_id: int, commit_position: int
+) -> Iterator[Record]:
+    """The records of a committed transaction, one chunk in memory at a time.
+
+    Each chunk is a query of its own, so no read transaction is held between them.
+    """
+    chunk = 0
+    while True:
+        rows = connection.execute(
+            "SELECT records FROM log_chunks"
+            " WHERE database_id = ? AND commit_position = ? AND chunk = ?",
+            (database_id, commit_position, chunk),
+        ).fetchall()
+        if not rows:
+            return
+        yield from marshal.loads(rows[0][0])  # noqa: S302 - our own log
+        chunk += 1

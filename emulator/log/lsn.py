@@ -1,0 +1,110 @@
+"""LSN allocation: positions in the log and the ten bytes that show them.
+
+The log is a line of *positions* (plain integers); a position is shown as an LSN vlf:block:slot. The
+mapping is arithmetic and keeps order, so the log stores integers. A block holds 128 records and a
+virtual log file 4096 blocks; block numbers step by 8 (a 4 KB block counted in 512-byte sectors), as
+they do in SQL Server's log.
+
+Durability: positions are handed out from memory. What is on disk is a *reservation*, a bound that no
+position handed out may reach before a larger bound has been written in the same transaction as the
+data. Opening the database starts at the bound, in a fresh virtual log file; therefore LSNs increase
+strictly across a crash without a write per allocation.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from typing import Final
+
+import apsw
+
+RECORDS_PER_BLOCK: Final = 128
+BLOCKS_PER_VLF: Final = 4096
+RECORDS_PER_VLF: Final = RECORDS_PER_BLOCK * BLOCKS_PER_VLF
+FIRST_VLF: Final = 0x22
+"""The first virtual log file's number: new SQL Server databases begin in this region."""
+FIRST_BLOCK: Final = 0x10
+BLOCK_STEP: Final = 8
+
+_LSN = struct.Struct(">IIH")
+
+
+def lsn_of(position: int) -> bytes:
+    """The LSN (10 bytes) of a log position."""
+    blocks, slot = divmod(position, RECORDS_PER_BLOCK)
+    vlf, block = divmod(blocks, BLOCKS_PER_VLF)
+    return _LSN.pack(vlf + FIRST_VLF, block * BLOCK_STEP + FIRST_BLOCK, slot + 1)
+
+
+def position_of(lsn: bytes) -> int:
+    """The last log position whose LSN is at or below ``lsn``; -1 when there is none.
+
+    ``lsn`` may be any ten bytes: clients compute bounds (sys.fn_cdc_increment_lsn) that no record
+    ever had.
+    """
+    vlf, block, slot = _LSN.unpack(lsn)
+    if vlf < FIRST_VLF:
+        return -1
+    before_vlf = (vlf - FIRST_VLF) * RECORDS_PER_VLF
+    if block < FIRST_BLOCK:
+        return int(before_vlf) - 1
+    index, rest = divmod(block - FIRST_BLOCK, BLOCK_STEP)
+    if index >= BLOCKS_PER_VLF:
+        return int(before_vlf) + RECORDS_PER_VLF - 1
+    before_block = int(before_vlf) + index * RECORDS_PER_BLOCK
+    if rest:
+        return before_block + RECORDS_PER_BLOCK - 1
+    return before_block + min(slot, RECORDS_PER_BLOCK) - 1
+
+
+class LsnAllocator:
+    """Hands out log positions of one database; thread-safe."""
+
+    def __init__(self, database_id: int, connection: apsw.Connection) -> None:
+        """Start behind everything that was ever handed out.
+
+        Args:
+            database_id: whose log this is.
+            connection: an open connection inside a write transaction.
+        """
+        self._database_id = database_id
+        self._lock = threading.Lock()
+        connection.execute(
+            "INSERT OR IGNORE INTO log_state(database_id, reserved) VALUES (?, 0)", (database_id,)
+        )
+        ((reserved,),) = connection.execute(
+            "SELECT reserved FROM log_state WHERE database_id = ?", (database_id,)
+        )
+        self._next: int = reserved
+        self._reserved = 0
+        self.persist(connection)
+
+    def take(self, count: int = 1) -> int:
+        """Reserve ``count`` consecutive positions and return the first."""
+        with self._lock:
+            first = self._next
+            self._next = first + count
+            return first
+
+    def end_block(self) -> None:
+        """Let the next position begin a new block: a commit flushes the block that it is in."""
+        with self._lock:
+            self._next += -self._next % RECORDS_PER_BLOCK
+
+    def persist(self, connection: apsw.Connection) -> None:
+        """Make sure, in the caller's write transaction, that the bound lies above what was taken."""
+        with self._lock:
+            if self._next <= self._reserved:
+                return
+            self._reserved = self._next + 2 * RECORDS_PER_VLF
+            self._reserved -= self._reserved % RECORDS_PER_VLF
+            connection.execute(
+                "UPDATE log_state SET reserved = ? WHERE database_id = ?",
+                (self._reserved, self._database_id),
+            )
+
+    def forget_reservation(self) -> None:
+        """The transaction that wrote the bound did not commit: the next one writes it again."""
+        with self._lock:
+            self._reserved = 0

@@ -1,0 +1,139 @@
+"""What rows must satisfy: NOT NULL, and unique keys in which NULLs are equal.
+
+Keys are compared by their collation, trailing spaces apart. A new key is locked before it is looked
+for, so of two transactions that bring the same key into being one waits for the other, and then
+gets the error, or not if the other rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from emulator.errors import SqlError
+from emulator.storage.model import Index, Table
+from emulator.storage.overlay import Overlay
+from emulator.storage.table_plan import Row, TablePlan, UniqueKey, positions_of
+from emulator.storage.values import value_text
+from emulator.storage.work import Work
+from emulator.types import StorageValue
+
+
+def refuse_null(work: Work, plan: TablePlan, rows: Sequence[Row], kind: str) -> None:
+    """NOT NULL.
+
+    Raises:
+        SqlError: 515.
+    """
+    for row in rows:
+        if None not in row:
+            continue
+        for position in plan.required:
+            if row[position] is None:
+                table = plan.table
+                database = work.engine.database_by_id(table.database_id)
+                raise SqlError(
+                    515,
+                    "Cannot insert the value NULL into column"
+                    f" '{table.columns[position].name}', table '{database.name if database else ''}"
+                    f".{table.schema}.{table.name}'; column does not allow nulls."
+                    f" {work.statement_kind or kind} fails.",
+                    state=2,
+                )
+
+
+def put_unique(
+    work: Work, overlay: Overlay, plan: TablePlan, rids: Sequence[int], rows: Sequence[Row]
+) -> None:
+    """Put new images into the overlay; their keys are locked already.
+
+    Raises:
+        SqlError: 2627 or 2601.
+    """
+    for key in plan.unique:
+        for row in rows:
+            _refuse_committed_duplicate(work, overlay, plan.table, key, row)
+    try:
+        overlay.put([(rid, *row) for rid, row in zip(rids, rows, strict=True)])
+    except apsw.ConstraintError:
+        raise _find_duplicate(work, overlay, plan, rids, rows) from None
+    for key in plan.unique:
+        for rid, row in zip(rids, rows, strict=True):
+            values = key.values(row)
+            # SQLite's unique indexes take NULLs for different.
+            if None in values and work.find(plan.table, key.column_ids, values, limit=2) != [rid]:
+                raise duplicate_key(plan.table, key.index, values)
+
+
+def _refuse_committed_duplicate(
+    work: Work, overlay: Overlay, table: Table, key: UniqueKey, row: Row
+) -> None:
+    values = key.values(row)
+    condition = " AND ".join([f"c{column_id} IS ?" for column_id in key.column_ids])
+    query = f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition}'
+    while True:
+        found = work.current(table).execute(query, values).fetchall()
+        rids = [rid for (rid,) in found if not (overlay.dirty and overlay.hides(rid))]
+        if not rids:
+            return
+        # Whoever deletes or moves the other row, uncommitted, has it locked: wait for the outcome.
+        if not work.share(table, rids):
+            raise duplicate_key(table, key.index, values)
+
+
+def _find_duplicate(
+    work: Work, overlay: Overlay, plan: TablePlan, rids: Sequence[int], rows: Sequence[Row]
+) -> SqlError:
+    """The images up to the first of two equal keys are in: find that one."""
+    for rid, row in zip(rids, rows, strict=True):
+        if overlay.image(rid) == row:
+            continue
+        for key in plan.unique:
+            values = key.values(row)
+            if None not in values and work.find(plan.table, key.column_ids, values, limit=1):
+                return duplicate_key(plan.table, key.index, values)
+    return SqlError(2601, f"Row ids of table '{plan.table.name}' were given twice.", severity=14)
+
+
+def duplicate_key(table: Table, index: Index, values: Row) -> SqlError:
+    """Error 2627 (a constraint) or 2601 (an index)."""
+    types = [table.columns[p].type for p in positions_of(table, index.column_ids)]
+    text = ", ".join(value_text(v, t) for v, t in zip(values, types, strict=True))
+    name = f"{table.schema}.{table.name}"
+    if index.primary_key or index.unique_constraint:
+        kind = "PRIMARY KEY" if index.primary_key else "UNIQUE KEY"
+        return SqlError(
+            2627,
+            f"Violation of {kind} constraint '{index.name}'. Cannot insert duplicate key in object"
+            f" '{name}'. The duplicate key value is ({text}).",
+            severity=14,
+        )
+    return SqlError(
+        2601,
+        f"Cannot insert duplicate key row in object '{name}' with unique index '{index.name}'. The"
+        f" duplicate key value is ({text}).",
+        severity=14,
+    )
+
+
+def refuse_duplicates(connection: apsw.Connection, table: Table, index: Index) -> None:
+    """Before a unique index is built: two equal keys in the table refuse it.
+
+    Raises:
+        SqlError: 1505.
+    """
+    columns = ", ".join(f"c{column_id}" for column_id in index.column_ids)
+    rows: list[tuple[StorageValue, ...]] = connection.execute(
+        f'SELECT {columns} FROM main."{table.sqlite_name}" GROUP BY {columns}'
+        " HAVING count(*) > 1 LIMIT 1"
+    ).fetchall()
+    if rows:
+        types = [table.columns[p].type for p in positions_of(table, index.column_ids)]
+        text = ", ".join(value_text(v, t) for v, t in zip(rows[0], types, strict=True))
+        raise SqlError(
+            1505,
+            "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the"
+            f" object name '{table.schema}.{table.name}' and the index name '{index.name}'. The"
+            f" duplicate key value is ({text}).",
+        )

@@ -1,0 +1,213 @@
+"""One database: its schema objects, options and log.
+
+Everything here is a cache of the catalog tables in SQLite, replaced object by object as DDL runs.
+While a transaction with uncommitted DDL is open, its new objects are already here; whoever uses
+one waits on its table lock (as SQL Server's schema locks make them), and a rollback puts the old
+state back.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from emulator.storage.catalog_store import delete_entry, put_entry
+from emulator.storage.model import Table
+
+if TYPE_CHECKING:
+    from emulator.log.transaction_log import TransactionLog
+    from emulator.storage.engine import Engine
+
+OptionValue = int | float | str | None
+
+FIRST_OBJECT_ID: Final = 245_575_913
+OBJECT_ID_STEP: Final = 16_000_057
+"""User object ids step by this, modulo 2**31 - 1 (a prime: none comes twice), as in SQL Server."""
+
+FIXED_SCHEMAS: Final = {"dbo": 1, "guest": 2, "INFORMATION_SCHEMA": 3, "sys": 4}
+FIXED_PRINCIPALS: Final = {
+    "public": (0, "R"),
+    "dbo": (1, "S"),
+    "guest": (2, "S"),
+    "INFORMATION_SCHEMA": (3, "S"),
+    "sys": (4, "S"),
+    "db_owner": (16384, "R"),
+    "db_accessadmin": (16385, "R"),
+    "db_securityadmin": (16386, "R"),
+    "db_ddladmin": (16387, "R"),
+    "db_backupoperator": (16389, "R"),
+    "db_datareader": (16390, "R"),
+    "db_datawriter": (16391, "R"),
+    "db_denydatareader": (16392, "R"),
+    "db_denydatawriter": (16393, "R"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A user or role; ``type`` S (SQL user) or R (database role)."""
+
+    principal_id: int
+    name: str
+    type: str
+    members: tuple[str, ...] = ()
+    """Of a role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A stored T-SQL object: ``type`` P, V, FN, IF, TF or TR; ``text`` as it was written."""
+
+    object_id: int
+    schema: str
+    name: str
+    type: str
+    text: str
+    create_ticks: int = 0
+
+
+@dataclass(slots=True)
+class CatalogState:
+    """What DDL changes; copied before DDL and put back when it is rolled back."""
+
+    tables: dict[int, Table] = field(default_factory=dict)
+    names: dict[tuple[str, str], int] = field(default_factory=dict)
+    schemas: dict[str, int] = field(default_factory=dict)
+    principals: dict[str, Principal] = field(default_factory=dict)
+    modules: dict[tuple[str, str], Module] = field(default_factory=dict)
+    options: dict[str, OptionValue] = field(default_factory=dict)
+    name: str = ""
+
+    def copy(self) -> CatalogState:
+        """A copy that later changes leave alone."""
+        return CatalogState(
+            dict(self.tables),
+            dict(self.names),
+            dict(self.schemas),
+            dict(self.principals),
+            dict(self.modules),
+            dict(self.options),
+            self.name,
+        )
+
+
+class Database:
+    """A database of the engine. Reading is safe from any thread; DDL goes through storage.ddl."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        database_id: int,
+        name: str,
+        create_ticks: int,
+        collation: str,
+        guid: uuid.UUID,
+        recovery_fork_guid: uuid.UUID,
+        log: TransactionLog,
+    ) -> None:
+        self.engine = engine
+        self.database_id = database_id
+        self.create_ticks = create_ticks
+        self.collation = collation
+        self.guid = guid
+        self.recovery_fork_guid = recovery_fork_guid
+        self.log = log
+        self.version = 1
+        """Bumped by every DDL statement: plans compiled under another version are stale."""
+        self.state = CatalogState(name=name)
+
+    @property
+    def name(self) -> str:
+        """The database's name as created."""
+        return self.state.name
+
+    @property
+    def options(self) -> dict[str, OptionValue]:
+        """Database options by name; write them with :meth:`set_option`."""
+        return self.state.options
+
+    @property
+    def schemas(self) -> dict[str, int]:
+        """Schema ids by name as created."""
+        return self.state.schemas
+
+    @property
+    def principals(self) -> dict[str, Principal]:
+        """Users and roles by name as created."""
+        return self.state.principals
+
+    @property
+    def modules(self) -> dict[tuple[str, str], Module]:
+        """Stored T-SQL objects by (schema, name), both casefolded."""
+        return self.state.modules
+
+    def schema_name(self, name: str) -> str | None:
+        """A schema's name as created, found case-insensitively, or None."""
+        folded = name.casefold()
+        return next((known for known in self.state.schemas if known.casefold() == folded), None)
+
+    def table(self, schema: str, name: str) -> Table | None:
+        """The table of that name, case-insensitively, or None."""
+        object_id = self.state.names.get((schema.casefold(), name.casefold()))
+        return None if object_id is None else self.state.tables[object_id]
+
+    def table_by_id(self, object_id: int) -> Table | None:
+        """The table of that object id, or None."""
+        return self.state.tables.get(object_id)
+
+    def tables(self) -> list[Table]:
+        """All tables, those of schema cdc too."""
+        return list(self.state.tables.values())
+
+    def module(self, schema: str, name: str) -> Module | None:
+        """The stored T-SQL object of that name, case-insensitively, or None."""
+        return self.state.modules.get((schema.casefold(), name.casefold()))
+
+    def set_option(self, name: str, value: OptionValue, connection: apsw.Connection) -> None:
+        """Set and persist an option inside the caller's :meth:`Engine.write`."""
+        put_entry(connection, self.database_id, "option", name, json.dumps(value))
+        self.engine.will_change_catalog()
+        self.state.options[name] = value
+        self.version += 1
+
+    def allocate_object_id(self, connection: apsw.Connection) -> int:
+        """A new object id, never one that was given out before.
+
+        Args:
+            connection: inside a write transaction.
+        """
+        ((count,),) = connection.execute(
+            "INSERT INTO object_ids(database_id, taken) VALUES (?, 1)"
+            " ON CONFLICT(database_id) DO UPDATE SET taken = taken + 1 RETURNING taken",
+            (self.database_id,),
+        ).fetchall()
+        return (FIRST_OBJECT_ID + count * OBJECT_ID_STEP) % (2**31 - 1)
+
+    # -- for storage.ddl ------------------------------------------------------------------------
+
+    def put_table(self, connection: apsw.Connection, table: Table, text: str) -> None:
+        """Add or replace a table; ``text`` is its serialised form."""
+        put_entry(connection, self.database_id, "table", str(table.object_id), text)
+        self.engine.will_change_catalog()
+        self.forget_name(table.object_id)
+        self.state.tables[table.object_id] = table
+        self.state.names[table.schema.casefold(), table.name.casefold()] = table.object_id
+        self.version += 1
+
+    def remove_table(self, connection: apsw.Connection, table: Table) -> None:
+        """Forget a table."""
+        delete_entry(connection, self.database_id, "table", str(table.object_id))
+        self.engine.will_change_catalog()
+        self.forget_name(table.object_id)
+        del self.state.tables[table.object_id]
+        self.version += 1
+
+    def forget_name(self, object_id: int) -> None:
+        """Remove the name under which a table is known now, before it gets another."""
+        known = self.state.tables.get(object_id)
+        if known is not None:
+            self.state.names.pop((known.schema.casefold(), known.name.casefold()), None)

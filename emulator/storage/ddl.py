@@ -1,0 +1,265 @@
+"""DDL: what changes schema objects.
+
+Each function takes a *target*: a session (its transaction rules apply: autocommit, or until the end
+of the open transaction, with which it rolls back) or the connection of an :meth:`Engine.write` in
+progress (it commits and rolls back with that). It replaces the frozen Table, persists it, bumps
+``Database.version`` and, when the table is tracked by change data capture, logs a DdlChange.
+
+Here: schemas, tables, modules, users. Indexes, columns and constraints are in indexes.py, alter.py and
+constraint_ddl.py; all of them are imported from here.
+
+T-SQL text (defaults, computed columns, checks) is only kept here: tsql compiles and evaluates it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from emulator.errors import SqlError
+from emulator.storage.alter import (
+    add_columns,
+    alter_column,
+    drop_column,
+    rename_column,
+    rename_table,
+)
+from emulator.storage.catalog_store import delete_entry, put_entry, table_to_text
+from emulator.storage.constraint_ddl import add_constraint, drop_constraint, set_default
+from emulator.storage.database import Database, Module, Principal
+from emulator.storage.ddl_scope import DdlTarget, ddl_scope, log_ddl
+from emulator.storage.indexes import create_index, drop_index, with_index
+from emulator.storage.model import Check, Column, ForeignKey, Index, Table
+from emulator.storage.sqlite_schema import create_index_text, create_table_text
+
+__all__ = [
+    "DdlTarget",
+    "add_columns",
+    "add_constraint",
+    "alter_column",
+    "create_index",
+    "create_module",
+    "create_schema",
+    "create_table",
+    "ddl_scope",
+    "drop_column",
+    "drop_constraint",
+    "drop_index",
+    "drop_module",
+    "drop_schema",
+    "drop_table",
+    "put_principal",
+    "rename_column",
+    "rename_table",
+    "set_default",
+    "set_tracked_by_cdc",
+]
+
+
+def create_schema(target: DdlTarget, database: Database, name: str) -> int:
+    """Create a schema; returns its id.
+
+    Raises:
+        SqlError: 2714 when there is one of that name.
+    """
+    with ddl_scope(target, database) as connection:
+        if database.schema_name(name) is not None:
+            raise _exists(name)
+        schema_id = max((i for i in database.schemas.values() if i < 16384), default=4) + 1
+        put_entry(connection, database.database_id, "schema", name, json.dumps(schema_id))
+        database.engine.will_change_catalog()
+        database.schemas[name] = schema_id
+        database.version += 1
+        return schema_id
+
+
+def drop_schema(target: DdlTarget, database: Database, name: str) -> None:
+    """Drop an empty schema.
+
+    Raises:
+        SqlError: 15151 when there is none, 3729 when it holds a table or module.
+    """
+    with ddl_scope(target, database) as connection:
+        known = database.schema_name(name)
+        if known is None:
+            raise SqlError(
+                15151,
+                f"Cannot drop the schema '{name}', because it does not exist or you do not have"
+                " permission.",
+            )
+        folded = known.casefold()
+        inside = [t.name for t in database.tables() if t.schema.casefold() == folded]
+        inside += [m.name for key, m in database.modules.items() if key[0] == folded]
+        if inside:
+            raise SqlError(
+                3729,
+                f"Cannot drop schema '{name}' because it is being referenced by object"
+                f" '{inside[0]}'.",
+            )
+        delete_entry(connection, database.database_id, "schema", known)
+        database.engine.will_change_catalog()
+        del database.schemas[known]
+        database.version += 1
+
+
+def create_table(
+    target: DdlTarget,
+    database: Database,
+    schema: str,
+    name: str,
+    columns: Sequence[Column],
+    *,
+    indexes: Sequence[Index] = (),
+    foreign_keys: Sequence[ForeignKey] = (),
+    checks: Sequence[Check] = (),
+    is_ms_shipped: bool = False,
+) -> Table:
+    """Create a table.
+
+    Args:
+        target: see the module.
+        database: where.
+        schema: an existing schema.
+        name: its name.
+        columns: in order; a ``column_id`` of 0 is given out here (1, 2, ...).
+        indexes: those of PRIMARY KEY, UNIQUE and INDEX clauses; an ``index_id`` of 0 is given out
+            here: 1 for the clustered one, 2 and on for the others.
+        foreign_keys: ``referenced`` of 0 means the table itself.
+        checks: CHECK constraints.
+        is_ms_shipped: for the tables of change data capture.
+
+    Returns:
+        The table.
+
+    Raises:
+        SqlError: 2714 name taken, 2760 unknown schema, 2705 column named twice.
+    """
+    with ddl_scope(target, database) as connection:
+        known_schema = database.schema_name(schema)
+        if known_schema is None:
+            raise SqlError(
+                2760,
+                f'The specified schema name "{schema}" either does not exist or you do not have'
+                " permission to use it.",
+            )
+        if database.table(schema, name) or database.module(schema, name):
+            raise _exists(name)
+        object_id = database.allocate_object_id(connection)
+        numbered = tuple(
+            column if column.column_id else replace(column, column_id=position)
+            for position, column in enumerate(columns, 1)
+        )
+        _refuse_repeated_names(name, numbered)
+        now = database.engine.clock.now_ticks()
+        table = Table(
+            object_id=object_id,
+            database_id=database.database_id,
+            schema=known_schema,
+            name=name,
+            columns=numbered,
+            foreign_keys=tuple(
+                replace(key, referenced=object_id) if key.referenced == 0 else key
+                for key in foreign_keys
+            ),
+            checks=tuple(checks),
+            create_ticks=now,
+            modify_ticks=now,
+            is_ms_shipped=is_ms_shipped,
+            next_column_id=max((c.column_id for c in numbered), default=0) + 1,
+        )
+        for index in indexes:
+            table = with_index(table, index)
+        connection.execute(create_table_text(table, table.sqlite_name))
+        for index in table.indexes:
+            connection.execute(create_index_text(table, index))
+        database.put_table(connection, table, table_to_text(table))
+        return table
+
+
+def drop_table(target: DdlTarget, database: Database, table: Table, *, command: str = "") -> None:
+    """Drop a table. (That a tracked table's capture instances go too is the cdc room's part.)
+
+    Raises:
+        SqlError: 3726 when a foreign key of another table references it.
+    """
+    for other in database.tables():
+        if other.object_id != table.object_id and any(
+            key.referenced == table.object_id for key in other.foreign_keys
+        ):
+            raise SqlError(
+                3726,
+                f"Could not drop object '{table.schema}.{table.name}' because it is referenced by a"
+                " FOREIGN KEY constraint.",
+            )
+    with ddl_scope(target, database, table) as connection:
+        log_ddl(target, database, table, "drop_table", command)
+        connection.execute(f'DROP TABLE main."{table.sqlite_name}"')
+        connection.execute(
+            "DELETE FROM identity_values WHERE database_id = ? AND object_id = ?",
+            (table.database_id, table.object_id),
+        )
+        database.remove_table(connection, table)
+
+
+def set_tracked_by_cdc(target: DdlTarget, database: Database, table: Table, tracked: bool) -> Table:
+    """Begin or end logging a table's changes with full images; returns the new Table."""
+    with ddl_scope(target, database, table) as connection:
+        changed = replace(table, is_tracked_by_cdc=tracked)
+        database.put_table(connection, changed, table_to_text(changed))
+        return changed
+
+
+def create_module(
+    target: DdlTarget, database: Database, schema: str, name: str, kind: str, text: str
+) -> Module:
+    """Create or replace a stored T-SQL object (kind P, V, FN, IF, TF, TR)."""
+    with ddl_scope(target, database) as connection:
+        known = database.module(schema, name)
+        object_id = known.object_id if known else database.allocate_object_id(connection)
+        ticks = known.create_ticks if known else database.engine.clock.now_ticks()
+        module = Module(object_id, schema, name, kind, text, ticks)
+        put_entry(
+            connection, database.database_id, "module", str(object_id), json.dumps(asdict(module))
+        )
+        database.engine.will_change_catalog()
+        database.modules[schema.casefold(), name.casefold()] = module
+        database.version += 1
+        return module
+
+
+def drop_module(target: DdlTarget, database: Database, module: Module) -> None:
+    """Drop a stored T-SQL object."""
+    with ddl_scope(target, database) as connection:
+        delete_entry(connection, database.database_id, "module", str(module.object_id))
+        database.engine.will_change_catalog()
+        del database.modules[module.schema.casefold(), module.name.casefold()]
+        database.version += 1
+
+
+def put_principal(target: DdlTarget, database: Database, principal: Principal) -> None:
+    """Create or replace a user or role."""
+    with ddl_scope(target, database) as connection:
+        value = [principal.principal_id, principal.name, principal.type, list(principal.members)]
+        put_entry(connection, database.database_id, "principal", principal.name, json.dumps(value))
+        database.engine.will_change_catalog()
+        database.principals[principal.name] = principal
+        database.version += 1
+
+
+def _exists(name: str) -> SqlError:
+    return SqlError(2714, f"There is already an object named '{name}' in the database.", state=6)
+
+
+def _refuse_repeated_names(table: str, columns: Sequence[Column]) -> None:
+    seen = set()
+    for column in columns:
+        folded = column.name.casefold()
+        if folded in seen:
+            raise SqlError(
+                2705,
+                "Column names in each table must be unique. Column name"
+                f" '{column.name}' in table '{table}' is specified more than once.",
+                state=3,
+            )
+        seen.add(folded)

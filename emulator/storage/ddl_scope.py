@@ -1,0 +1,91 @@
+"""In whose transaction DDL runs, and what each DDL statement leaves in catalog and log."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import apsw
+
+from emulator.errors import INTERNAL, SqlError
+from emulator.log.journal import ACTION_DDL
+from emulator.log.transaction_log import type_fields
+from emulator.storage.catalog_store import table_to_text
+from emulator.storage.database import Database
+from emulator.storage.model import Table
+from emulator.storage.transaction import StoreSession
+from emulator.types import SqlType
+
+DdlTarget = StoreSession | apsw.Connection
+"""Where DDL runs: a session, or the connection of an Engine.write() in progress."""
+
+
+@contextlib.contextmanager
+def ddl_scope(target: DdlTarget, database: Database, *tables: Table) -> Iterator[apsw.Connection]:
+    """Run DDL on ``tables`` in the target's transaction.
+
+    Yields:
+        The connection to write with.
+
+    Raises:
+        SqlError: 1222 or 1205 when somebody else holds locks on one of the tables. An Engine.write()
+            cannot wait for them (they need the write path to end), so it gets 1222 at once.
+    """
+    if isinstance(target, StoreSession):
+        with target.ddl(tables) as connection:
+            yield connection
+        return
+    scope = database.engine.scope
+    if scope is None or scope.connection is not target:
+        raise SqlError(INTERNAL, "DDL on a bare connection needs an Engine.write() in progress.")
+    timeout_ms, scope.owner.timeout_ms = scope.owner.timeout_ms, 0
+    try:
+        for table in tables:
+            database.engine.locks.lock_table(scope.owner, table.sqlite_name)
+    finally:
+        scope.owner.timeout_ms = timeout_ms
+    yield target
+
+
+def replace_table(
+    target: DdlTarget,
+    connection: apsw.Connection,
+    database: Database,
+    table: Table,
+    kind: str,
+    command: str,
+    column_id: int | None = None,
+    old_type: SqlType | None = None,
+    new_type: SqlType | None = None,
+) -> Table:
+    """Persist a changed table and log its DDL record; returns the table as stored."""
+    table = replace(table, modify_ticks=database.engine.clock.now_ticks())
+    log_ddl(target, database, table, kind, command, column_id, old_type, new_type)
+    database.put_table(connection, table, table_to_text(table))
+    return table
+
+
+def log_ddl(
+    target: DdlTarget,
+    database: Database,
+    table: Table,
+    kind: str,
+    command: str,
+    column_id: int | None = None,
+    old_type: SqlType | None = None,
+    new_type: SqlType | None = None,
+) -> None:
+    """Write a DdlChange when the table is tracked by change data capture."""
+    if not table.is_tracked_by_cdc:
+        return
+    detail = (column_id, type_fields(old_type), type_fields(new_type))
+    tail = (table.object_id, ACTION_DDL, kind, command, detail)
+    if isinstance(target, StoreSession):
+        target.log_ddl(database, tail)
+        return
+    scope = database.engine.scope
+    if scope is None:
+        raise SqlError(INTERNAL, "DDL on a bare connection needs an Engine.write() in progress.")
+    records = scope.ddl_records.setdefault(database.database_id, [])
+    records.append((database.log.allocator.take(), len(records) + 1, *tail))

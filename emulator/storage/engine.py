@@ -1,0 +1,449 @@
+"""The engine: the SQLite file, its databases, and the one path by which anything is written.
+
+One file holds every database of the server, so a transaction over two databases is one SQLite
+transaction. Readers use their own connections and never block (WAL). Writers pass one at a time
+through a first-come lock; what they do there is short, because a session's uncommitted changes
+wait in TEMP tables (see transaction.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+import apsw
+
+from emulator.clock import Clock, ManualClock, SystemClock
+from emulator.errors import INTERNAL, SqlError
+from emulator.log.journal import Record
+from emulator.log.transaction_log import LOG_SCHEMA, TransactionLog
+from emulator.storage.catalog_store import SERVER_SCHEMA, entries, put_entry, table_from_text
+from emulator.storage.collation import register_collations
+from emulator.storage.database import (
+    FIXED_PRINCIPALS,
+    FIXED_SCHEMAS,
+    CatalogState,
+    Database,
+    Module,
+    Principal,
+)
+from emulator.storage.identity import IdentityValues, RowVersions
+from emulator.storage.locks import LockManager, LockOwner
+from emulator.storage.model import Table
+from emulator.types import DEFAULT_COLLATION
+
+__all__ = ["Clock", "Database", "Engine", "ManualClock", "SystemClock", "WriteScope"]
+
+SYSTEM_DATABASES: Final = {"master": 1, "tempdb": 2, "model": 3, "msdb": 4}
+FIRST_USER_DATABASE_ID: Final = 5
+
+BUSY_TIMEOUT_MS: Final = 10_000
+"""SQLite's own wait; only a checkpoint can make a connection meet it, as writers queue before."""
+
+CACHE_KIB: Final = 16_384
+"""Page cache per connection and per TEMP database."""
+
+
+class DataDirectoryInUse(RuntimeError):
+    """Another server process has this data directory open."""
+
+
+@dataclass(slots=True)
+class WriteScope:
+    """One pass through the write path."""
+
+    connection: apsw.Connection
+    owner: LockOwner
+    thread: int
+    catalog: dict[int, CatalogState] | None = None
+    """The schema objects as they were before the first DDL in this scope."""
+    ddl_records: dict[int, list[Record]] = field(default_factory=dict)
+    """Log records of DDL outside of a session, per database id."""
+
+
+class Engine:
+    """A server's storage: one per process, thread-safe."""
+
+    def __init__(self, data_dir: Path, clock: Clock) -> None:
+        """Open (or create) ``data_dir``/server.db and load the catalog.
+
+        Args:
+            data_dir: directory of the server's files; created when missing.
+            clock: where transaction times come from.
+
+        Raises:
+            DataDirectoryInUse: another process has it open.
+        """
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir = data_dir
+        self.clock = clock
+        self.locks = LockManager()
+        self.connection_hooks: list[Callable[[apsw.Connection], None]] = []
+        """Called with each new connection: for registering SQL functions."""
+        self.databases: dict[str, Database] = {}
+        """By name, casefolded."""
+        self._by_id: dict[int, Database] = {}
+        self.commit_sequence = 0
+        """Counts commits; a statement remembers it to see whether what it read is stale."""
+        self.table_sequences: dict[str, int] = {}
+        """By SQLite table name, the commit that changed a table last."""
+        self._descriptors = itertools.count(0x1_0000_0001)
+        self._path = data_dir / "server.db"
+        self._lock_file = _lock_directory(data_dir)
+        self._scope: WriteScope | None = None
+        self._rids: dict[str, int] = {}
+        self._rids_lock = threading.Lock()
+        self._writer = self.connect()
+        self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
+        with self.write() as connection:
+            connection.execute(SERVER_SCHEMA + LOG_SCHEMA)
+        self.identities = IdentityValues(self._writer)
+        self.row_versions = RowVersions(self._writer)
+        self._load()
+
+    # -- connections ----------------------------------------------------------------------------
+
+    def connect(self) -> apsw.Connection:
+        """A new connection with the collations and every function that a hook registers."""
+        connection = apsw.Connection(str(self._path), statementcachesize=1024)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.execute(
+            f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -{CACHE_KIB};"
+            f" PRAGMA temp_store = FILE; PRAGMA temp.cache_size = -{CACHE_KIB}"
+        ).fetchall()
+        register_collations(connection)
+        for hook in self.connection_hooks:
+            hook(connection)
+        return connection
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """The serialised write path: everything inside is one SQLite transaction.
+
+        Within a write of the same thread (also a session's open transaction with DDL) it joins
+        that one: the outer end commits.
+
+        Yields:
+            The connection to write with, inside BEGIN IMMEDIATE.
+        """
+        scope = self._scope
+        if scope is not None and scope.thread == threading.get_ident():
+            with _savepoint(scope.connection, "joined"):
+                yield scope.connection
+            return
+        owner = LockOwner()
+        scope = self.begin_write(self._writer, owner)
+        try:
+            yield scope.connection
+            self._log_ddl(scope)
+            self._writer.execute("COMMIT")
+        except BaseException:
+            self.abandon_write(scope)
+            raise
+        self.end_write(scope)
+
+    def begin_write(self, connection: apsw.Connection, owner: LockOwner) -> WriteScope:
+        """Take the write lock and BEGIN IMMEDIATE on ``connection`` (for transaction.py)."""
+        scope = self._scope
+        if scope is not None and scope.thread == threading.get_ident():
+            raise SqlError(
+                INTERNAL,
+                "A transaction was about to wait for a write of its own thread. Commit it outside"
+                " of Engine.write().",
+            )
+        self.locks.acquire_write(owner)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.Error:
+            self.locks.release_write(owner)
+            raise
+        self._scope = WriteScope(connection, owner, threading.get_ident())
+        return self._scope
+
+    def end_write(self, scope: WriteScope) -> None:
+        """Leave the write path after COMMIT."""
+        self._scope = None
+        self.locks.release_write(scope.owner)
+        if scope.connection is self._writer:
+            self.locks.release(scope.owner)
+
+    def abandon_write(self, scope: WriteScope) -> None:
+        """ROLLBACK, put the schema objects back and leave the write path."""
+        try:
+            if scope.connection.in_transaction:
+                scope.connection.execute("ROLLBACK")
+            if scope.catalog is not None:
+                self.restore_catalog(scope.catalog)
+            for database in self.databases.values():
+                database.log.allocator.forget_reservation()
+        finally:
+            self.end_write(scope)
+
+    @property
+    def scope(self) -> WriteScope | None:
+        """The write in progress, whoever's it is."""
+        return self._scope
+
+    # -- databases ------------------------------------------------------------------------------
+
+    def database(self, name: str) -> Database:
+        """The database of that name, case-insensitively.
+
+        Raises:
+            SqlError: 911 when there is none.
+        """
+        found = self.databases.get(name.casefold())
+        if found is None:
+            raise SqlError(
+                911,
+                f"Database '{name}' does not exist. Make sure that the name is entered correctly.",
+                aborts="batch",
+            )
+        return found
+
+    def database_by_id(self, database_id: int) -> Database | None:
+        """The database of that id, or None."""
+        return self._by_id.get(database_id)
+
+    def create_database(self, name: str, collation: str = DEFAULT_COLLATION) -> Database:
+        """Create a database.
+
+        Raises:
+            SqlError: 1801 when the name is taken.
+        """
+        with self.write() as connection:
+            if name.casefold() in self.databases:
+                raise SqlError(
+                    1801,
+                    f"Database '{name}' already exists. Choose a different database name.",
+                    state=3,
+                )
+            ((highest,),) = connection.execute("SELECT max(database_id) FROM databases").fetchall()
+            database_id = max(FIRST_USER_DATABASE_ID, highest + 1)
+            database = self._insert_database(connection, database_id, name, collation)
+        self._publish([*self.databases.values(), database])
+        return database
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database with everything in it.
+
+        Raises:
+            SqlError: 3701 when it does not exist, 3708 when it is a system database.
+        """
+        database = self.databases.get(name.casefold())
+        if database is None:
+            raise SqlError(
+                3701,
+                f"Cannot drop the database '{name}', because it does not exist or you do not have"
+                " permission.",
+                severity=11,
+            )
+        if name.casefold() in SYSTEM_DATABASES:
+            raise SqlError(
+                3708,
+                f"Cannot drop the database '{name}' because it is a system database.",
+            )
+        with self.write() as connection:
+            for table in database.tables():
+                connection.execute(f'DROP TABLE IF EXISTS main."{table.sqlite_name}"')
+            for catalog_table in (
+                "databases", "catalog", "object_ids", "identity_values", "row_versions",
+                "log_state", "log_transactions", "log_chunks",
+            ):  # fmt: skip
+                connection.execute(
+                    f"DELETE FROM {catalog_table} WHERE database_id = ?", (database.database_id,)
+                )
+        self._publish([d for d in self.databases.values() if d is not database])
+        database.version += 1
+        database.log.close()
+
+    def rename_database(self, name: str, new_name: str) -> None:
+        """Rename a database (ALTER DATABASE .. MODIFY NAME).
+
+        Raises:
+            SqlError: 911 when it does not exist, 1801 when the new name is taken.
+        """
+        database = self.database(name)
+        with self.write() as connection:
+            if new_name.casefold() in self.databases and new_name.casefold() != name.casefold():
+                raise SqlError(
+                    1801, f"Database '{new_name}' already exists. Choose a different database name."
+                )
+            connection.execute(
+                "UPDATE databases SET name = ? WHERE database_id = ?",
+                (new_name, database.database_id),
+            )
+        database.state.name = new_name
+        database.version += 1
+        self._publish(list(self.databases.values()))
+
+    def _publish(self, databases: list[Database]) -> None:
+        """Replace both maps at once: readers in other threads see the old ones or the new ones."""
+        self._by_id = {d.database_id: d for d in databases}
+        self.databases = {d.name.casefold(): d for d in databases}
+
+    # -- what sessions share --------------------------------------------------------------------
+
+    def next_descriptor(self) -> int:
+        """A transaction descriptor, unique in this process."""
+        return next(self._descriptors)
+
+    def take_rids(self, table: Table, count: int, connection: apsw.Connection) -> int:
+        """Reserve ``count`` consecutive row ids of a table and return the first.
+
+        Row ids are never given twice, so rows that sessions insert at the same time do not meet.
+        Tables of schema cdc are also written past this: for those the table is asked each time.
+        """
+        name = table.sqlite_name
+        with self._rids_lock:
+            first = self._rids.get(name)
+            if first is None or table.is_ms_shipped:
+                ((highest,),) = connection.execute(
+                    f'SELECT coalesce(max(rid), 0) FROM main."{name}"'
+                ).fetchall()
+                first = max(first or 0, highest + 1)
+            self._rids[name] = first + count
+            return first
+
+    def note_commit(self, tables: Iterable[str]) -> None:
+        """A transaction committed changes of these tables (SQLite names); write lock held."""
+        sequence = self.commit_sequence + 1
+        for name in tables:
+            self.table_sequences[name] = sequence
+        self.commit_sequence = sequence
+
+    def will_change_catalog(self) -> None:
+        """Remember the schema objects as they are, once per write scope, for a rollback."""
+        scope = self._scope
+        if scope is not None and scope.catalog is None:
+            scope.catalog = self.catalog_snapshot()
+
+    def catalog_snapshot(self) -> dict[int, CatalogState]:
+        """A copy of every database's schema objects."""
+        return {d.database_id: d.state.copy() for d in self.databases.values()}
+
+    def restore_catalog(self, snapshot: dict[int, CatalogState]) -> None:
+        """Put schema objects back; plans compiled meanwhile become stale."""
+        for database in self.databases.values():
+            state = snapshot.get(database.database_id)
+            if state is not None:
+                database.state = state.copy()
+                database.version += 1
+
+    def close(self) -> None:
+        """Stop: waiting sessions get an error, connections close, the files are released."""
+        self.locks.close()
+        for database in self.databases.values():
+            database.log.close()
+        self._writer.close()
+        self._lock_file.close()
+
+    # -- loading --------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        known = {
+            row[0]: row
+            for row in self._writer.execute(
+                "SELECT database_id, name, create_ticks, collation, guid, recovery_fork_guid"
+                " FROM databases"
+            )
+        }
+        with self.write() as connection:
+            loaded = [
+                self._insert_database(connection, database_id, name, DEFAULT_COLLATION)
+                for name, database_id in SYSTEM_DATABASES.items()
+                if database_id not in known
+            ]
+            loaded += [self._open_database(*row) for row in known.values()]
+        self._publish(loaded)
+
+    def _insert_database(
+        self, connection: apsw.Connection, database_id: int, name: str, collation: str
+    ) -> Database:
+        row = (
+            database_id, name, self.clock.now_ticks(), collation, str(uuid.uuid4()),
+            str(uuid.uuid4()),
+        )  # fmt: skip
+        connection.execute("INSERT INTO databases VALUES (?, ?, ?, ?, ?, ?)", row)
+        for schema, schema_id in FIXED_SCHEMAS.items():
+            put_entry(connection, database_id, "schema", schema, json.dumps(schema_id))
+        for principal, (principal_id, kind) in FIXED_PRINCIPALS.items():
+            put_entry(
+                connection, database_id, "principal", principal,
+                json.dumps([principal_id, principal, kind, []]),
+            )  # fmt: skip
+        return self._open_database(*row)
+
+    def _open_database(
+        self,
+        database_id: int,
+        name: str,
+        create_ticks: int,
+        collation: str,
+        guid: str,
+        recovery_fork_guid: str,
+    ) -> Database:
+        log = TransactionLog(database_id, self.connect, self.write)
+        database = Database(
+            self, database_id, name, create_ticks, collation, uuid.UUID(guid),
+            uuid.UUID(recovery_fork_guid), log,
+        )  # fmt: skip
+        state = database.state
+        for kind, key, text in entries(self._writer, database_id):
+            if kind == "table":
+                table = table_from_text(text)
+                state.tables[table.object_id] = table
+                state.names[table.schema.casefold(), table.name.casefold()] = table.object_id
+                continue
+            value = json.loads(text)
+            if kind == "schema":
+                state.schemas[key] = value
+            elif kind == "option":
+                state.options[key] = value
+            elif kind == "principal":
+                principal_id, principal, principal_type, members = value
+                state.principals[key] = Principal(
+                    principal_id, principal, principal_type, tuple(members)
+                )
+            elif kind == "module":
+                module = Module(**value)
+                state.modules[module.schema.casefold(), module.name.casefold()] = module
+        return database
+
+    def _log_ddl(self, scope: WriteScope) -> None:
+        for database_id, records in scope.ddl_records.items():
+            database = self.database_by_id(database_id)
+            if database is not None:
+                database.log.commit_records(scope.connection, records, self.clock.now_ticks())
+
+
+@contextlib.contextmanager
+def _savepoint(connection: apsw.Connection, name: str) -> Iterator[None]:
+    connection.execute(f"SAVEPOINT {name}")
+    try:
+        yield
+    except BaseException:
+        connection.execute(f"ROLLBACK TO {name}; RELEASE {name}")
+        raise
+    connection.execute(f"RELEASE {name}")
+
+
+def _lock_directory(data_dir: Path) -> IO[str]:
+    handle = (data_dir / "server.lock").open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        raise DataDirectoryInUse(
+            f"The data directory {data_dir} is in use by another server. Stop that server or choose"
+            " another directory."
+        ) from error
+    return handle

@@ -1,0 +1,228 @@
+"""Foreign keys: checked at the end of each statement, over all that it did.
+
+A child's new key locks the parent row that it found, shared, so that nobody deletes it before this
+transaction ends; deleting a parent has it locked exclusively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import apsw
+
+from emulator.errors import SqlError, not_supported
+from emulator.storage.database import Database
+from emulator.storage.model import ForeignKey, Table
+from emulator.storage.table_plan import Row, TablePlan, UniqueKey, positions_of
+from emulator.storage.work import Work
+
+if TYPE_CHECKING:
+    from emulator.storage.stage import Stage
+
+
+class ForeignKeyChecks:
+    """What one operation must verify at its end, and the actions that follow from it."""
+
+    def __init__(self, work: Work, plan: TablePlan, kind: str) -> None:
+        self._work = work
+        self._table = plan.table
+        self._kind = kind
+        database = work.engine.database_by_id(plan.table.database_id)
+        tables = database.tables() if database is not None else []
+        self._outgoing = [
+            (key, positions_of(plan.table, key.column_ids)) for key in plan.table.foreign_keys
+        ]
+        self._incoming = [
+            (child, key, positions_of(plan.table, key.referenced_column_ids))
+            for child in tables
+            for key in child.foreign_keys
+            if key.referenced == plan.table.object_id
+        ]
+        self._appeared: Stage | None = None
+        self._vanished: Stage | None = None
+        self._plan = plan
+
+    def is_referenced(self) -> bool:
+        """Whether another table's foreign key points here."""
+        return any(child.object_id != self._table.object_id for child, _, _ in self._incoming)
+
+    def appeared(self, rows: Sequence[Row]) -> None:
+        """Rows came into being: their parents must exist."""
+        if self._outgoing:
+            self._appeared = self._stage(self._appeared, [tuple(row) for row in rows])
+
+    def vanished(self, rows: Sequence[Row]) -> None:
+        """Rows went: nobody may reference them."""
+        if self._incoming:
+            self._vanished = self._stage(self._vanished, [(row, None) for row in rows])
+
+    def changed(self, old: Row, new: Row) -> None:
+        """A row changed: only keys with another value count."""
+        if any(old[p] != new[p] for _, positions in self._outgoing for p in positions):
+            self._appeared = self._stage(self._appeared, [new])
+        if any(old[p] != new[p] for _, _, positions in self._incoming for p in positions):
+            self._vanished = self._stage(self._vanished, [(old, new)])
+
+    def verify(self) -> None:
+        """Check everything.
+
+        Raises:
+            SqlError: 547.
+        """
+        if self._appeared is not None:
+            for chunk in self._appeared.chunks():
+                self._verify_parents(chunk)
+            self._appeared.close()
+            self._appeared = None
+        if self._vanished is not None:
+            vanished, self._vanished = self._vanished, None
+            for chunk in vanished.chunks():
+                for old, new in chunk:
+                    self._verify_children(old, new)
+            vanished.close()
+
+    def _stage(self, stage: Stage | None, rows: list[object]) -> Stage:
+        from emulator.storage.stage import Stage as NewStage
+
+        if stage is None:
+            stage = NewStage(self._work.connection, chunk_rows=self._plan.chunk_rows)
+        stage.extend(rows)
+        return stage
+
+    # -- parents ----------------------------------------------------------------------------------
+
+    def _verify_parents(self, rows: Sequence[Row]) -> None:
+        for key, positions in self._outgoing:
+            seen: set[Row] = set()
+            for row in rows:
+                values = tuple([row[p] for p in positions])
+                # A key with a NULL in it references nothing (MATCH SIMPLE).
+                if None in values or values in seen:
+                    continue
+                seen.add(values)
+                self._hold_parent(key, values)
+
+    def _hold_parent(self, key: ForeignKey, values: Row) -> None:
+        work = self._work
+        database = work.engine.database_by_id(self._table.database_id)
+        parent = None if database is None else database.table_by_id(key.referenced)
+        if parent is None:
+            raise self._conflict(key, parent, "FOREIGN KEY")
+        pending = _key_resource(parent, key, values)
+        while True:
+            rids = work.find(parent, key.referenced_column_ids, values, limit=1)
+            if rids:
+                # It may be on its way out in another transaction: then wait and look again.
+                if not work.share(parent, rids):
+                    return
+            elif pending is None or not work.share(parent, [pending]):
+                raise self._conflict(key, parent, "FOREIGN KEY")
+
+    # -- children ---------------------------------------------------------------------------------
+
+    def _verify_children(self, old: Row, new: Row | None) -> None:
+        for child, key, positions in self._incoming:
+            values = tuple([old[p] for p in positions])
+            if None in values:
+                continue
+            if new is not None and values == tuple([new[p] for p in positions]):
+                continue
+            self._resolve_children(child, key, values, new, positions)
+
+    def _resolve_children(
+        self, child: Table, key: ForeignKey, values: Row, new: Row | None, positions: Sequence[int]
+    ) -> None:
+        work = self._work
+        rids = work.find(child, key.column_ids, values)
+        if not rids or work.find(self._table, key.referenced_column_ids, values, limit=1):
+            return
+        action = (key.on_delete if new is None else key.on_update).upper().replace(" ", "_")
+        if action == "NO_ACTION":
+            raise self._conflict(key, child, "REFERENCE")
+        if action == "SET_DEFAULT":
+            raise not_supported("SET DEFAULT of foreign keys")
+        # Late: deleting and updating children is what this operation does to its own rows.
+        from emulator.storage.row_writer import delete_rows, update_rows
+
+        if action == "CASCADE" and new is None:
+            delete_rows(work, child, rids)
+            return
+        replacement: Row = (
+            (None,) * len(values)
+            if action == "SET_NULL" or new is None
+            else tuple([new[p] for p in positions])
+        )
+        targets = positions_of(child, key.column_ids)
+        overlay = work.overlay(child)
+        changes = []
+        for rid in rids:
+            row = list(overlay.row(rid) or ())
+            for target, value in zip(targets, replacement, strict=True):
+                row[target] = value
+            changes.append((rid, tuple(row)))
+        update_rows(work, child, changes)
+
+    def _conflict(self, key: ForeignKey, other: Table | None, kind: str) -> SqlError:
+        database = self._work.engine.database_by_id(self._table.database_id)
+        return foreign_key_conflict(
+            self._work.statement_kind or self._kind, database, self._table, key, other, kind
+        )
+
+
+def foreign_key_conflict(
+    statement: str,
+    database: Database | None,
+    table: Table,
+    key: ForeignKey,
+    other: Table | None,
+    kind: str,
+) -> SqlError:
+    """Error 547. ``other`` is the parent (FOREIGN KEY) or the child (REFERENCE)."""
+    same = other is not None and other.object_id == table.object_id
+    words = f"{kind} SAME TABLE" if same and kind == "FOREIGN KEY" else kind
+    words = "SAME TABLE REFERENCE" if same and kind == "REFERENCE" else words
+    column_ids = key.referenced_column_ids if kind == "FOREIGN KEY" else key.column_ids
+    where = f'"{other.schema}.{other.name}"' if other is not None else '""'
+    column = other.column_by_id(column_ids[0]) if other is not None else None
+    at = f", column '{column.name}'" if column is not None and len(column_ids) == 1 else ""
+    return SqlError(
+        547,
+        f'The {statement} statement conflicted with the {words} constraint "{key.name}". The'
+        f' conflict occurred in database "{database.name if database else ""}", table {where}{at}.',
+        state=0,
+    )
+
+
+def refuse_orphans(
+    connection: apsw.Connection, database: Database, table: Table, key: ForeignKey
+) -> None:
+    """Before a foreign key is added: every row's parent must exist.
+
+    Raises:
+        SqlError: 547.
+    """
+    parent = database.table_by_id(key.referenced)
+    if parent is None:
+        raise SqlError(1767, f"Foreign key '{key.name}' references invalid table.", state=0)
+    pairs = list(zip(key.column_ids, key.referenced_column_ids, strict=True))
+    given = " AND ".join(f"child.c{column_id} IS NOT NULL" for column_id in key.column_ids)
+    same = " AND ".join(f"parent.c{theirs} = child.c{ours}" for ours, theirs in pairs)
+    rows = connection.execute(
+        f'SELECT 1 FROM main."{table.sqlite_name}" AS child WHERE {given} AND NOT EXISTS'
+        f' (SELECT 1 FROM main."{parent.sqlite_name}" AS parent WHERE {same}) LIMIT 1'
+    ).fetchall()
+    if rows:
+        raise foreign_key_conflict("ALTER TABLE", database, table, key, parent, "FOREIGN KEY")
+
+
+def _key_resource(parent: Table, key: ForeignKey, values: Row) -> object | None:
+    """The lock under which another transaction would hold the parent's new key."""
+    by_column = dict(zip(key.referenced_column_ids, values, strict=True))
+    for index in parent.indexes:
+        if index.unique and set(index.column_ids) == set(by_column):
+            row: list[object] = [None] * len(parent.columns)
+            for position, column in enumerate(parent.columns):
+                row[position] = by_column.get(column.column_id)
+            return UniqueKey(parent, index).resource(tuple(row))  # type: ignore[arg-type]
+    return None

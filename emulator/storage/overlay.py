@@ -1,0 +1,161 @@
+"""A table as one session sees it: the committed rows, and its own uncommitted changes over them.
+
+Two TEMP tables per changed table: ``d_`` holds the row ids of committed rows that it deleted or
+replaced, ``i_`` the new images (inserted or updated rows) under their row ids. They are made once
+per session and emptied at the end of each transaction. ``i_`` has the table's unique indexes, so two
+new rows with one key meet there.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import apsw
+
+from emulator.storage.model import Table
+from emulator.storage.sqlite_schema import column_list, create_table_text
+from emulator.storage.table_plan import Row, TablePlan
+
+UNDO_SCHEMA: Final = """
+CREATE TEMP TABLE IF NOT EXISTS undo(
+  n INTEGER PRIMARY KEY, overlay TEXT NOT NULL, rid INTEGER NOT NULL, hidden INTEGER NOT NULL,
+  image BLOB)
+"""
+
+
+class Overlay:
+    """One session's uncommitted changes of one table."""
+
+    def __init__(self, connection: apsw.Connection, table: Table) -> None:
+        """Make the TEMP tables, empty."""
+        self._connection = connection
+        self.table = table
+        self.dirty = False
+        name = table.sqlite_name
+        self.hidden_name = f"d_{name}"
+        self.images_name = f"i_{name}"
+        hidden, images = f'temp."{self.hidden_name}"', f'temp."{self.images_name}"'
+        connection.execute(f"DROP TABLE IF EXISTS {hidden}; DROP TABLE IF EXISTS {images}")
+        connection.execute(f'CREATE TEMP TABLE "{self.hidden_name}"(rid INTEGER PRIMARY KEY)')
+        connection.execute(create_table_text(table, self.images_name, temporary=True))
+        for index in table.indexes:
+            if index.unique:
+                columns = ", ".join(f"c{column_id}" for column_id in index.column_ids)
+                connection.execute(
+                    f'CREATE UNIQUE INDEX temp."{self.images_name}_{index.index_id}"'
+                    f' ON "{self.images_name}"({columns})'
+                )
+        columns = column_list(table)
+        base = f'main."{name}"'
+        marks = ", ".join("?" * (len(table.columns) + 1))
+        self.base_source = base
+        self.source = (
+            f"(SELECT rid, {columns} FROM {base} WHERE rid NOT IN (SELECT rid FROM {hidden})"
+            f" UNION ALL SELECT rid, {columns} FROM {images})"
+        )
+        self._hide = f"INSERT OR IGNORE INTO {hidden}(rid) VALUES (?)"
+        self._unhide = f"DELETE FROM {hidden} WHERE rid = ?"
+        self._hides = f"SELECT 1 FROM {hidden} WHERE rid = ?"
+        self._remove = f"DELETE FROM {images} WHERE rid = ?"
+        self._put = f"INSERT INTO {images}(rid, {columns}) VALUES ({marks})"
+        self._image = f"SELECT {columns} FROM {images} WHERE rid = ?"
+        self._committed = f"SELECT {columns} FROM {base} WHERE rid = ?"
+        self._clear = (f"DELETE FROM {hidden}", f"DELETE FROM {images}")
+        self._apply = (
+            f"DELETE FROM {base} WHERE rid IN (SELECT rid FROM {hidden})",
+            f"INSERT INTO {base}(rid, {columns}) SELECT rid, {columns} FROM {images}",
+        )
+        self._hide_all = f"INSERT OR IGNORE INTO {hidden}(rid) SELECT rid FROM {base}"
+        self._rids = f"SELECT rid FROM {self.source}"
+        self.plan = TablePlan(table)
+
+    # -- one row --------------------------------------------------------------------------------
+
+    def row(self, rid: int) -> Row | None:
+        """The row as this session sees it, or None."""
+        if self.dirty:
+            image = self.image(rid)
+            if image is not None:
+                return image
+            if self.hides(rid):
+                return None
+        return self.committed_row(self._connection, rid)
+
+    def committed_row(self, connection: apsw.Connection, rid: int) -> Row | None:
+        """The row as committed, in that connection's snapshot, or None."""
+        return next(iter(connection.execute(self._committed, (rid,)).fetchall()), None)
+
+    def image(self, rid: int) -> Row | None:
+        """The uncommitted image under that row id, or None."""
+        return next(iter(self._connection.execute(self._image, (rid,)).fetchall()), None)
+
+    def hides(self, rid: int) -> bool:
+        """Whether the committed row of that id is deleted or replaced here."""
+        return bool(self._connection.execute(self._hides, (rid,)).fetchall())
+
+    # -- changes --------------------------------------------------------------------------------
+
+    def take_away(self, rids: Sequence[int]) -> None:
+        """Make rows disappear from this session's view."""
+        pairs = [(rid,) for rid in rids]
+        if self.dirty:
+            self._connection.executemany(self._remove, pairs)
+        self._connection.executemany(self._hide, pairs)
+        self.dirty = True
+
+    def put(self, rows: Sequence[Row]) -> None:
+        """Add images (rid, values...).
+
+        Raises:
+            apsw.ConstraintError: two images have one unique key.
+        """
+        self.dirty = True
+        self._connection.executemany(self._put, rows)
+
+    def hide_all(self) -> None:
+        """TRUNCATE: no row is left."""
+        self._connection.execute(self._clear[1])
+        self._connection.execute(self._hide_all)
+        self.dirty = True
+
+    def visible_rids(self) -> list[int]:
+        """Every row that this session sees."""
+        return [rid for (rid,) in self._connection.execute(self._rids)]
+
+    # -- undo for savepoints ----------------------------------------------------------------------
+
+    def record_undo(self, rids: Iterable[int]) -> None:
+        """Remember how these row ids stand now, in the session's undo list."""
+        rows = []
+        for rid in rids:
+            image = self.image(rid)
+            blob = None if image is None else marshal.dumps(image)
+            rows.append((self.table.sqlite_name, rid, self.hides(rid), blob))
+        self._connection.executemany(
+            "INSERT INTO temp.undo(overlay, rid, hidden, image) VALUES (?, ?, ?, ?)", rows
+        )
+
+    def undo(self, rid: int, hidden: bool, image: bytes | None) -> None:
+        """Put one row id back as it was remembered."""
+        self._connection.execute(self._remove, (rid,))
+        self._connection.execute(self._hide if hidden else self._unhide, (rid,))
+        if image is not None:
+            row = marshal.loads(image)  # noqa: S302 - our own TEMP table
+            self._connection.execute(self._put, (rid, *row))
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def apply(self) -> None:
+        """Carry the changes over to the committed table, inside a write transaction."""
+        for statement in self._apply:
+            self._connection.execute(statement)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the changes."""
+        if self.dirty:
+            for statement in self._clear:
+                self._connection.execute(statement)
+            self.dirty = False

@@ -1,0 +1,251 @@
+"""INSERT, UPDATE, DELETE and TRUNCATE of rows into a session's overlay, with locks, checks and log.
+
+Key updates, as SQL Server logs them (KB 238254; for change tables: operations 1 and 2 with one
+``__$seqval``): a row whose unique or clustered key gets another value is logged as a DELETE and an
+INSERT that share one seqval. In a statement over several rows they are deferred: all rows are
+deleted before the first is inserted, so ``UPDATE t SET id = id + 1`` never meets itself. The command
+ids count on through both phases; sorted by (command id, seqval, operation), deletes come first,
+and inserts have later command ids with seqvals that lie below those of other deletes.
+
+Inferred, not documented: that the command id counts row operations and not statements; that rows
+of the same statement whose key stays are logged as updates, before the inserts; that an update which
+leaves every column as it was is not logged at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from emulator.errors import SqlError
+from emulator.log.journal import ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, Record
+from emulator.storage.constraints import put_unique, refuse_null
+from emulator.storage.foreign_keys import ForeignKeyChecks
+from emulator.storage.model import Table
+from emulator.storage.overlay import Overlay
+from emulator.storage.stage import Stage
+from emulator.storage.table_plan import Row, TablePlan
+from emulator.storage.values import GivenValue
+from emulator.storage.work import StatementRestart, Work
+
+GivenRow = tuple[GivenValue, ...]
+
+
+class RowWriter:
+    """One operation on one table: its overlay, its plan, its place in the log."""
+
+    def __init__(self, work: Work, table: Table, kind: str) -> None:
+        """Begin.
+
+        Raises:
+            StatementRestart: the table is not what the statement was compiled for.
+        """
+        database = work.engine.database_by_id(table.database_id)
+        current = None if database is None else database.table_by_id(table.object_id)
+        if current is None or (current is not table and current.columns != table.columns):
+            raise StatementRestart(work.owner.session_id)
+        self.work = work
+        self.table = current
+        self.kind = kind
+        self.overlay: Overlay = work.overlay(current)
+        self.plan: TablePlan = self.overlay.plan
+        self.checks = ForeignKeyChecks(work, self.plan, kind)
+
+    def stage(self, rows: Iterable[object] = ()) -> Stage:
+        """Rows on their way through this operation."""
+        return Stage(self.work.connection, rows, chunk_rows=self.plan.chunk_rows)
+
+    def lock(self, rids: Sequence[int], rows: Sequence[Row] = ()) -> None:
+        """Lock rows and the keys that new rows have."""
+        self.work.lock_rows(self.table, self.plan.resources(rids, rows) if rows else rids)
+
+    def log(self, changes: Iterable[tuple[int, int, Row | None, Row | None]]) -> None:
+        """Log (position or -1 for a new one, action, before, after) when the table is tracked."""
+        if not self.table.is_tracked_by_cdc:
+            return
+        work = self.work
+        plan = self.plan
+        entries = list(changes)
+        database_id = self.table.database_id
+        work.journal(database_id)
+        position = work.positions(database_id, sum(1 for entry in entries if entry[0] < 0))
+        command_id = work.command_count
+        records: list[Record] = []
+        for given, action, before, after in entries:
+            command_id += 1
+            at = given
+            if given < 0:
+                at = position
+                position += 1
+            records.append(
+                (at, command_id, self.table.object_id, action, plan.column_ids, before, after)
+            )
+        work.command_count = command_id
+        work.log(database_id, records, plan.chunk_rows)
+
+    def fill_row_version(self, rows: list[GivenRow]) -> list[Row]:
+        """Give each row its rowversion."""
+        position = self.plan.row_version_position
+        if position < 0:
+            return rows  # type: ignore[return-value] - nothing was to be generated
+        database_id = self.table.database_id
+        first = self.work.engine.row_versions.take(database_id, len(rows))
+        self.work.note_row_version(database_id)
+        return [
+            (*row[:position], (first + n).to_bytes(8, "big"), *row[position + 1 :])  # type: ignore[misc]
+            for n, row in enumerate(rows)
+        ]
+
+
+def insert_rows(work: Work, table: Table, rows: Iterable[GivenRow]) -> tuple[list[int], int | None]:
+    """INSERT: see :meth:`StoreSession.insert`. Returns row ids and the last identity generated."""
+    writer = RowWriter(work, table, "INSERT")
+    staged = writer.stage(rows)
+    rids: list[int] = []
+    last_identity: int | None = None
+    for chunk in staged.chunks():
+        numbered, generated = _fill_identity(writer, chunk)
+        last_identity = generated if generated is not None else last_identity
+        filled = writer.fill_row_version(numbered)
+        refuse_null(work, writer.plan, filled, "INSERT")
+        first = work.engine.take_rids(writer.table, len(filled), work.connection)
+        new_rids = range(first, first + len(filled))
+        writer.lock(new_rids, filled)
+        work.record_undo(writer.overlay, new_rids)
+        put_unique(work, writer.overlay, writer.plan, new_rids, filled)
+        writer.checks.appeared(filled)
+        writer.log([(-1, ACTION_INSERT, None, row) for row in filled])
+        rids.extend(new_rids)
+    staged.close()
+    writer.checks.verify()
+    return rids, last_identity
+
+
+def update_rows(work: Work, table: Table, changes: Iterable[tuple[int, GivenRow]]) -> int:
+    """UPDATE: see :meth:`StoreSession.update`."""
+    writer = RowWriter(work, table, "UPDATE")
+    staged = writer.stage(changes)
+    moved = writer.stage()
+    for chunk in staged.chunks():
+        moved.extend(_update_in_place(writer, chunk))
+    staged.close()
+    for deferred_chunk in moved.chunks():
+        rids = [rid for rid, _, _ in deferred_chunk]
+        rows = [row for _, _, row in deferred_chunk]
+        writer.lock(rids, rows)
+        put_unique(work, writer.overlay, writer.plan, rids, rows)
+        writer.log([(position, ACTION_INSERT, None, row) for _, position, row in deferred_chunk])
+    moved.close()
+    writer.checks.verify()
+    return staged.count
+
+
+def _update_in_place(
+    writer: RowWriter, chunk: list[tuple[int, GivenRow]]
+) -> list[tuple[int, int, Row]]:
+    """Write the rows that keep their keys, take away the others.
+
+    Returns:
+        (row id, log position, new row) of those others.
+    """
+    work, plan, overlay = writer.work, writer.plan, writer.overlay
+    rids = [rid for rid, _ in chunk]
+    writer.lock(rids)
+    work.refuse_stale(writer.table, overlay, rids)
+    new_rows = writer.fill_row_version([row for _, row in chunk])
+    refuse_null(work, plan, new_rows, "UPDATE")
+    work.record_undo(overlay, rids)
+    stays: list[tuple[int, Row, Row]] = []
+    moves: list[tuple[int, Row, Row]] = []
+    for rid, new in zip(rids, new_rows, strict=True):
+        old = overlay.row(rid)
+        if old is None:
+            raise StatementRestart(work.owner.session_id)
+        if plan.key_changed(old, new):
+            moves.append((rid, old, new))
+        elif old != new:
+            stays.append((rid, old, new))
+    overlay.take_away([rid for rid, _, _ in stays] + [rid for rid, _, _ in moves])
+    overlay.put([(rid, *new) for rid, _, new in stays])
+    for _, old, new in (*stays, *moves):
+        writer.checks.changed(old, new)
+    first = -1
+    if moves and writer.table.is_tracked_by_cdc:
+        work.journal(writer.table.database_id)
+        first = work.positions(writer.table.database_id, len(moves))
+    writer.log(
+        [(-1, ACTION_UPDATE, old, new) for _, old, new in stays]
+        + [(first + n, ACTION_DELETE, old, None) for n, (_, old, _) in enumerate(moves)]
+    )
+    return [(rid, first + n, new) for n, (rid, _, new) in enumerate(moves)]
+
+
+def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
+    """DELETE: see :meth:`StoreSession.delete`."""
+    writer = RowWriter(work, table, "DELETE")
+    staged = writer.stage(rids)
+    for chunk in staged.chunks():
+        writer.lock(chunk)
+        work.refuse_stale(writer.table, writer.overlay, chunk)
+        work.record_undo(writer.overlay, chunk)
+        old_rows = []
+        for rid in chunk:
+            old = writer.overlay.row(rid)
+            if old is None:
+                raise StatementRestart(work.owner.session_id)
+            old_rows.append(old)
+        writer.overlay.take_away(chunk)
+        writer.checks.vanished(old_rows)
+        writer.log([(-1, ACTION_DELETE, old, None) for old in old_rows])
+    staged.close()
+    writer.checks.verify()
+    return staged.count
+
+
+def truncate_table(work: Work, table: Table) -> None:
+    """TRUNCATE TABLE: see :meth:`StoreSession.truncate`."""
+    writer = RowWriter(work, table, "TRUNCATE")
+    if writer.table.is_tracked_by_cdc:
+        raise SqlError(
+            4711,
+            f"Cannot truncate table '{table.name}' because it is published for replication or"
+            " enabled for Change Data Capture.",
+        )
+    if writer.checks.is_referenced():
+        raise SqlError(
+            4712,
+            f"Cannot truncate table '{table.name}' because it is being referenced by a FOREIGN KEY"
+            " constraint.",
+        )
+    work.engine.locks.lock_table(work.owner, writer.table.sqlite_name)
+    if work.is_stale(writer.table):
+        raise StatementRestart(work.owner.session_id)
+    work.record_undo(writer.overlay, writer.overlay.visible_rids())
+    writer.overlay.hide_all()
+    if writer.plan.identity_position >= 0:
+        work.engine.identities.reseed(writer.table, None)
+        work.note_identity(writer.table)
+
+
+def _fill_identity(writer: RowWriter, rows: list[GivenRow]) -> tuple[list[GivenRow], int | None]:
+    """Generate identity values where asked; returns the last one generated."""
+    plan = writer.plan
+    position = plan.identity_position
+    if position < 0:
+        return rows, None
+    identities = writer.work.engine.identities
+    writer.work.note_identity(writer.table)
+    asked = sum(1 for row in rows if row[position] is ...)
+    value = identities.take(writer.table, plan.identity, asked) if asked else 0
+    last: int | None = None
+    filled: list[GivenRow] = []
+    for row in rows:
+        given = row[position]
+        if given is ...:
+            filled.append((*row[:position], value, *row[position + 1 :]))
+            last = value
+            value += plan.identity.increment
+        else:
+            if isinstance(given, int):
+                identities.saw(writer.table, plan.identity, given)
+            filled.append(row)
+    return filled, last

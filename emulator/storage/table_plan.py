@@ -1,0 +1,94 @@
+"""What writing to a table needs to know, worked out once per version of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
+
+from emulator.storage.collation import collation_key, sqlite_collation
+from emulator.storage.model import Identity, Index, Table
+from emulator.types import MAX, StorageValue
+
+Row = tuple[StorageValue, ...]
+
+CHUNK_ROWS: Final = 256
+CHUNK_LARGE_ROWS: Final = 8
+"""Where a row may hold values of megabytes."""
+
+
+class UniqueKey:
+    """A unique index, with what checking it needs at hand."""
+
+    __slots__ = ("collations", "column_ids", "index", "key_values", "positions")
+
+    def __init__(self, table: Table, index: Index) -> None:
+        self.index = index
+        self.column_ids = index.column_ids
+        self.positions = positions_of(table, index.column_ids)
+        columns = [table.columns[position] for position in self.positions]
+        self.collations = tuple(
+            sqlite_collation(c.type.collation) if c.type.is_character else "" for c in columns
+        )
+
+    def values(self, row: Row) -> Row:
+        """The key's values in a row."""
+        return tuple([row[position] for position in self.positions])
+
+    def resource(self, row: Row) -> Hashable:
+        """The key as something to lock: equal for equal keys."""
+        return (
+            self.index.index_id,
+            *[
+                collation_key(value, collation) if isinstance(value, str) else value
+                for value, collation in zip(self.values(row), self.collations, strict=True)
+            ],
+        )
+
+
+class TablePlan:
+    """What writing to a table needs to know, worked out once per version of the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.column_ids = tuple(column.column_id for column in table.columns)
+        self.required = tuple(
+            position
+            for position, column in enumerate(table.columns)
+            if not column.nullable and column.computed is None
+        )
+        self.all_required = len(self.required) == len(table.columns)
+        self.identity_position = -1
+        self.identity = Identity()
+        self.row_version_position = -1
+        for position, column in enumerate(table.columns):
+            if column.identity is not None:
+                self.identity_position = position
+                self.identity = column.identity
+            if column.type.name == "timestamp":
+                self.row_version_position = position
+        self.unique = tuple(UniqueKey(table, index) for index in table.indexes if index.unique)
+        moved = {c for index in table.indexes if index.unique or index.clustered
+                 for c in index.column_ids}  # fmt: skip
+        self.key_positions = tuple(
+            position for position, column_id in enumerate(self.column_ids) if column_id in moved
+        )
+        large = any(c.type.length == MAX or c.type.name in {"text", "ntext", "image", "xml"}
+                    for c in table.columns)  # fmt: skip
+        self.chunk_rows = CHUNK_LARGE_ROWS if large else CHUNK_ROWS
+
+    def resources(self, rids: Iterable[int], rows: Iterable[Row]) -> list[Hashable]:
+        """Everything that new rows lock: their ids and their unique keys."""
+        resources: list[Hashable] = list(rids)
+        for key in self.unique:
+            resources += [key.resource(row) for row in rows]
+        return resources
+
+    def key_changed(self, old: Row, new: Row) -> bool:
+        """Whether an update moves the row: a unique or clustered key has another value."""
+        return any(old[position] != new[position] for position in self.key_positions)
+
+
+def positions_of(table: Table, column_ids: Sequence[int]) -> tuple[int, ...]:
+    """Where these columns are in a row."""
+    at = {column.column_id: position for position, column in enumerate(table.columns)}
+    return tuple(at[column_id] for column_id in column_ids)

@@ -1,0 +1,467 @@
+"""The uncommitted work of a session: overlays, journals, locks; how it is applied or undone.
+
+Three levels of undo, each with the mechanism that fits:
+
+- a statement: a SQLite SAVEPOINT round it (all of its effects are in TEMP tables), which also gives
+  the statement one snapshot of the committed data;
+- SAVE TRANSACTION: an undo list of overlay rows, kept only while a savepoint exists (a SQLite
+  savepoint would hold the read snapshot for the rest of the transaction);
+- the transaction: emptying the overlays.
+
+DDL inside a transaction makes it *exclusive*: it holds the write path and an open SQLite write
+transaction until its end, so that SQLite rolls the DDL back. Other sessions read on; those that
+want to commit, or use a table whose definition is not committed, wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import apsw
+
+from emulator.errors import INTERNAL, SqlError
+from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
+from emulator.storage.database import CatalogState
+from emulator.storage.locks import LockOwner
+from emulator.storage.model import Table
+from emulator.storage.overlay import UNDO_SCHEMA, Overlay
+from emulator.storage.stage import STAGE_SCHEMA
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Engine, WriteScope
+
+
+class StatementRestart(SqlError):
+    """What the statement read was changed by somebody else before it could lock it: run it again.
+
+    SQL Server would have waited at the row and gone on with its new version; here the statement's
+    reading is done, so it is repeated. Whoever runs statements catches this and repeats; a client
+    that sees it sees a deadlock error (1205), which it may retry too.
+    """
+
+    def __init__(self, session_id: int = 0) -> None:
+        super().__init__(
+            1205,
+            f"Transaction (Process ID {session_id}) was deadlocked on lock resources with another"
+            " process and has been chosen as the deadlock victim. Rerun the transaction.",
+            severity=13,
+            state=52,
+            aborts="transaction",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkMark:
+    """Where the work stood when a statement began."""
+
+    journals: dict[int, JournalMark]
+    command_count: int
+    dirty: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A SAVE TRANSACTION: ``sqlite_name`` where the transaction was exclusive already."""
+
+    name: str
+    undo_count: int
+    journal_counts: dict[int, int]
+    command_count: int
+    sqlite_name: str
+    journals: dict[int, JournalMark]
+    dirty: tuple[str, ...]
+    catalog: dict[int, CatalogState] | None
+
+
+class Work:
+    """One session's open transaction, reused for the next one."""
+
+    def __init__(self, engine: Engine, connection: apsw.Connection, owner: LockOwner) -> None:
+        self.engine = engine
+        self.connection = connection
+        self.owner = owner
+        self.active = False
+        self.begin_ticks = 0
+        self.read_sequence = 0
+        """The engine's commit count when the statement's (or SNAPSHOT transaction's) view began."""
+        self.snapshot = False
+        """A SNAPSHOT transaction holds its read transaction."""
+        self.command_count = 0
+        self.scope: WriteScope | None = None
+        """Set while the transaction is exclusive."""
+        self.statement_kind = ""
+        self._overlays: dict[str, Overlay] = {}
+        self._journals: dict[int, Journal] = {}
+        self._savepoints: list[Savepoint] = []
+        self._identity_tables: dict[tuple[int, int], Table] = {}
+        self._row_version_databases: set[int] = set()
+        self._fresh: apsw.Connection | None = None
+        for schema in (JOURNAL_SCHEMA, STAGE_SCHEMA, UNDO_SCHEMA):
+            connection.execute(schema)
+
+    # -- what the session sees ------------------------------------------------------------------
+
+    def overlay(self, table: Table) -> Overlay:
+        """The table's overlay, made when this session changes it for the first time."""
+        overlay = self._overlays.get(table.sqlite_name)
+        if overlay is None or overlay.table is not table:
+            if overlay is not None and overlay.dirty:
+                raise StatementRestart(self.owner.session_id)
+            overlay = Overlay(self.connection, table)
+            self._overlays[table.sqlite_name] = overlay
+        return overlay
+
+    def changed(self, table: Table) -> Overlay | None:
+        """The table's overlay when it has uncommitted changes."""
+        overlay = self._overlays.get(table.sqlite_name)
+        return overlay if overlay is not None and overlay.dirty else None
+
+    def is_stale(self, table: Table) -> bool:
+        """Whether somebody committed changes of the table since this view of the data began."""
+        if self.scope is not None:
+            return False
+        return self.engine.table_sequences.get(table.sqlite_name, 0) > self.read_sequence
+
+    def current(self, table: Table) -> apsw.Connection:
+        """A connection that sees the table's newest committed rows."""
+        return self.fresh() if self.is_stale(table) else self.connection
+
+    def fresh(self) -> apsw.Connection:
+        """A second connection, whose every query sees what is committed now."""
+        if self._fresh is None:
+            self._fresh = self.engine.connect()
+        return self._fresh
+
+    def find(
+        self,
+        table: Table,
+        column_ids: Sequence[int],
+        key: Sequence[StorageValue],
+        *,
+        limit: int = -1,
+    ) -> list[int]:
+        """Row ids with these column values: committed ones as of now, and this session's own."""
+        condition = " AND ".join(f"c{column_id} IS ?" for column_id in column_ids)
+        overlay = self.changed(table)
+        rids: list[int] = []
+        if overlay is not None:
+            rids += [
+                rid
+                for (rid,) in self.connection.execute(
+                    f'SELECT rid FROM temp."{overlay.images_name}" WHERE {condition} LIMIT ?',
+                    (*key, limit),
+                )
+            ]
+        found = self.current(table).execute(
+            f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition} LIMIT ?',
+            (*key, limit if overlay is None else -1),
+        )
+        rids += [rid for (rid,) in found.fetchall() if overlay is None or not overlay.hides(rid)]
+        return rids
+
+    # -- locks ------------------------------------------------------------------------------------
+
+    def lock_rows(self, table: Table, resources: Iterable[Hashable]) -> None:
+        """Lock rows and keys for writing, and make sure that the table is what it was.
+
+        Raises:
+            StatementRestart: the table was altered or dropped meanwhile.
+            SqlError: 1222, 1205, 3617.
+        """
+        self.engine.locks.lock(self.owner, table.sqlite_name, resources)
+        database = self.engine.database_by_id(table.database_id)
+        if database is None or database.table_by_id(table.object_id) is not table:
+            raise StatementRestart(self.owner.session_id)
+
+    def share(self, table: Table, resources: Iterable[Hashable]) -> bool:
+        """Lock rows or keys against writing by others; returns whether it had to wait."""
+        return self.engine.locks.lock(self.owner, table.sqlite_name, resources, shared=True)
+
+    def refuse_stale(self, table: Table, overlay: Overlay, rids: Sequence[int]) -> None:
+        """After locking rows that a query found: see that nobody changed them in between.
+
+        Raises:
+            StatementRestart: somebody did.
+            SqlError: 3960 in a SNAPSHOT transaction.
+        """
+        if not self.is_stale(table):
+            return
+        fresh = self.fresh()
+        for rid in rids:
+            if overlay.dirty and (overlay.hides(rid) or overlay.image(rid) is not None):
+                continue
+            seen = overlay.committed_row(self.connection, rid)
+            if overlay.committed_row(fresh, rid) != seen:
+                if self.snapshot:
+                    raise self.update_conflict(table)
+                raise StatementRestart(self.owner.session_id)
+
+    def update_conflict(self, table: Table) -> SqlError:
+        """Error 3960."""
+        database = self.engine.database_by_id(table.database_id)
+        return SqlError(
+            3960,
+            "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot"
+            f" isolation to access table '{table.schema}.{table.name}' directly or indirectly in"
+            f" database '{database.name if database else ''}' to update, delete, or insert the row"
+            " that has been modified or deleted by another transaction. Retry the transaction or"
+            " change the isolation level for the update/delete statement.",
+            state=2,
+            aborts="transaction",
+        )
+
+    # -- log --------------------------------------------------------------------------------------
+
+    def journal(self, database_id: int) -> Journal:
+        """The transaction's journal for a database, with its begin record."""
+        journal = self._journals.get(database_id)
+        if journal is None:
+            journal = self._journals[database_id] = Journal(self.connection, database_id)
+        if journal.begin_position < 0:
+            journal.begin_position = self.positions(database_id, 1)
+        return journal
+
+    def positions(self, database_id: int, count: int) -> int:
+        """Reserve log positions; returns the first."""
+        database = self.engine.database_by_id(database_id)
+        if database is None:
+            raise SqlError(INTERNAL, f"Database id {database_id} was dropped in a transaction.")
+        return database.log.allocator.take(count)
+
+    def log(self, database_id: int, records: list[Record], chunk_rows: int) -> None:
+        """Add log records of this transaction."""
+        self.journal(database_id).extend(records, chunk_rows)
+
+    def note_identity(self, table: Table) -> None:
+        """The commit is to persist the table's identity value."""
+        self._identity_tables[table.database_id, table.object_id] = table
+
+    def note_row_version(self, database_id: int) -> None:
+        """The commit is to persist the database's rowversion."""
+        self._row_version_databases.add(database_id)
+
+    # -- statements -------------------------------------------------------------------------------
+
+    def begin(self, ticks: int) -> None:
+        """A transaction begins."""
+        self.active = True
+        self.begin_ticks = ticks
+        self.command_count = 0
+
+    def mark(self) -> WorkMark:
+        """Where the work stands, for :meth:`restore`."""
+        return WorkMark(
+            {key: journal.mark() for key, journal in self._journals.items() if journal.count},
+            self.command_count,
+            tuple(name for name, overlay in self._overlays.items() if overlay.dirty),
+        )
+
+    def restore(self, mark: WorkMark) -> None:
+        """Go back to a mark, SQLite having undone the TEMP tables themselves."""
+        empty = JournalMark((), 0, 0)
+        for key, journal in self._journals.items():
+            journal.restore(mark.journals.get(key, empty))
+        self.command_count = mark.command_count
+        self._after_sqlite_undo(mark.dirty)
+
+    def _after_sqlite_undo(self, dirty: tuple[str, ...]) -> None:
+        """TEMP tables that SQLite's undo took away are made again when needed."""
+        existing = {
+            name for (name,) in self.connection.execute("SELECT name FROM temp.sqlite_schema")
+        }
+        for name, overlay in list(self._overlays.items()):
+            if overlay.images_name not in existing:
+                del self._overlays[name]
+            else:
+                overlay.dirty = name in dirty
+
+    # -- savepoints -------------------------------------------------------------------------------
+
+    def record_undo(self, overlay: Overlay, rids: Iterable[int]) -> None:
+        """Before rows change: remember them when a savepoint may want them back."""
+        if self._savepoints:
+            overlay.record_undo(rids)
+
+    def savepoint(self, name: str) -> None:
+        """SAVE TRANSACTION."""
+        sqlite_name = ""
+        catalog = None
+        if self.scope is not None:
+            sqlite_name = f"saved_{len(self._savepoints)}"
+            self.connection.execute(f"SAVEPOINT {sqlite_name}")
+            catalog = self.engine.catalog_snapshot()
+        mark = self.mark()
+        self._savepoints.append(
+            Savepoint(
+                name,
+                self._undo_count(),
+                {key: journal.count for key, journal in self._journals.items()},
+                self.command_count,
+                sqlite_name,
+                mark.journals,
+                mark.dirty,
+                catalog,
+            )
+        )
+
+    def rollback_to(self, name: str) -> bool:
+        """ROLLBACK TRANSACTION to a savepoint, which stays; returns whether there is one."""
+        for position in range(len(self._savepoints) - 1, -1, -1):
+            if self._savepoints[position].name == name:
+                break
+        else:
+            return False
+        saved = self._savepoints[position]
+        del self._savepoints[position + 1 :]
+        if saved.sqlite_name:
+            self.connection.execute(f"ROLLBACK TO {saved.sqlite_name}")
+            if saved.catalog is not None:
+                self.engine.restore_catalog(saved.catalog)
+            self.restore(WorkMark(saved.journals, saved.command_count, saved.dirty))
+            return True
+        if self.scope is not None:
+            self._leave_exclusive()
+        self._undo_to(saved.undo_count)
+        for key, journal in self._journals.items():
+            journal.truncate(saved.journal_counts.get(key, 0))
+        self.command_count = saved.command_count
+        return True
+
+    def _undo_count(self) -> int:
+        ((count,),) = self.connection.execute(
+            "SELECT coalesce(max(n), 0) FROM temp.undo"
+        ).fetchall()
+        return int(count)
+
+    def _undo_to(self, count: int) -> None:
+        self.connection.execute("SAVEPOINT undoing")
+        rows = self.connection.execute(
+            "SELECT overlay, rid, hidden, image FROM temp.undo WHERE n > ? ORDER BY n DESC",
+            (count,),
+        ).fetchall()
+        for name, rid, hidden, image in rows:
+            self._overlays[name].undo(rid, bool(hidden), image)
+        self.connection.execute("DELETE FROM temp.undo WHERE n > ?", (count,))
+        self.connection.execute("RELEASE undoing")
+
+    # -- exclusive (DDL) --------------------------------------------------------------------------
+
+    def become_exclusive(self, open_statements: Sequence[str]) -> None:
+        """Take the write path until the transaction ends.
+
+        Args:
+            open_statements: names of the SQLite savepoints of the statements that are running:
+                they are closed (a DDL statement has changed nothing yet) and opened again inside.
+        """
+        if self.scope is not None:
+            return
+        for journal in self._journals.values():
+            journal.flush()
+        if self.connection.in_transaction:
+            self.connection.execute("COMMIT")
+        self.snapshot = False
+        self.scope = self.engine.begin_write(self.connection, self.owner)
+        for name in open_statements:
+            self.connection.execute(f"SAVEPOINT {name}")
+
+    def flush_overlay(self, table: Table) -> None:
+        """Before DDL on a table: its uncommitted rows move into it (the transaction is exclusive)."""
+        overlay = self._overlays.pop(table.sqlite_name, None)
+        if overlay is not None and overlay.dirty:
+            overlay.apply()
+
+    def _leave_exclusive(self) -> None:
+        """Undo everything since the first DDL."""
+        scope = self.scope
+        self.scope = None
+        if scope is not None:
+            self.engine.abandon_write(scope)
+        for journal in self._journals.values():
+            journal.reload()
+        for overlay in self._overlays.values():
+            overlay.dirty = True
+        self._after_sqlite_undo(tuple(self._overlays))
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def commit(self) -> bytes | None:
+        """Apply and log everything in one SQLite transaction; returns the commit LSN, if logged.
+
+        Raises:
+            SqlError: 1205 or 3617 while waiting for the write path; nothing is committed then, and
+                the caller rolls back.
+        """
+        overlays = [overlay for overlay in self._overlays.values() if overlay.dirty]
+        journals = [journal for journal in self._journals.values() if journal.count]
+        scope = self.scope
+        if scope is None:
+            if self.connection.in_transaction:
+                self.connection.execute("COMMIT")
+            if not overlays and not journals and not self._identity_tables:
+                self._end()
+                return None
+            scope = self.engine.begin_write(self.connection, self.owner)
+        try:
+            lsn = self._write(overlays, journals)
+            self.connection.execute("COMMIT")
+        except BaseException as error:
+            self.scope = None
+            self.engine.abandon_write(scope)
+            for overlay in self._overlays.values():
+                overlay.dirty = True
+            if self.snapshot and isinstance(error, apsw.ConstraintError):
+                raise self.update_conflict(overlays[0].table) from error
+            raise
+        self.engine.note_commit(overlay.table.sqlite_name for overlay in overlays)
+        self.scope = None
+        self.engine.end_write(scope)
+        self._end()
+        return lsn
+
+    def _write(self, overlays: list[Overlay], journals: list[Journal]) -> bytes | None:
+        for overlay in overlays:
+            overlay.apply()
+        lsn = None
+        for journal in journals:
+            database = self.engine.database_by_id(journal.database_id)
+            if database is not None:
+                lsn = database.log.commit(
+                    self.connection, journal, self.begin_ticks, self.engine.clock.now_ticks()
+                )
+        for table in self._identity_tables.values():
+            self.engine.identities.persist(self.connection, table)
+        for database_id in self._row_version_databases:
+            self.engine.row_versions.persist(self.connection, database_id)
+        return lsn
+
+    def rollback(self) -> None:
+        """Forget everything."""
+        if self.scope is not None:
+            self._leave_exclusive()
+        elif self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+            self._after_sqlite_undo(tuple(self._overlays))
+        for overlay in self._overlays.values():
+            overlay.clear()
+        self._end()
+
+    def _end(self) -> None:
+        for journal in self._journals.values():
+            journal.clear()
+        if self._savepoints:
+            self.connection.execute("DELETE FROM temp.undo")
+            self._savepoints.clear()
+        self._identity_tables.clear()
+        self._row_version_databases.clear()
+        self.engine.locks.release(self.owner)
+        self.active = False
+        self.snapshot = False
+
+    def close(self) -> None:
+        """Let go of the second connection."""
+        if self._fresh is not None:
+            self._fresh.close()
+            self._fresh = None

@@ -226,3 +226,13 @@ def _weather(days: int) -> dict[tuple[datetime, str], list[Statement]]:
         )
         readings[hour, row.origin].append((INSERT_WEATHER, values))
     return readings
+
+
+def change_rows(day: Iterable[SourceTransaction]) -> dict[str, int]:
+    """The rows that each change table must hold afterwards: an update has two."""
+    counts = dict.fromkeys(("airlines", "airports", "planes", "flights", "weather"), 0)
+    for transaction in day:
+        for sql, _ in transaction.statements:
+            table = sql.split("dbo.", 1)[1].split(" ", 1)[0]
+            counts[table] += 2 if sql.startswith("UPDATE") else 1
+    return counts

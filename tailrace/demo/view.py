@@ -6,7 +6,6 @@ Nothing here measures: it shows a :class:`Picture` that the conductor fills in.
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -48,11 +47,25 @@ class Picture:
     source_commit_ms: int | None = None
     published: Published | None = None
     lake: LakeState = field(default_factory=LakeState)
-    log: deque[str] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    log: list[str] = field(default_factory=list)
 
     def say(self, text: str) -> None:
         """Add a line to the log at the foot."""
         self.log.append(f"{time.monotonic() - self.started:6.1f} s  {text}")
+
+    def lines_after(self, count: int) -> list[str]:
+        """The log without its first ``count`` lines."""
+        return self.log[count:]
+
+    def summary(self) -> str:
+        """The picture in one line, for where there is no terminal."""
+        parts = [f"{time.monotonic() - self.started:6.1f} s  {self.phase}"]
+        if self.replay is not None and self.replay.started:
+            parts.append(f"{self.replay.statements}/{self.replay.statements_total} statements")
+        if self.published is not None:
+            parts.append(f"{self.published.events_total} events in topics")
+        parts.append(f"{self.lake.changes} changes in the lake")
+        return ", ".join(parts)
 
     def __rich__(self) -> RenderableType:
         """The whole picture."""
@@ -64,7 +77,9 @@ class Picture:
             Text.assemble(("Tailrace", "bold cyan"), "  ", (self.phase, "bold")),
             Text(f"{elapsed:.0f} s", style="dim"),
         )
-        log = Text("\n".join(self.log) or " ", style="dim", no_wrap=True, overflow="ellipsis")
+        log = Text(
+            "\n".join(self.log[-LOG_LINES:]) or " ", style="dim", no_wrap=True, overflow="ellipsis"
+        )
         return Panel(
             Group(head, Text(""), self._journey(), Text(""), self._tables(), Text(""), log),
             border_style="cyan",

@@ -1,0 +1,172 @@
+"""What the demo tells at its end: events, rates, latency, verification, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from schemas.registry import SchemaRegistry
+from schemas.topics import TableName, TopicNames
+from tailrace.compare import TableComparison, TopicComparison
+from tailrace.demo import database, flights, verify
+from tailrace.latency import Percentiles, by_closing, percentiles
+from tailrace.topics import existing_data_topics, read_all
+
+if TYPE_CHECKING:
+    import pyodbc
+    from pyspark.sql import SparkSession
+    from rich.console import Console
+
+    from schemas.progress import Progress
+    from tailrace.demo.replay import ReplayProgress
+    from tailrace.lake import CommitRow
+
+KEYS = {
+    "airlines": "carrier",
+    "airports": "faa",
+    "planes": "tailnum",
+    "flights": "flight_id",
+    "weather": "weather_id",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of a run."""
+
+    events: int
+    operations: dict[str, dict[str, int]]
+    statements_per_s: float
+    events_per_s: float
+    to_topic: Percentiles | None
+    to_lake: Percentiles | None
+    topics: list[TopicComparison]
+    tables: list[TableComparison]
+    figures: list[tuple[str, object, object]]
+    lake: Path
+    cuts: int
+
+    @property
+    def verified(self) -> bool:
+        """Whether everything that must be equal is."""
+        return (
+            all(comparison.equal for comparison in self.topics)
+            and all(comparison.equal for comparison in self.tables)
+            and all(expected == found for _, expected, found in self.figures)
+        )
+
+
+def make_report(
+    *,
+    bootstrap_servers: str,
+    registry_url: str,
+    names: TopicNames,
+    source: pyodbc.Connection,
+    lake: Path,
+    commits: Sequence[CommitRow],
+    records: Sequence[Progress],
+    replay: ReplayProgress | None,
+    days: int,
+    say: Callable[[str], None],
+) -> Report:
+    """Read everything back, independently of publisher and sink, and compare."""
+    topics = {names.data(TableName(database.DATABASE, "dbo", table)): table for table in KEYS}
+    say("reading the topics back, read_committed")
+    existing = existing_data_topics(bootstrap_servers, names)
+    chosen = {topic: existing[topic] for topic in topics if topic in existing}
+    facts = verify.gather(read_all(bootstrap_servers, SchemaRegistry(registry_url), chosen))
+    say(f"{facts.events_total:,} events read; comparing with the change tables")
+    topic_comparisons = verify.check_topics(source, KEYS, facts)
+    say("comparing the lake with the source, row by row")
+    spark = _spark()
+    try:
+        last = commits[-1].tables
+        tables = {path.rsplit("/", 1)[1]: (str(lake / path), v) for path, v in last.items()}
+        table_comparisons = verify.check_lake(source, spark, KEYS, tables)
+        figures = verify.check_figures(spark, tables["flights"], facts, flights.figures(days))
+    finally:
+        spark.stop()
+    elapsed = (replay.finished or 0) - replay.started if replay is not None else 0.0
+    closed = [(r.through_lsn, r.published_ms) for r in records]
+    cuts = [(row.through_lsn, row.committed_ms) for row in commits]
+    streamed = len(facts.commits)
+    return Report(
+        events=facts.events_total,
+        operations=facts.operations,
+        statements_per_s=replay.rate if replay is not None else 0.0,
+        events_per_s=streamed / elapsed if elapsed else 0.0,
+        to_topic=percentiles(by_closing(facts.commits, closed)),
+        to_lake=percentiles(by_closing(facts.commits, cuts)),
+        topics=topic_comparisons,
+        tables=table_comparisons,
+        figures=figures,
+        lake=lake,
+        cuts=len(commits),
+    )
+
+
+def _spark() -> SparkSession:
+    from compose.local.jars import spark_jars
+    from spark_sink.session import session_with
+
+    jars = ",".join(str(jar) for jar in spark_jars())
+    return session_with({"spark.jars": jars, "spark.app.name": "tailrace-demo"})
+
+
+def tell(console: Console, report: Report) -> None:
+    """Print the report."""
+    table = Table(title="Source, topics and lake", title_justify="left")
+    for name, justify in (("table", "left"), ("change rows", "right"), ("r", "right"),
+                          ("c", "right"), ("u", "right"), ("d", "right"),
+                          ("exactly once", "left"), ("source rows", "right"),
+                          ("lake rows", "right"), ("equal", "left")):  # fmt: skip
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for in_topic, in_lake in zip(report.topics, report.tables, strict=True):
+        operations = report.operations[in_topic.table]
+        table.add_row(
+            in_topic.table,
+            f"{in_topic.change_rows:,}",
+            *[f"{operations[op]:,}" for op in ("r", "c", "u", "d")],
+            _mark(in_topic.equal),
+            f"{in_lake.source_rows:,}",
+            f"{in_lake.lake_rows:,}",
+            _mark(in_lake.equal),
+        )
+    console.print(table)
+    for comparison in (*report.topics, *report.tables):
+        if not comparison.equal:
+            console.print(f"[red]differs:[/] {comparison}", highlight=False, soft_wrap=True)
+    figures = Table(title="The data set's own figures", title_justify="left")
+    for name in ("figure", "data set", "lake", "equal"):
+        figures.add_column(name, justify="left" if name in ("figure", "equal") else "right")
+    for name, expected, found in report.figures:
+        figures.add_row(name, str(expected), str(found), _mark(expected == found))
+    console.print(figures)
+    console.print(
+        f"{report.events:,} events; source {report.statements_per_s:,.0f} statements/s, topics"
+        f" {report.events_per_s:,.0f} events/s; {report.cuts} cuts in the lake"
+    )
+    for name, latency in (("topic", report.to_topic), ("lake", report.to_lake)):
+        if latency is not None:
+            console.print(
+                f"commit to {name}: p50 {latency.p50_s:.2f} s, p99 {latency.p99_s:.2f} s"
+                f" (of {latency.count:,} changes; the capture job's interval is part of it)"
+            )
+    verdict = "[bold green]verified[/]" if report.verified else "[bold red]NOT EQUAL[/]"
+    data_dir = report.lake.parent
+    console.print(f"\n{verdict}: the lake is in {report.lake}\n\nTry next:")
+    console.print(
+        f"  .venv/bin/tailrace up --data-dir {data_dir}        # the same stack, to connect to\n"
+        f"  .venv/bin/tailrace status --config {data_dir}/tailrace.yaml\n"
+        f'  make demo ARGS="--days 7 --rate 0"                 # a week, as fast as it goes',
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _mark(equal: bool) -> str:
+    return "[green]yes[/]" if equal else "[bold red]NO[/]"

@@ -1,0 +1,295 @@
+"""The demo's conductor: start everything, replay, wait until the lake has it, stop, verify, tell.
+
+Publisher and sink run as the processes that a user would run, from a configuration file that stays
+in the data directory. Whatever was started is stopped on every way out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+from rich.console import Console
+
+from compose.local.errors import LocalStackError
+from compose.local.process import ChildProcess
+from compose.local.stack import LocalStack, stop_kept
+from schemas.topics import TopicNames
+from tailrace.demo import database, flights
+from tailrace.demo.replay import plan, replay
+from tailrace.demo.report import Report, make_report, tell
+from tailrace.demo.screen import Screen
+from tailrace.demo.view import LakeState, Picture
+from tailrace.lake import CommitRows
+from tailrace.progress import ProgressFollower
+from tailrace.stack import stack_config
+
+if TYPE_CHECKING:
+    import pyodbc
+
+PREFIX: Final = "air"
+WAIT_S: Final = 180
+"""The longest wait for any one step to show progress; the whole demo takes less."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What ``tailrace demo`` was asked for."""
+
+    days: int
+    rate: float
+    polling_interval_s: int
+    data_dir: Path
+    svg: Path | None
+
+
+class DemoFailed(Exception):
+    """A step did not come to its end; the message says which and where to look."""
+
+
+def run(options: DemoOptions) -> int:
+    """Run the demo; returns the exit status (0 only when everything was verified)."""
+    console = Console()
+    picture = Picture(tables=tuple(database.TABLES))
+    # A plain `kill` must clean up as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: _interrupt())
+    try:
+        with Screen(console, picture) as screen:
+            report = _Demo(options, picture, screen).run()
+    except (DemoFailed, LocalStackError) as error:
+        console.print(f"[bold red]The demo failed:[/] {error}", highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("Interrupted; everything that was started is stopped.")
+        return 130
+    if options.svg is not None:
+        screen.save_svg(options.svg)
+    tell(console, report)
+    return 0 if report.verified else 1
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+class _Demo:
+    """One run of the demo."""
+
+    def __init__(self, options: DemoOptions, picture: Picture, screen: Screen) -> None:
+        self._options = options
+        self._picture = picture
+        self._screen = screen
+        self._names = TopicNames(PREFIX)
+        self._lake = options.data_dir / "lake"
+        self._commits = CommitRows(str(self._lake / "_tailrace" / "commits"))
+        self._children: list[ChildProcess] = []
+
+    def run(self) -> Report:
+        """All steps in order."""
+        self._empty_data_dir()
+        with ExitStack() as cleanup:
+            day = flights.transactions(self._options.days)
+            stack = LocalStack(self._options.data_dir)
+            self._say("starting Kafka, schema registry and SQL Server", phase="starting")
+            cleanup.callback(stack.stop)
+            stack.start(self._say)
+            config = self._write_config()
+            sink = self._child(cleanup, "sink", config)
+            connection = cleanup.enter_context(self._connect(stack, "master"))
+            self._prepare_source(connection)
+            publisher = self._child(cleanup, "publish", config)
+            follower = ProgressFollower(stack.broker.bootstrap_servers, self._names)
+            follower.start()
+            cleanup.callback(follower.close)
+            self._picture.published = follower.published
+            watch = cleanup.enter_context(self._connect(stack, database.DATABASE))
+            self._wait("the snapshot is in the lake", self._snapshot_done, watch)
+            self._replay(cleanup, stack, day, watch)
+            self._settle(watch, day)
+            self._say("stopping publisher and sink", phase="verifying")
+            for child in (publisher, sink):
+                child.stop(60)
+            return self._report(stack, follower, watch)
+
+    def _empty_data_dir(self) -> None:
+        data_dir = self._options.data_dir
+        if data_dir.exists() and not (data_dir / "stack.json").exists() and any(data_dir.iterdir()):
+            raise DemoFailed(
+                f"{data_dir} holds something that is not a demo: name another --data-dir"
+            )
+        stop_kept(data_dir)
+        shutil.rmtree(data_dir, ignore_errors=True)
+        data_dir.mkdir(parents=True)
+
+    def _write_config(self) -> Path:
+        config: dict[str, Any] = stack_config(
+            self._options.data_dir, prefix=PREFIX, database=database.DATABASE
+        )
+        config["publisher"] |= {"poll_interval_ms": 100, "heartbeat_s": 2}
+        path = self._options.data_dir / "tailrace.yaml"
+        path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        return path
+
+    def _child(self, cleanup: ExitStack, command: str, config: Path) -> ChildProcess:
+        log = self._options.data_dir / f"{command}.log"
+        arguments = [sys.executable, "-m", "tailrace", command, "--config", str(config)]
+        child = ChildProcess(f"tailrace {command}", arguments, log)
+        cleanup.callback(child.stop)
+        child.start()
+        self._children.append(child)
+        self._say(f"tailrace {command} started, log in {log.name}")
+        return child
+
+    @contextlib.contextmanager
+    def _connect(self, stack: LocalStack, name: str) -> Iterator[pyodbc.Connection]:
+        import pyodbc
+
+        connection = pyodbc.connect(stack.emulator.connection_string(name), autocommit=True)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _prepare_source(self, connection: pyodbc.Connection) -> None:
+        self._say("creating the airline's database", phase="preparing the source")
+        database.create(connection)
+        loaded = database.load_reference_tables(connection)
+        rows = ", ".join(f"{count} {table}" for table, count in loaded.items())
+        self._say(f"loaded before CDC: {rows}")
+        database.enable_cdc(connection, polling_interval_s=self._options.polling_interval_s)
+        self._say("change data capture enabled on all five tables")
+
+    def _replay(
+        self,
+        cleanup: ExitStack,
+        stack: LocalStack,
+        day: list[flights.SourceTransaction],
+        watch: pyodbc.Connection,
+    ) -> None:
+        progress = self._picture.replay = plan(day)
+        self._say(
+            f"replaying {progress.transactions_total} transactions,"
+            f" {progress.statements_total} statements",
+            phase="replaying",
+        )
+        connection = cleanup.enter_context(self._connect(stack, database.DATABASE))
+        stop = threading.Event()
+        failures: list[Exception] = []
+
+        def work() -> None:
+            try:
+                replay(connection, day, progress, rate=self._options.rate, stop=stop)
+            except Exception as error:  # noqa: BLE001 - raised again by the conductor
+                failures.append(error)
+
+        thread = threading.Thread(target=work, name="replay")
+        cleanup.callback(thread.join)
+        cleanup.callback(stop.set)
+        thread.start()
+        while thread.is_alive():
+            self._look(watch)
+            thread.join(0.5)
+        if failures:
+            raise DemoFailed(f"the replay stopped: {failures[0]}") from failures[0]
+
+    def _settle(self, watch: pyodbc.Connection, day: list[flights.SourceTransaction]) -> None:
+        expected = flights.change_rows(day)
+        self._say("the day is over; waiting until everything is in the lake", phase="catching up")
+        self._wait("the capture job has captured everything",
+                   lambda: self._picture.change_rows == expected, watch)  # fmt: skip
+        self._wait("the topics have everything", self._topics_have_it, watch)
+        self._wait("the lake has everything", self._lake_has_it, watch)
+
+    def _snapshot_done(self) -> bool:
+        published = self._picture.published
+        tables = len(database.TABLES)
+        return bool(
+            published is not None
+            and published.transactions
+            and not published.snapshotting
+            and len(self._picture.lake.tables) == tables
+        )
+
+    def _topics_have_it(self) -> bool:
+        published = self._picture.published
+        return published is not None and published.through_lsn >= self._picture.source_lsn
+
+    def _lake_has_it(self) -> bool:
+        return self._picture.lake.through_lsn >= self._picture.source_lsn
+
+    def _wait(self, what: str, reached: Callable[[], bool], watch: pyodbc.Connection) -> None:
+        pause = threading.Event()
+        # The bound restarts with every sign of progress: a slow machine is not a failure.
+        last, since = self._signs(), 0.0
+        while True:
+            self._look(watch)
+            if reached():
+                self._say(what)
+                return
+            signs = self._signs()
+            last, since = (signs, 0.0) if signs != last else (last, since + 0.25)
+            if since > WAIT_S:
+                raise DemoFailed(
+                    f"waited {WAIT_S} s without progress until {what}; see the logs in"
+                    f" {self._options.data_dir}"
+                )
+            pause.wait(0.25)
+
+    def _signs(self) -> tuple[object, ...]:
+        picture = self._picture
+        transactions = picture.published.transactions if picture.published else 0
+        return (dict(picture.change_rows), transactions, picture.lake.batches)
+
+    def _look(self, watch: pyodbc.Connection) -> None:
+        """Ask source and lake for what the view shows, and see that both processes live."""
+        for child in self._children:
+            if not child.is_running:
+                raise DemoFailed(str(child.failure("ended before its time")))
+        picture = self._picture
+        found = database.captured(watch)
+        picture.change_rows, picture.source_lsn = found.change_rows, found.max_lsn
+        picture.source_commit_ms = found.max_commit_ms
+        rows = self._commits.read()
+        if rows:
+            last = rows[-1]
+            time_of_lsn = last.through_commit_time
+            picture.lake = LakeState(
+                through_lsn=last.through_lsn,
+                batches=len(rows),
+                changes=sum(row.rows for row in rows),
+                commit_ms=None if time_of_lsn is None else round(time_of_lsn.timestamp() * 1000),
+                committed_ms=last.committed_ms,
+                tables={path.rsplit("/", 1)[1]: v for path, v in last.tables.items()},
+            )
+        self._screen.refresh()
+
+    def _report(
+        self, stack: LocalStack, follower: ProgressFollower, watch: pyodbc.Connection
+    ) -> Report:
+        return make_report(
+            bootstrap_servers=stack.broker.bootstrap_servers,
+            registry_url=stack.registry.url,
+            names=self._names,
+            source=watch,
+            lake=self._lake,
+            commits=self._commits.read(),
+            records=follower.published.records,
+            replay=self._picture.replay,
+            days=self._options.days,
+            say=self._say,
+        )
+
+    def _say(self, text: str, *, phase: str | None = None) -> None:
+        if phase is not None:
+            self._picture.phase = phase
+        self._picture.say(text)
+        self._screen.refresh()

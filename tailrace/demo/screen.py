@@ -1,0 +1,70 @@
+"""Where the demo's picture goes: a live view on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console
+from rich.live import Live
+
+from tailrace.demo.view import Picture
+
+QUIET_S: Final = 4.0
+"""A log file gets a line at least this often."""
+
+
+class Screen:
+    """Shows a picture; use as a context manager.
+
+    Args:
+        console: of the user.
+        picture: redrawn at each refresh.
+    """
+
+    def __init__(self, console: Console, picture: Picture) -> None:
+        self._console = console
+        self._picture = picture
+        self._live = Live(picture, console=console, refresh_per_second=4, transient=False)
+        self._shown = 0
+        self._last_line = 0.0
+
+    def __enter__(self) -> Self:
+        """Begin to draw."""
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Draw for the last time."""
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def refresh(self) -> None:
+        """Draw, or print what is new."""
+        if self._console.is_terminal:
+            self._live.refresh()
+            return
+        new = self._picture.lines_after(self._shown)
+        self._shown += len(new)
+        now = time.monotonic()
+        if not new and now - self._last_line >= QUIET_S:
+            new = [self._picture.summary()]
+        for line in new:
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._last_line = now
+
+    def save_svg(self, path: Path) -> None:
+        """Write the last picture as an SVG of 100 columns."""
+        recorder = Console(record=True, width=100, file=io.StringIO())
+        recorder.print(self._picture)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        recorder.save_svg(str(path), title="make demo")

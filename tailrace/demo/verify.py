@@ -1,0 +1,141 @@
+"""At the end of the demo: do source, topics, lake and the data set's own figures agree?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition, Operation
+from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
+from tailrace.demo.flights import Figures
+
+if TYPE_CHECKING:
+    import pyodbc
+    from pyspark.sql import SparkSession
+
+    from tailrace.topics import Event
+
+OPERATIONS = ("c", "u", "d", "r")
+
+
+@dataclass(slots=True)
+class TopicFacts:
+    """What was read from the topics, table by table."""
+
+    positions: dict[str, list[ChangePosition]] = field(default_factory=lambda: defaultdict(list))
+    operations: dict[str, dict[str, int]] = field(
+        default_factory=lambda: defaultdict(lambda: dict.fromkeys(OPERATIONS, 0))
+    )
+    commits: list[tuple[str, int]] = field(default_factory=list)
+    """(commit LSN, commit time in ms) of every streamed change."""
+
+    @property
+    def events_total(self) -> int:
+        """Events without tombstones."""
+        return sum(sum(counts.values()) for counts in self.operations.values())
+
+
+def gather(events: Iterable[Event]) -> TopicFacts:
+    """Read the topics' events once."""
+    facts = TopicFacts()
+    for event in events:
+        if event.envelope is None:
+            continue
+        table = event.topic.rsplit(".", 1)[1]
+        operation = event.envelope["op"]
+        facts.operations[table][operation] += 1
+        facts.positions[table].append(event.position)
+        if operation != "r":
+            source = event.envelope["source"]
+            facts.commits.append((source["commit_lsn"], source["ts_ms"]))
+    return facts
+
+
+def check_topics(
+    connection: pyodbc.Connection, tables: Iterable[str], facts: TopicFacts
+) -> list[TopicComparison]:
+    """Every change row of every change table is in its topic exactly once, by position."""
+    cursor = connection.cursor()
+    found = []
+    for table in tables:
+        cursor.execute(
+            "SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
+            f" FROM cdc.[dbo_{table}_CT]"
+        )
+        rows = (
+            ChangePosition(
+                Lsn.from_bytes(start), command, Lsn.from_bytes(seqval), Operation(operation)
+            )
+            for start, command, seqval, operation in cursor
+        )
+        found.append(compare_positions(table, rows, facts.positions[table]))
+    return found
+
+
+def check_lake(
+    connection: pyodbc.Connection, spark: SparkSession, tables: dict[str, str], lake_tables: Any
+) -> list[TableComparison]:
+    """Every lake table equals its source table, row by row.
+
+    Args:
+        connection: to the source, which nothing changes any more.
+        spark: a session that reads Delta.
+        tables: name to key column.
+        lake_tables: (path, version) of each table at the last cut.
+    """
+    cursor = connection.cursor()
+    found = []
+    for table, key in tables.items():
+        columns = _columns(cursor, table, key)
+        quoted = ", ".join(f"[{column}]" for column in columns)
+        source = cursor.execute(f"SELECT {quoted} FROM dbo.[{table}]").fetchall()
+        path, version = lake_tables[table]
+        frame = spark.read.format("delta").option("versionAsOf", version).load(path)
+        lake = frame.select(*[f"`{column}`" for column in columns]).collect()
+        found.append(compare_rows(table, map(tuple, source), map(tuple, lake), 1))
+    return found
+
+
+def _columns(cursor: pyodbc.Cursor, table: str, key: str) -> list[str]:
+    cursor.execute(
+        "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(?) ORDER BY column_id",
+        f"dbo.{table}",
+    )
+    names = [row.name for row in cursor.fetchall()]
+    return [key, *[name for name in names if name != key]]
+
+
+def check_figures(
+    spark: SparkSession, flights: tuple[str, int], facts: TopicFacts, expected: Figures
+) -> list[tuple[str, object, object]]:
+    """(figure, data set, lake) of each of the data set's own figures."""
+    path, version = flights
+    frame = spark.read.format("delta").option("versionAsOf", version).load(path)
+    row = frame.selectExpr(
+        "count(*) AS flown", "avg(dep_delay) AS departure", "avg(arr_delay) AS arrival"
+    ).first()
+    if row is None:
+        raise ValueError(f"{path} gave no figures")
+    operations = facts.operations["flights"]
+    return [
+        ("flights scheduled", expected.scheduled, operations["c"]),
+        ("flights cancelled", expected.cancelled, operations["d"]),
+        ("flights flown", expected.flown, row["flown"]),
+        (
+            "mean departure delay, min",
+            _rounded(expected.mean_departure_delay),
+            _rounded(row["departure"]),
+        ),
+        (
+            "mean arrival delay, min",
+            _rounded(expected.mean_arrival_delay),
+            _rounded(row["arrival"]),
+        ),
+    ]
+
+
+def _rounded(value: float) -> float:
+    return round(value, 6)

@@ -1,0 +1,55 @@
+"""Reading the lake's commit table without a JVM: which cut the lake stands at, since when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRow:
+    """One cut: all tables at one source LSN. Times are UTC."""
+
+    batch: int
+    through_lsn: str
+    through_commit_time: datetime | None
+    committed_at: datetime
+    rows: int
+    tables: Mapping[str, int]
+
+    @property
+    def committed_ms(self) -> int:
+        """When the cut became readable, in milliseconds."""
+        return round(self.committed_at.timestamp() * 1000)
+
+
+class CommitRows:
+    """The commit table of a lake, read again and again.
+
+    Args:
+        path: folder or URI of the commit table (``SinkConfig.commits_path``).
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._version = -1
+        self._rows: list[CommitRow] = []
+
+    def read(self) -> list[CommitRow]:
+        """All rows in the order of their cuts; empty while there is no commit table."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            table = DeltaTable(self._path)
+        except TableNotFoundError:
+            return []
+        if table.version() == self._version:
+            return self._rows
+        columns = ["batch", "through_lsn", "through_commit_time", "committed_at", "rows", "tables"]
+        read = table.to_pyarrow_table(columns=columns).to_pylist()
+        rows = [CommitRow(**{**row, "tables": dict(row["tables"])}) for row in read]
+        self._rows = sorted(rows, key=lambda row: row.batch)
+        self._version = table.version()
+        return self._rows

@@ -166,7 +166,9 @@ class Procedures:
         prepared = self._prepared.get(handle) if handle is not None else None
         if prepared is None:
             raise SqlError(
-                8179, f"Could not find prepared statement with handle {handle}.", procedure=procedure
+                8179,
+                f"Could not find prepared statement with handle {handle}.",
+                procedure=procedure,
             )
         return prepared
 
@@ -178,9 +180,7 @@ class Procedures:
         self._prepared[handle] = prepared
         return handle
 
-    def _run(
-        self, prepared: Prepared, given: tuple[RpcParameter, ...], skipped: int = 0
-    ) -> Called:
+    def _run(self, prepared: Prepared, given: tuple[RpcParameter, ...], skipped: int = 0) -> Called:
         if prepared.is_procedure:
             parameters = [_parameter(p) for p in given[skipped:]]
             ordinals = {p.name.casefold(): i for i, p in enumerate(given) if p.name}

@@ -6,6 +6,7 @@ busy connections for attentions (transport.py).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from emulator.catalog.server_views import SERVER_NAME
 from emulator.errors import SqlError, not_supported
 from emulator.responses import ColumnSets, Response
 from emulator.session import LoginRefusedError, Session
@@ -86,7 +88,7 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         limits: Limits | None = None,
-        server_name: str = "tailrace",
+        server_name: str = SERVER_NAME,
     ) -> None:
         self.open_session = open_session
         self.tls = tls
@@ -115,10 +117,9 @@ class Server:
         with self._lock:
             self._stopping = True
             clients = list(self._clients.values())
-        try:
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept
-        except OSError:
-            pass  # not every system can shut a listener down; closing it is enough there
+        # Wakes accept; not every system can shut a listener down, closing it is enough there.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for client in clients:
             client.transport.close()
@@ -177,7 +178,7 @@ class _Client(threading.Thread):
             _log.debug("session %d: %s", self._session_id, error)
         except ProtocolError as error:
             _log.warning("session %d broke the protocol: %s", self._session_id, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 -- a thread's last line of defence, with its traceback
             _log.exception("session %d ended by a defect of the server", self._session_id)
         finally:
             self._end(session)
@@ -187,7 +188,7 @@ class _Client(threading.Thread):
         try:
             if session is not None:
                 session.close()
-        except Exception:
+        except Exception:  # noqa: BLE001 -- the connection is gone either way
             _log.exception("session %d could not be closed", self._session_id)
         finally:
             self._server.forget(self._session_id)
@@ -312,5 +313,3 @@ def _prelogin_answer(client: Prelogin, encryption: Encryption) -> Prelogin:
     if federated in client.others:
         others[federated] = b"\0"
     return Prelogin(encryption=encryption, others=others)
-
-

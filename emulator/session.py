@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import hmac
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
 from emulator.errors import INTERNAL, SqlError, not_supported
 from emulator.responses import Response
 from emulator.results import Event, Parameter, StatementDone
 from emulator.rpc import Procedures
+from emulator.storage.engine import Engine
+from emulator.storage.transaction import StoreSession
 from emulator.types import SqlType
 from emulator.wire.login7 import Login7
 from emulator.wire.requests import (
@@ -38,6 +42,8 @@ _ISOLATION_NAMES: Final = {
     IsolationLevel.SERIALIZABLE: "SERIALIZABLE",
     IsolationLevel.SNAPSHOT: "SNAPSHOT",
 }
+DEFAULT_DATABASE: Final = "master"
+
 FATAL_SEVERITY: Final = 20
 """From this severity on, SQL Server closes the connection."""
 
@@ -164,8 +170,7 @@ class Session:
 
     def close(self) -> None:
         """The connection is gone: what it left open is rolled back."""
-        if self.context.store.trancount:
-            self.context.store.rollback()
+        self.context.store.close()
 
     def _guarded(self, events: Iterator[Event], response: Response) -> bool:
         """Drain one call of several: its error ends it, not the ones after it."""
@@ -230,6 +235,49 @@ class Session:
         if actual:
             response.transaction_changed("began", actual)
         self._told_descriptor = actual
+
+
+class Logins:
+    """Makes sessions of logins.
+
+    Args:
+        engine: the server's storage.
+        credentials: the login that is accepted.
+    """
+
+    def __init__(self, engine: Engine, credentials: Credentials) -> None:
+        self._engine = engine
+        self._credentials = credentials
+
+    def open_session(self, login: Login7, session_id: int, interrupted: threading.Event) -> Session:
+        """A session in the login's database.
+
+        Args:
+            login: what the client sent.
+            session_id: @@SPID.
+            interrupted: set by an attention.
+
+        Raises:
+            LoginRefusedError: 18456, or 4060 for a database that is not there.
+        """
+        self._credentials.check(login)
+        try:
+            database = self._engine.database(login.database or DEFAULT_DATABASE)
+        except SqlError as error:
+            raise cannot_open_database(login.database, login.user) from error
+        store = StoreSession(self._engine, session_id)
+        store.cancelled = interrupted
+        context = SessionContext(
+            engine=self._engine,
+            database=database,
+            store=store,
+            session_id=session_id,
+            login=self._credentials.user,
+            host=login.host,
+            application=login.application,
+            cancelled=interrupted,
+        )
+        return Session(context, BatchRunner(context))
 
 
 def _internal(error: Exception) -> SqlError:

@@ -10,7 +10,24 @@ from functools import lru_cache
 from typing import Final
 
 from emulator.errors import not_supported
-from emulator.types import DEFAULT_COLLATION, MAX, SqlType
+from emulator.types import (
+    BIGINT,
+    BIT,
+    DATE,
+    DATETIME,
+    DEFAULT_COLLATION,
+    FLOAT,
+    INT,
+    MAX,
+    MONEY,
+    REAL,
+    SMALLDATETIME,
+    SMALLINT,
+    SMALLMONEY,
+    TINYINT,
+    UNIQUEIDENTIFIER,
+    SqlType,
+)
 from emulator.wire.types import DEFAULT_COLLATION_BYTES, PLP, DataType, TypeInfo
 from emulator.wire.types.decimals import magnitude_bytes
 from emulator.wire.types.times import time_bytes
@@ -56,7 +73,6 @@ _SCALED_TIMES: Final = {
     "datetime2": (DataType.DATETIME2N, 3),
     "datetimeoffset": (DataType.DATETIMEOFFSETN, 5),
 }
-_INTEGER_NAMES: Final = {1: "tinyint", 2: "smallint", 4: "int", 8: "bigint"}
 
 
 @lru_cache(maxsize=4096)
@@ -90,37 +106,57 @@ def to_wire(sql_type: SqlType) -> TypeInfo:
 @lru_cache(maxsize=4096)
 def from_wire(info: TypeInfo) -> SqlType:
     """The declared type that a parameter's TYPE_INFO means."""
-    match info.token:
-        case DataType.BITN | DataType.BIT:
-            return SqlType("bit")
-        case DataType.INTN | DataType.INT1 | DataType.INT2 | DataType.INT4 | DataType.INT8:
-            return SqlType(_INTEGER_NAMES[info.length])
-        case DataType.FLTN | DataType.FLT4 | DataType.FLT8:
-            return SqlType("real", precision=24) if info.length == 4 else _FLOAT
-        case DataType.MONEYN | DataType.MONEY | DataType.MONEY4:
-            name = "money" if info.length == 8 else "smallmoney"
-            return SqlType(name, precision=info.precision, scale=4)
-        case DataType.DECIMALN | DataType.DECIMAL_LEGACY:
-            return SqlType("decimal", precision=info.precision, scale=info.scale)
-        case DataType.NUMERICN | DataType.NUMERIC_LEGACY:
-            return SqlType("numeric", precision=info.precision, scale=info.scale)
-        case DataType.GUID:
-            return SqlType("uniqueidentifier")
-        case DataType.DATEN:
-            return SqlType("date")
-        case DataType.TIMEN:
-            return SqlType("time", scale=info.scale)
-        case DataType.DATETIME2N:
-            return SqlType("datetime2", scale=info.scale)
-        case DataType.DATETIMEOFFSETN:
-            return SqlType("datetimeoffset", scale=info.scale)
-        case DataType.DATETIMEN | DataType.DATETIME | DataType.DATETIM4:
-            return SqlType("datetime", scale=3) if info.length == 8 else SqlType("smalldatetime")
-        case _:
-            return _text_or_bytes(info)
+    named = _BY_SIZE.get((info.token, info.length))
+    if named is not None:
+        return named
+    if info.token in _DECIMALS:
+        return SqlType(_DECIMALS[info.token], precision=info.precision, scale=info.scale)
+    if info.token in _TIMES:
+        return SqlType(_TIMES[info.token], scale=info.scale)
+    if info.token is DataType.XML:
+        return SqlType("xml", collation=DEFAULT_COLLATION)
+    name, unit = _VARYING[info.token]
+    length = MAX if unit == 0 or info.length == PLP else max(info.length // unit, 1)
+    return SqlType(name, length=length, collation=None if "binary" in name else DEFAULT_COLLATION)
 
 
-_FLOAT: Final = SqlType("float", precision=53)
+_BY_SIZE: Final = {
+    (DataType.BITN, 1): BIT,
+    (DataType.BIT, 1): BIT,
+    (DataType.INTN, 1): TINYINT,
+    (DataType.INT1, 1): TINYINT,
+    (DataType.INTN, 2): SMALLINT,
+    (DataType.INT2, 2): SMALLINT,
+    (DataType.INTN, 4): INT,
+    (DataType.INT4, 4): INT,
+    (DataType.INTN, 8): BIGINT,
+    (DataType.INT8, 8): BIGINT,
+    (DataType.FLTN, 4): REAL,
+    (DataType.FLT4, 4): REAL,
+    (DataType.FLTN, 8): FLOAT,
+    (DataType.FLT8, 8): FLOAT,
+    (DataType.MONEYN, 4): SMALLMONEY,
+    (DataType.MONEY4, 4): SMALLMONEY,
+    (DataType.MONEYN, 8): MONEY,
+    (DataType.MONEY, 8): MONEY,
+    (DataType.DATETIMEN, 4): SMALLDATETIME,
+    (DataType.DATETIM4, 4): SMALLDATETIME,
+    (DataType.DATETIMEN, 8): DATETIME,
+    (DataType.DATETIME, 8): DATETIME,
+    (DataType.DATEN, 3): DATE,
+    (DataType.GUID, 16): UNIQUEIDENTIFIER,
+}
+_DECIMALS: Final = {
+    DataType.DECIMALN: "decimal",
+    DataType.DECIMAL_LEGACY: "decimal",
+    DataType.NUMERICN: "numeric",
+    DataType.NUMERIC_LEGACY: "numeric",
+}
+_TIMES: Final = {
+    DataType.TIMEN: "time",
+    DataType.DATETIME2N: "datetime2",
+    DataType.DATETIMEOFFSETN: "datetimeoffset",
+}
 _VARYING: Final = {
     DataType.NVARCHAR: ("nvarchar", 2),
     DataType.NCHAR: ("nchar", 2),
@@ -136,11 +172,3 @@ _VARYING: Final = {
     DataType.NTEXT: ("nvarchar", 0),
     DataType.IMAGE: ("varbinary", 0),
 }
-
-
-def _text_or_bytes(info: TypeInfo) -> SqlType:
-    if info.token is DataType.XML:
-        return SqlType("xml", collation=DEFAULT_COLLATION)
-    name, unit = _VARYING[info.token]
-    length = MAX if unit == 0 or info.length == PLP else max(info.length // unit, 1)
-    return SqlType(name, length=length, collation=None if "binary" in name else DEFAULT_COLLATION)

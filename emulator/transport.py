@@ -8,6 +8,7 @@ it covers TLS and protocol state, never a blocking send.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import selectors
 import socket
@@ -154,14 +155,9 @@ class Transport:
             with self._lock:
                 if not self._executing:
                     return  # what came is the next request, which the connection's thread reads
-                data = self.socket.recv(_RECEIVE_BYTES, socket.MSG_DONTWAIT)
-                if not data:
-                    raise ConnectionClosedError("closed during a request")
-                self._feed(data)
+                self._feed(self._receive_bytes(socket.MSG_DONTWAIT))
                 self._take_attention()
-        except BlockingIOError:
-            return
-        except (OSError, ConnectionClosedError, RemoteProtocolError) as error:
+        except (ConnectionClosedError, RemoteProtocolError) as error:
             _log.info("session %d went away during a request: %s", self.spid, error)
             self.closed = True
             self.interrupted.set()
@@ -190,15 +186,13 @@ class Transport:
         """Close the socket; a thread that waits on it wakes."""
         self.closed = True
         self.interrupted.set()
-        try:
+        with contextlib.suppress(OSError):  # the client closed first
             self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the client closed first
         self.socket.close()
 
-    def _receive_bytes(self) -> bytes:
+    def _receive_bytes(self, flags: int = 0) -> bytes:
         try:
-            data = self.socket.recv(_RECEIVE_BYTES)
+            data = self.socket.recv(_RECEIVE_BYTES, flags)
         except OSError as error:
             raise ConnectionClosedError(str(error)) from error
         if not data:
@@ -243,10 +237,9 @@ class InterruptionWatcher:
 
     def end(self, transport: Transport) -> None:
         """The request is done."""
-        try:
+        # Not there when the watcher let it go because the client is gone.
+        with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(transport.socket)
-        except (KeyError, ValueError):
-            pass  # the watcher let it go because the client is gone
 
     def _watch(self) -> None:
         while True:

@@ -137,7 +137,8 @@ def tell(console: Console, report: Report) -> None:
             _mark(in_lake.equal),
         )
     console.print(table)
-    for comparison in (*report.topics, *report.tables):
+    comparisons: list[TopicComparison | TableComparison] = [*report.topics, *report.tables]
+    for comparison in comparisons:
         if not comparison.equal:
             console.print(f"[red]differs:[/] {comparison}", highlight=False, soft_wrap=True)
     figures = Table(title="The data set's own figures", title_justify="left")

@@ -1,0 +1,157 @@
+"""``tailrace status``: how far each table is behind, at the topics and in the lake."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from schemas.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from publisher.config import PublisherConfig
+    from publisher.source.connection import Connection
+    from tailrace.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How far topics or lake are: a closed LSN and the source's commit time of it."""
+
+    through_lsn: str
+    through_commit_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableLag:
+    """One table's newest captured change, and the seconds that each stage is behind it.
+
+    None means that there is no such stage yet; 0.0 that it has the newest change.
+    """
+
+    table: str
+    newest_lsn: str | None
+    topic_lsn: str | None
+    topic_lag_s: float | None
+    lake_lsn: str | None
+    lake_lag_s: float | None
+
+
+def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
+    """Seconds by which a stage is behind a table's newest change.
+
+    Args:
+        newest_lsn: commit LSN of the newest change in the change table, None while there is none.
+        newest_ms: its commit time.
+        stage: None while nothing was published or applied.
+    """
+    if stage is None:
+        return None
+    if newest_lsn is None or stage.through_lsn >= newest_lsn:
+        return 0.0
+    if newest_ms is None or stage.through_commit_ms is None:
+        return None
+    return max(0.0, (newest_ms - stage.through_commit_ms) / 1000)
+
+
+def show(settings: Settings, *, as_json: bool) -> None:
+    """Ask source, topics and lake, and print.
+
+    Raises:
+        SettingsError: the configuration is not usable.
+        PublisherError: the source cannot be asked.
+    """
+    config = settings.publisher()
+    topics = _topics(config)
+    lake = _lake(settings) if settings.has_sink else None
+    lags = list(_lags(config, topics, lake))
+    if as_json:
+        click.echo(json.dumps([asdict(lag) for lag in lags], indent=2))
+        return
+    table = Table()
+    for heading in ("table", "newest change", "topics at", "behind", "lake at", "behind"):
+        table.add_column(heading, justify="right" if heading == "behind" else "left")
+    for lag in lags:
+        table.add_row(
+            lag.table,
+            lag.newest_lsn or "none",
+            lag.topic_lsn or "nothing published",
+            _seconds(lag.topic_lag_s),
+            lag.lake_lsn or "nothing applied",
+            _seconds(lag.lake_lag_s),
+        )
+    console = Console()
+    console.print(table)
+    if topics is not None and topics.through_commit_ms is not None:
+        age = max(0.0, time.time() - topics.through_commit_ms / 1000)
+        console.print(f"The topics are known to be complete up to {age:.0f} s ago.")
+
+
+def _seconds(lag: float | None) -> str:
+    if lag is None:
+        return ""
+    return "up to date" if lag == 0 else f"{lag:.1f} s"
+
+
+def _topics(config: PublisherConfig) -> Stage | None:
+    from tailrace.progress import last_record
+
+    record = last_record(config.kafka.bootstrap, config.topics)
+    return None if record is None else Stage(record.through_lsn, record.through_commit_ms)
+
+
+def _lake(settings: Settings) -> Stage | None:
+    from tailrace.lake import CommitRows
+
+    rows = CommitRows(settings.sink().commits_path).read()
+    if not rows:
+        return None
+    committed = rows[-1].through_commit_time
+    return Stage(
+        rows[-1].through_lsn,
+        None if committed is None else round(committed.timestamp() * 1000),
+    )
+
+
+def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> Iterable[TableLag]:
+    from publisher.source import catalog, queries
+    from publisher.source.connection import Connection
+
+    with Connection(config.source) as connection:
+        offset = timedelta(minutes=queries.utc_offset_minutes(connection))
+        for row in catalog.change_tables(connection):
+            if not config.tables.selects(row.schema, row.table):
+                continue
+            newest_lsn, committed = _newest(connection, row.instance)
+            newest_ms = None
+            if committed is not None:
+                newest_ms = round(
+                    (committed - offset - datetime(1970, 1, 1)).total_seconds() * 1000
+                )  # noqa: DTZ001
+            yield TableLag(
+                table=f"{row.schema}.{row.table}",
+                newest_lsn=newest_lsn,
+                topic_lsn=topics.through_lsn if topics else None,
+                topic_lag_s=lag_s(newest_lsn, newest_ms, topics),
+                lake_lsn=lake.through_lsn if lake else None,
+                lake_lag_s=lag_s(newest_lsn, newest_ms, lake),
+            )
+
+
+def _newest(connection: Connection, instance: str) -> tuple[str | None, datetime | None]:
+    from publisher.source.queries import change_table
+
+    rows = connection.query(
+        "SELECT TOP (1) ct.[__$start_lsn], ltm.tran_end_time"
+        f" FROM {change_table(instance)} AS ct"
+        " LEFT JOIN cdc.lsn_time_mapping AS ltm ON ltm.start_lsn = ct.[__$start_lsn]"
+        " ORDER BY ct.[__$start_lsn] DESC"
+    )
+    return (lsn_text(rows[0][0]), rows[0][1]) if rows else (None, None)

@@ -1,0 +1,103 @@
+"""Server configuration options: sp_configure and sys.configurations.
+
+Only ``max text repl size`` changes what the server does. Values are kept in master's options.
+
+https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-max-text-repl-size-server-configuration-option
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from emulator.errors import SqlError
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationOption:
+    """An option with its bounds and default."""
+
+    configuration_id: int
+    name: str
+    minimum: int
+    maximum: int
+    default: int
+    description: str
+    advanced: bool = False
+
+
+MAX_TEXT_REPL_SIZE: Final = ConfigurationOption(
+    1536,
+    "max text repl size (B)",
+    -1,
+    2147483647,
+    65536,
+    "Maximum size of a text field in replication.",
+)
+
+OPTIONS: Final = (
+    ConfigurationOption(518, "show advanced options", 0, 1, 0, "show advanced options"),
+    MAX_TEXT_REPL_SIZE,
+    ConfigurationOption(
+        1539, "max degree of parallelism", 0, 32767, 0, "maximum degree of parallelism", True
+    ),
+    ConfigurationOption(
+        1544, "max server memory (MB)", 128, 2147483647, 2147483647, "Maximum size of memory", True
+    ),
+    ConfigurationOption(16390, "xp_cmdshell", 0, 1, 0, "Enable or disable command shell", True),
+    ConfigurationOption(16384, "Agent XPs", 0, 1, 1, "Enable or disable Agent XPs", True),
+)
+
+_PREFIX: Final = "configuration:"
+
+
+def configured_value(engine: Engine, option: ConfigurationOption) -> int:
+    """The value in force."""
+    value = engine.database("master").options.get(_PREFIX + option.name)
+    return value if isinstance(value, int) else option.default
+
+
+def configured_values(engine: Engine) -> Iterator[tuple[ConfigurationOption, int]]:
+    """Every option with its value, by name."""
+    for option in sorted(OPTIONS, key=lambda o: o.name.casefold()):
+        yield option, configured_value(engine, option)
+
+
+def find_option(name: str) -> ConfigurationOption:
+    """The option whose name begins with ``name``, as sp_configure takes it.
+
+    Raises:
+        SqlError: 15123 when there is none.
+    """
+    folded = name.strip().casefold()
+    for option in OPTIONS:
+        if folded and option.name.casefold().startswith(folded):
+            return option
+    raise SqlError(
+        15123,
+        f"The configuration option '{name}' does not exist, or it may be an advanced option.",
+        procedure="sp_configure",
+    )
+
+
+def configure(engine: Engine, name: str, value: int) -> tuple[ConfigurationOption, int]:
+    """Sets an option; returns it with the value it had.
+
+    Raises:
+        SqlError: 15123 unknown option, 15129 value out of bounds.
+    """
+    option = find_option(name)
+    if not option.minimum <= value <= option.maximum:
+        raise SqlError(
+            15129,
+            f"'{value}' is not a valid value for configuration option '{option.name}'.",
+            procedure="sp_configure",
+        )
+    old = configured_value(engine, option)
+    with engine.write() as connection:
+        engine.database("master").set_option(_PREFIX + option.name, value, connection)
+    return option, old

@@ -1,0 +1,46 @@
+"""The catalog's functions by name: scalar functions, table functions and @@globals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.catalog import cdc_functions, object_functions, session_functions
+from emulator.catalog.cdc_functions import TableFunction, TableSource, change_function
+from emulator.catalog.scalar_registry import SCALARS, ScalarFunction
+from emulator.catalog.session_functions import global_variable
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+
+__all__ = [
+    "ScalarFunction",
+    "TableFunction",
+    "TableSource",
+    "global_variable",
+    "scalar_function",
+    "table_function",
+]
+
+_DECLARING_MODULES = (cdc_functions, object_functions, session_functions)
+"""Importing them registers their functions."""
+
+
+def scalar_function(schema: str | None, name: str) -> ScalarFunction | None:
+    """The scalar function of that name, or None.
+
+    Args:
+        schema: as written before the name; None or empty for a built-in. Functions of schema
+            sys must be called with it, as in SQL Server.
+        name: the function's name.
+    """
+    return SCALARS.get(((schema or "").casefold(), name.casefold()))
+
+
+def table_function(
+    context: SessionContext, database: Database, schema: str, name: str
+) -> TableFunction | None:
+    """The table-valued function of that name in a database, or None."""
+    if schema.casefold() == "cdc":
+        return change_function(context, database, name)
+    return None

@@ -1,0 +1,203 @@
+"""INFORMATION_SCHEMA views.
+
+https://learn.microsoft.com/sql/relational-databases/system-information-schema-views/system-information-schema-views-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from emulator.catalog.object_views import datetime_of
+from emulator.catalog.registry import Row, view
+from emulator.catalog.type_facts import (
+    character_length,
+    datetime_precision,
+    numeric_facts,
+    octet_length,
+)
+from emulator.types import DEFAULT_COLLATION
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Column, Index
+
+
+@view(
+    "INFORMATION_SCHEMA.TABLES",
+    """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
+ TABLE_TYPE varchar(10)""",
+)
+def _tables(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in database.tables():
+        yield database.name, table.schema, table.name, "BASE TABLE"
+    for module in database.modules.values():
+        if module.type == "V":
+            yield database.name, module.schema, module.name, "VIEW"
+
+
+@view(
+    "INFORMATION_SCHEMA.COLUMNS",
+    """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
+ COLUMN_NAME sysname, ORDINAL_POSITION int, COLUMN_DEFAULT nvarchar(4000), IS_NULLABLE varchar(3),
+ DATA_TYPE nvarchar(128), CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int,
+ NUMERIC_PRECISION tinyint, NUMERIC_PRECISION_RADIX smallint, NUMERIC_SCALE int,
+ DATETIME_PRECISION smallint, CHARACTER_SET_CATALOG sysname, CHARACTER_SET_SCHEMA sysname,
+ CHARACTER_SET_NAME sysname, COLLATION_CATALOG sysname, COLLATION_SCHEMA sysname,
+ COLLATION_NAME sysname, DOMAIN_CATALOG sysname, DOMAIN_SCHEMA sysname, DOMAIN_NAME sysname""",
+)
+def _columns(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in database.tables():
+        for position, column in enumerate(table.columns, 1):
+            yield (
+                *(database.name, table.schema, table.name, column.name, position),
+                *_column_facts(column),
+            )
+
+
+def _column_facts(column: Column) -> Row:
+    unicode = column.type.name in {"nchar", "nvarchar", "ntext"}
+    text = column.type.is_character and column.type.name != "xml"
+    character_set = ("UNICODE" if unicode else "iso_1") if text else None
+    collation = (column.type.collation or DEFAULT_COLLATION) if text else None
+    default = f"({column.default})" if column.default is not None else None
+    return (
+        *(default, "YES" if column.nullable else "NO", column.type.name),
+        *(character_length(column.type), octet_length(column.type)),
+        *numeric_facts(column.type),
+        datetime_precision(column.type),
+        *(None, None, character_set, None, None, collation, None, None, None),
+    )
+
+
+def _keys(database: Database) -> Iterator[tuple[str, str, Index]]:
+    for table in database.tables():
+        for index in table.indexes:
+            if index.primary_key or index.unique_constraint:
+                yield table.schema, table.name, index
+
+
+@view(
+    "INFORMATION_SCHEMA.TABLE_CONSTRAINTS",
+    """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
+ CONSTRAINT_NAME sysname!, TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128),
+ TABLE_NAME sysname, CONSTRAINT_TYPE varchar(11), IS_DEFERRABLE varchar(2)!,
+ INITIALLY_DEFERRED varchar(2)!""",
+)
+def _table_constraints(_context: SessionContext, database: Database) -> Iterator[Row]:
+    named: list[tuple[str, str, str, str]] = [
+        (schema, table, index.name, "PRIMARY KEY" if index.primary_key else "UNIQUE")
+        for schema, table, index in _keys(database)
+    ]
+    for item in database.tables():
+        named += [(item.schema, item.name, key.name, "FOREIGN KEY") for key in item.foreign_keys]
+        named += [(item.schema, item.name, check.name, "CHECK") for check in item.checks]
+    for schema, table, name, kind in named:
+        catalog = database.name
+        yield catalog, schema, name, catalog, schema, table, kind, "NO", "NO"
+
+
+@view(
+    "INFORMATION_SCHEMA.KEY_COLUMN_USAGE",
+    """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
+ CONSTRAINT_NAME nvarchar(128)!, TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128),
+ TABLE_NAME nvarchar(128)!, COLUMN_NAME nvarchar(128), ORDINAL_POSITION int!""",
+)
+def _key_column_usage(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in database.tables():
+        constraints = [
+            (index.name, index.column_ids)
+            for index in table.indexes
+            if index.primary_key or index.unique_constraint
+        ]
+        constraints += [(key.name, key.column_ids) for key in table.foreign_keys]
+        names = {column.column_id: column.name for column in table.columns}
+        for name, column_ids in constraints:
+            for position, column_id in enumerate(column_ids, 1):
+                yield (
+                    *(database.name, table.schema, name, database.name, table.schema),
+                    *(table.name, names[column_id], position),
+                )
+
+
+@view(
+    "INFORMATION_SCHEMA.CONSTRAINT_COLUMN_USAGE",
+    """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME nvarchar(128)!,
+ COLUMN_NAME nvarchar(128), CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
+ CONSTRAINT_NAME nvarchar(128)!""",
+)
+def _constraint_column_usage(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in database.tables():
+        names = {column.column_id: column.name for column in table.columns}
+        for index in table.indexes:
+            if not index.primary_key and not index.unique_constraint:
+                continue
+            for column_id in index.column_ids:
+                yield (
+                    *(database.name, table.schema, table.name, names[column_id]),
+                    *(database.name, table.schema, index.name),
+                )
+
+
+@view(
+    "INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS",
+    """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
+ CONSTRAINT_NAME sysname!, UNIQUE_CONSTRAINT_CATALOG nvarchar(128),
+ UNIQUE_CONSTRAINT_SCHEMA nvarchar(128), UNIQUE_CONSTRAINT_NAME sysname, MATCH_OPTION varchar(7),
+ UPDATE_RULE varchar(11), DELETE_RULE varchar(11)""",
+)
+def _referential_constraints(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in database.tables():
+        for key in table.foreign_keys:
+            referenced = database.table_by_id(key.referenced)
+            if referenced is None:
+                continue
+            unique = next(
+                (i.name for i in referenced.indexes if i.column_ids == key.referenced_column_ids),
+                None,
+            )
+            yield (
+                *(database.name, table.schema, key.name, database.name, referenced.schema, unique),
+                *("SIMPLE", key.on_update.replace("_", " "), key.on_delete.replace("_", " ")),
+            )
+
+
+@view(
+    "INFORMATION_SCHEMA.SCHEMATA",
+    """CATALOG_NAME nvarchar(128), SCHEMA_NAME nvarchar(128)!, SCHEMA_OWNER nvarchar(128),
+ DEFAULT_CHARACTER_SET_CATALOG sysname, DEFAULT_CHARACTER_SET_SCHEMA sysname,
+ DEFAULT_CHARACTER_SET_NAME sysname""",
+)
+def _schemata(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for schema in database.schemas:
+        owner = schema if schema in database.principals else "dbo"
+        yield database.name, schema, owner, None, None, "iso_1"
+
+
+@view(
+    "INFORMATION_SCHEMA.VIEWS",
+    """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
+ VIEW_DEFINITION nvarchar(4000), CHECK_OPTION varchar(7), IS_UPDATABLE varchar(2)!""",
+)
+def _views(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for module in database.modules.values():
+        if module.type == "V":
+            yield database.name, module.schema, module.name, module.text[:4000], "NONE", "NO"
+
+
+@view(
+    "INFORMATION_SCHEMA.ROUTINES",
+    """SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA nvarchar(128), SPECIFIC_NAME nvarchar(128)!,
+ ROUTINE_CATALOG nvarchar(128), ROUTINE_SCHEMA nvarchar(128), ROUTINE_NAME nvarchar(128)!,
+ ROUTINE_TYPE nvarchar(20), ROUTINE_DEFINITION nvarchar(4000), CREATED datetime!,
+ LAST_ALTERED datetime!""",
+)
+def _routines(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for module in database.modules.values():
+        if module.type not in {"P", "FN", "IF", "TF"}:
+            continue
+        kind = "PROCEDURE" if module.type == "P" else "FUNCTION"
+        created = datetime_of(module.create_ticks)
+        place = (database.name, module.schema, module.name)
+        yield (*place, *place, kind, module.text[:4000], created, created)

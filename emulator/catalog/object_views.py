@@ -1,0 +1,246 @@
+"""sys.objects and its kinds: tables, procedures, views, constraints, schemas, triggers.
+
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/object-catalog-views-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.objects import (
+    TYPE_DESCRIPTIONS,
+    DatabaseObject,
+    derived_id,
+    objects,
+    schema_id,
+)
+from emulator.catalog.registry import Row, view
+from emulator.cdc.capture_instance import is_enabled
+from emulator.cdc.metadata_tables import DDL_TRIGGER
+from emulator.storage.values import DAYS_TO_1900, round_datetime
+from emulator.types import TICKS_PER_DAY
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+
+_OBJECT_COLUMNS: Final = """name sysname!, object_id int!, principal_id int, schema_id int!,
+ parent_object_id int!, type char(2)!, type_desc nvarchar(60), create_date datetime!,
+ modify_date datetime!, is_ms_shipped bit!, is_published bit!, is_schema_published bit!"""
+
+_EPOCH: Final = DAYS_TO_1900 * TICKS_PER_DAY
+"""1900-01-01: what an object without a date shows."""
+
+
+def _row(database: Database, item: DatabaseObject) -> Row:
+    return (
+        item.name,
+        item.object_id,
+        None,
+        schema_id(database, item.schema),
+        item.parent_object_id,
+        item.type.ljust(2),
+        TYPE_DESCRIPTIONS[item.type],
+        datetime_of(item.create_ticks),
+        datetime_of(item.modify_ticks),
+        int(item.is_ms_shipped),
+        0,
+        0,
+    )
+
+
+def datetime_of(ticks: int) -> int:
+    """Ticks as a datetime's storage value; 1900-01-01 for none."""
+    return round_datetime(ticks) if ticks else _EPOCH
+
+
+def _of_types(*types: str) -> Callable[[SessionContext, Database], Iterator[Row]]:
+    def produce(context: SessionContext, database: Database) -> Iterator[Row]:
+        for item in objects(context.store.connection, database):
+            if not types or item.type in types:
+                yield _row(database, item)
+
+    return produce
+
+
+view("sys.objects", _OBJECT_COLUMNS)(_of_types())
+view("sys.all_objects", _OBJECT_COLUMNS)(_of_types())
+view(
+    "sys.procedures",
+    _OBJECT_COLUMNS
+    + """, is_auto_executed bit!, is_execution_replicated bit,
+ is_repl_serializable_only bit, skips_repl_constraints bit""",
+)(lambda context, database: ((*row, 0, 0, 0, 0) for row in _of_types("P")(context, database)))
+view(
+    "sys.views",
+    _OBJECT_COLUMNS
+    + """, is_replicated bit, has_replication_filter bit, has_opaque_metadata bit!,
+ has_unchecked_assembly_data bit!, with_check_option bit!, is_date_correlation_view bit!""",
+)(lambda context, database: ((*row, 0, 0, 0, 0, 0, 0) for row in _of_types("V")(context, database)))
+
+
+@view(
+    "sys.tables",
+    _OBJECT_COLUMNS
+    + """, lob_data_space_id int!, filestream_data_space_id int, max_column_id_used int!,
+ lock_on_bulk_load bit!, uses_ansi_nulls bit, is_replicated bit, has_replication_filter bit,
+ is_merge_published bit, is_sync_tran_subscribed bit, has_unchecked_assembly_data bit!,
+ text_in_row_limit int, large_value_types_out_of_row bit, is_tracked_by_cdc bit,
+ lock_escalation tinyint, lock_escalation_desc nvarchar(60), is_filetable bit,
+ is_memory_optimized bit, durability tinyint, durability_desc nvarchar(60), temporal_type tinyint,
+ temporal_type_desc nvarchar(60), history_table_id int, is_remote_data_archive_enabled bit,
+ is_external bit!""",
+)
+def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in objects(context.store.connection, database):
+        table = database.table_by_id(item.object_id) if item.type == "U" else None
+        if table is None:
+            continue
+        highest = max((column.column_id for column in table.columns), default=0)
+        yield (
+            *_row(database, item),
+            *(0, None, max(highest, table.next_column_id - 1), 0, 1, 0, 0, 0, 0, 0, 0, 0),
+            int(table.is_tracked_by_cdc),
+            *(0, "TABLE", 0, 0, 0, "SCHEMA_AND_DATA", 0, "NON_TEMPORAL_TABLE", None, 0, 0),
+        )
+
+
+@view("sys.schemas", "name sysname!, schema_id int!, principal_id int")
+def _schemas(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for name, number in database.schemas.items():
+        owner = database.principals.get(name)
+        yield name, number, owner.principal_id if owner is not None else 1
+
+
+@view(
+    "sys.key_constraints",
+    _OBJECT_COLUMNS + ", unique_index_id int, is_system_named bit!, is_enforced bit",
+)
+def _key_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in objects(context.store.connection, database):
+        if item.type not in {"PK", "UQ"}:
+            continue
+        table = database.table_by_id(item.parent_object_id)
+        indexes = table.indexes if table is not None else ()
+        index_id = next((i.index_id for i in indexes if i.name == item.name), None)
+        yield (*_row(database, item), index_id, 0, 1)
+
+
+@view(
+    "sys.foreign_keys",
+    _OBJECT_COLUMNS
+    + """, referenced_object_id int, key_index_id int, is_disabled bit!,
+ is_not_for_replication bit!, is_not_trusted bit!, delete_referential_action tinyint,
+ delete_referential_action_desc nvarchar(60), update_referential_action tinyint,
+ update_referential_action_desc nvarchar(60), is_system_named bit!""",
+)
+def _foreign_keys(context: SessionContext, database: Database) -> Iterator[Row]:
+    actions = {"NO_ACTION": 0, "CASCADE": 1, "SET_NULL": 2, "SET_DEFAULT": 3}
+    for item in objects(context.store.connection, database):
+        table = database.table_by_id(item.parent_object_id) if item.type == "F" else None
+        keys = table.foreign_keys if table is not None else ()
+        key = next((k for k in keys if k.name == item.name), None)
+        if key is None:
+            continue
+        referenced = database.table_by_id(key.referenced)
+        indexes = referenced.indexes if referenced is not None else ()
+        index_id = next(
+            (i.index_id for i in indexes if i.column_ids == key.referenced_column_ids), 1
+        )
+        yield (
+            *_row(database, item),
+            *(key.referenced, index_id, 0, 0, 0),
+            *(actions.get(key.on_delete, 0), key.on_delete),
+            *(actions.get(key.on_update, 0), key.on_update, 0),
+        )
+
+
+@view(
+    "sys.foreign_key_columns",
+    """constraint_object_id int!, constraint_column_id int!, parent_object_id int!,
+ parent_column_id int!, referenced_object_id int!, referenced_column_id int!""",
+)
+def _foreign_key_columns(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in database.tables():
+        for key in table.foreign_keys:
+            pairs = zip(key.column_ids, key.referenced_column_ids, strict=True)
+            for ordinal, (column_id, referenced_id) in enumerate(pairs, 1):
+                yield (
+                    derived_id(table.object_id, key.name),
+                    *(ordinal, table.object_id, column_id, key.referenced, referenced_id),
+                )
+
+
+@view(
+    "sys.default_constraints",
+    _OBJECT_COLUMNS + ", parent_column_id int!, definition nvarchar(max), is_system_named bit!",
+)
+def _default_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in objects(context.store.connection, database):
+        table = database.table_by_id(item.parent_object_id) if item.type == "D" else None
+        for column in table.columns if table is not None else ():
+            if column.default_name == item.name:
+                yield (*_row(database, item), column.column_id, f"({column.default})", 0)
+
+
+@view(
+    "sys.check_constraints",
+    _OBJECT_COLUMNS
+    + """, is_disabled bit!, is_not_for_replication bit!, is_not_trusted bit!,
+ parent_column_id int!, definition nvarchar(max), uses_database_collation bit,
+ is_system_named bit!""",
+)
+def _check_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in objects(context.store.connection, database):
+        table = database.table_by_id(item.parent_object_id) if item.type == "C" else None
+        for check in table.checks if table is not None else ():
+            if check.name == item.name:
+                yield (*_row(database, item), 0, 0, 0, 0, f"({check.expression})", 1, 0)
+
+
+@view(
+    "sys.triggers",
+    """name sysname!, object_id int!, parent_class tinyint!, parent_class_desc nvarchar(60),
+ parent_id int!, type char(2)!, type_desc nvarchar(60), create_date datetime!,
+ modify_date datetime!, is_ms_shipped bit!, is_disabled bit!, is_not_for_replication bit!,
+ is_instead_of_trigger bit!""",
+)
+def _triggers(context: SessionContext, database: Database) -> Iterator[Row]:
+    if is_enabled(database):
+        created = datetime_of(0)
+        yield (
+            *(DDL_TRIGGER, derived_id(0, DDL_TRIGGER), 0, "DATABASE", 0, "TR", "SQL_TRIGGER"),
+            *(created, created, 1, 0, 0, 0),
+        )
+    for item in objects(context.store.connection, database):
+        if item.type == "TR":
+            created = datetime_of(item.create_ticks)
+            yield (
+                *(item.name, item.object_id, 1, "OBJECT_OR_COLUMN", item.parent_object_id),
+                *("TR", "SQL_TRIGGER", created, created, 0, 0, 0, 0),
+            )
+
+
+@view(
+    "sys.sql_modules",
+    """object_id int!, definition nvarchar(max), uses_ansi_nulls bit, uses_quoted_identifier bit,
+ is_schema_bound bit, uses_database_collation bit, is_recompiled bit, null_on_null_input bit,
+ execute_as_principal_id int""",
+)
+def _sql_modules(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for module in database.modules.values():
+        yield module.object_id, module.text, 1, 1, 0, 0, 0, 0, None
+
+
+@view(
+    "sys.sysobjects",
+    """name sysname!, id int!, xtype char(2)!, uid smallint, info smallint, status int,
+ parent_obj int!, crdate datetime!, type char(2)""",
+)
+def _sysobjects(context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in objects(context.store.connection, database):
+        yield (
+            *(item.name, item.object_id, item.type.ljust(2), schema_id(database, item.schema), 0),
+            *(0, item.parent_object_id, datetime_of(item.create_ticks), item.type.ljust(2)),
+        )

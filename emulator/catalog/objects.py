@@ -1,0 +1,176 @@
+"""The schema-scoped objects of a database: what sys.objects lists and OBJECT_ID() finds.
+
+Constraints and CDC's generated functions and procedures have no stored id; theirs is computed from
+what they belong to, so it stays the same as long as they do.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from emulator.cdc.capture_instance import capture_instances, is_enabled
+from emulator.cdc.query_functions import ALL_CHANGES_PREFIX, NET_CHANGES_PREFIX
+
+if TYPE_CHECKING:
+    import apsw
+
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Table
+
+TYPE_DESCRIPTIONS: Final = {
+    "U": "USER_TABLE",
+    "PK": "PRIMARY_KEY_CONSTRAINT",
+    "UQ": "UNIQUE_CONSTRAINT",
+    "F": "FOREIGN_KEY_CONSTRAINT",
+    "D": "DEFAULT_CONSTRAINT",
+    "C": "CHECK_CONSTRAINT",
+    "P": "SQL_STORED_PROCEDURE",
+    "V": "VIEW",
+    "FN": "SQL_SCALAR_FUNCTION",
+    "IF": "SQL_INLINE_TABLE_VALUED_FUNCTION",
+    "TF": "SQL_TABLE_VALUED_FUNCTION",
+    "TR": "SQL_TRIGGER",
+}
+
+CDC_PROCEDURES: Final = (
+    "sp_batchinsert_lsn_time_mapping",
+    "sp_ins_dummy_lsn_time_mapping",
+    "sp_ins_instance_enabling_lsn_time_mapping",
+    "sp_ins_lsn_time_mapping",
+)
+"""Internal procedures that enabling a database creates in schema cdc; they exist by name only."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseObject:
+    """One row of sys.objects."""
+
+    object_id: int
+    schema: str
+    name: str
+    type: str
+    parent_object_id: int = 0
+    create_ticks: int = 0
+    modify_ticks: int = 0
+    is_ms_shipped: bool = False
+
+
+def derived_id(owner: int, name: str) -> int:
+    """The id of an object that storage gives none: constraints, generated functions."""
+    return zlib.crc32(f"{owner}/{name.casefold()}".encode()) & 0x3FFF_FFFF | 0x4000_0000
+
+
+def objects(connection: apsw.Connection, database: Database) -> Iterator[DatabaseObject]:
+    """Every object of the database.
+
+    Args:
+        connection: what to read CDC's metadata with.
+        database: the database.
+    """
+    for table in database.tables():
+        yield DatabaseObject(
+            table.object_id,
+            table.schema,
+            table.name,
+            "U",
+            0,
+            table.create_ticks,
+            table.modify_ticks,
+            table.is_ms_shipped,
+        )
+        yield from table_constraints(table)
+    for module in database.modules.values():
+        yield DatabaseObject(
+            module.object_id,
+            module.schema,
+            module.name,
+            module.type,
+            0,
+            module.create_ticks,
+            module.create_ticks,
+        )
+    yield from _cdc_objects(connection, database)
+
+
+def table_constraints(table: Table) -> Iterator[DatabaseObject]:
+    """The constraints of a table, as objects."""
+    named: list[tuple[str, str]] = []
+    for index in table.indexes:
+        if index.primary_key:
+            named.append((index.name, "PK"))
+        elif index.unique_constraint:
+            named.append((index.name, "UQ"))
+    named += [(key.name, "F") for key in table.foreign_keys]
+    named += [(check.name, "C") for check in table.checks]
+    named += [(c.default_name, "D") for c in table.columns if c.default_name is not None]
+    for name, kind in named:
+        yield DatabaseObject(
+            derived_id(table.object_id, name),
+            table.schema,
+            name,
+            kind,
+            table.object_id,
+            table.create_ticks,
+            table.modify_ticks,
+            table.is_ms_shipped,
+        )
+
+
+def _cdc_objects(connection: apsw.Connection, database: Database) -> Iterator[DatabaseObject]:
+    if not is_enabled(database):
+        return
+    for name in CDC_PROCEDURES:
+        yield DatabaseObject(derived_id(0, name), "cdc", name, "P", is_ms_shipped=True)
+    for instance in capture_instances(connection, database):
+        prefixes = [ALL_CHANGES_PREFIX]
+        if instance.supports_net_changes:
+            prefixes.append(NET_CHANGES_PREFIX)
+        for prefix in prefixes:
+            name = f"{prefix}{instance.name}"
+            yield DatabaseObject(
+                derived_id(instance.object_id, name),
+                "cdc",
+                name,
+                "IF",
+                0,
+                instance.create_ticks,
+                instance.create_ticks,
+                True,
+            )
+
+
+def find_object(
+    connection: apsw.Connection, database: Database, schema: str, name: str
+) -> DatabaseObject | None:
+    """The object of that name, case-insensitively, or None."""
+    table = database.table(schema, name)
+    if table is not None:
+        return DatabaseObject(table.object_id, table.schema, table.name, "U")
+    wanted = (schema.casefold(), name.casefold())
+    return next(
+        (
+            found
+            for found in objects(connection, database)
+            if (found.schema.casefold(), found.name.casefold()) == wanted
+        ),
+        None,
+    )
+
+
+def object_by_id(
+    connection: apsw.Connection, database: Database, object_id: int
+) -> DatabaseObject | None:
+    """The object of that id, or None."""
+    table = database.table_by_id(object_id)
+    if table is not None:
+        return DatabaseObject(table.object_id, table.schema, table.name, "U")
+    return next((o for o in objects(connection, database) if o.object_id == object_id), None)
+
+
+def schema_id(database: Database, name: str) -> int:
+    """The id of a schema, case-insensitively; 0 when unknown."""
+    folded = name.casefold()
+    return next((i for known, i in database.schemas.items() if known.casefold() == folded), 0)

@@ -1,0 +1,57 @@
+"""How the catalog's scalar functions declare themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from emulator.types import SqlType, StorageValue
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+
+ScalarCall = Callable[..., StorageValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """A scalar function of the catalog.
+
+    Attributes:
+        name: as registered, for messages.
+        parameters: their types; an argument is converted to its type before the call.
+        returns: the type of the result.
+        body: called with the session and the arguments; may be given None for any argument.
+        required: how many arguments must be given; the rest are optional.
+    """
+
+    name: str
+    parameters: tuple[SqlType, ...]
+    returns: SqlType
+    body: ScalarCall
+    required: int
+
+    def call(self, context: SessionContext, *arguments: StorageValue) -> StorageValue:
+        """The value for some arguments (storage values of the parameters' types)."""
+        return self.body(context, *arguments)
+
+
+SCALARS: Final[dict[tuple[str, str], ScalarFunction]] = {}
+"""By (schema, name), casefolded; schema is empty for built-in functions."""
+
+
+def scalar(
+    name: str, returns: SqlType, *parameters: SqlType, required: int | None = None
+) -> Callable[[ScalarCall], ScalarCall]:
+    """Registers a function as ``schema.name`` or, without a dot, as a built-in."""
+    schema, _, plain = name.rpartition(".")
+
+    def register(body: ScalarCall) -> ScalarCall:
+        needed = len(parameters) if required is None else required
+        SCALARS[schema.casefold(), plain.casefold()] = ScalarFunction(
+            plain, parameters, returns, body, needed
+        )
+        return body
+
+    return register

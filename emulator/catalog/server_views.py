@@ -1,0 +1,299 @@
+"""Databases, principals, configuration and dynamic views of the server.
+
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-databases-transact-sql
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.configuration import configured_values
+from emulator.catalog.object_views import datetime_of
+from emulator.catalog.registry import Row, view
+from emulator.cdc import lsn as lsns
+from emulator.cdc.capture_instance import is_enabled
+from emulator.cdc.runtime import runtime
+from emulator.types import pack_guid, pack_offset
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.cdc.scan_sessions import ScanSession
+    from emulator.storage.engine import Database
+
+SA_SID: Final = b"\x01"
+COMPATIBILITY_LEVEL: Final = 160
+SERVER_NAME: Final = "TAILRACE"
+AGENT_SERVICE: Final = "SQL Server Agent (MSSQLSERVER)"
+SCAN_PHASE_DONE: Final = "Done"
+
+
+@view(
+    "sys.databases",
+    """name sysname!, database_id int!, source_database_id int, owner_sid varbinary(85),
+ create_date datetime!, compatibility_level tinyint!, collation_name sysname, user_access tinyint,
+ user_access_desc nvarchar(60), is_read_only bit, is_auto_close_on bit!, is_auto_shrink_on bit,
+ state tinyint, state_desc nvarchar(60), is_in_standby bit, is_cleanly_shutdown bit,
+ is_supplemental_logging_enabled bit, snapshot_isolation_state tinyint,
+ snapshot_isolation_state_desc nvarchar(60), is_read_committed_snapshot_on bit,
+ recovery_model tinyint, recovery_model_desc nvarchar(60), page_verify_option tinyint,
+ page_verify_option_desc nvarchar(60), is_auto_create_stats_on bit,
+ is_auto_create_stats_incremental_on bit, is_auto_update_stats_on bit,
+ is_auto_update_stats_async_on bit, is_ansi_null_default_on bit, is_ansi_nulls_on bit,
+ is_ansi_padding_on bit, is_ansi_warnings_on bit, is_arithabort_on bit,
+ is_concat_null_yields_null_on bit, is_numeric_roundabort_on bit, is_quoted_identifier_on bit,
+ is_recursive_triggers_on bit, is_cursor_close_on_commit_on bit, is_local_cursor_default bit,
+ is_fulltext_enabled bit, is_trustworthy_on bit, is_db_chaining_on bit,
+ is_parameterization_forced bit, is_master_key_encrypted_by_server bit!, is_query_store_on bit,
+ is_published bit!, is_subscribed bit!, is_merge_published bit!, is_distributor bit!,
+ is_sync_with_backup bit!, service_broker_guid uniqueidentifier!, is_broker_enabled bit!,
+ log_reuse_wait tinyint, log_reuse_wait_desc nvarchar(60), is_date_correlation_on bit!,
+ is_cdc_enabled bit!, is_encrypted bit, is_honor_broker_priority_on bit""",
+)
+def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
+    for database in sorted(context.engine.databases.values(), key=lambda d: d.database_id):
+        snapshot = int(bool(database.options.get("allow_snapshot_isolation")))
+        simple = database.name in {"master", "msdb", "tempdb"}
+        waits = is_enabled(database) and database.log.last_commit() is not None
+        yield (
+            *(database.name, database.database_id, None, SA_SID),
+            *(datetime_of(database.create_ticks), COMPATIBILITY_LEVEL, database.collation),
+            *(0, "MULTI_USER", int(bool(database.options.get("is_read_only"))), 0, 0),
+            *(0, "ONLINE", 0, 0, 0, snapshot, "ON" if snapshot else "OFF"),
+            int(bool(database.options.get("read_committed_snapshot"))),
+            *((3, "SIMPLE") if simple else (1, "FULL")),
+            *(2, "CHECKSUM", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0),
+            *(0, 0, 0, 0, 0, pack_guid(database.guid), 0),
+            *((6, "REPLICATION") if waits else (0, "NOTHING")),
+            *(0, int(is_enabled(database)), 0, 0),
+        )
+
+
+@view(
+    "sys.database_recovery_status",
+    """database_id int!, database_guid uniqueidentifier, family_guid uniqueidentifier,
+ last_log_backup_lsn int, recovery_fork_guid uniqueidentifier,
+ first_recovery_fork_guid uniqueidentifier, fork_point_lsn int""",
+)
+def _database_recovery_status(context: SessionContext, _database: Database) -> Iterator[Row]:
+    for database in context.engine.databases.values():
+        guid, fork = pack_guid(database.guid), pack_guid(database.recovery_fork_guid)
+        yield database.database_id, guid, guid, None, fork, fork, None
+
+
+@view(
+    "sys.database_files",
+    """file_id int!, type tinyint!, type_desc nvarchar(60), data_space_id int!, name sysname!,
+ physical_name nvarchar(260)!, state tinyint, state_desc nvarchar(60), size int!, max_size int!,
+ growth int!""",
+)
+def _database_files(_context: SessionContext, database: Database) -> Iterator[Row]:
+    name = database.name
+    yield 1, 0, "ROWS", 1, name, f"{name}.mdf", 0, "ONLINE", 1024, -1, 8192
+    yield 2, 1, "LOG", 0, f"{name}_log", f"{name}_log.ldf", 0, "ONLINE", 1024, 268435456, 8192
+
+
+@view(
+    "sys.filegroups",
+    """name sysname!, data_space_id int!, type char(2)!, type_desc nvarchar(60), is_default bit,
+ is_system bit, is_read_only bit""",
+)
+def _filegroups(_context: SessionContext, _database: Database) -> Iterator[Row]:
+    yield "PRIMARY", 1, "FG", "ROWS_FILEGROUP", 1, 0, 0
+
+
+@view(
+    "sys.database_principals",
+    """name sysname!, principal_id int!, type char(1)!, type_desc nvarchar(60),
+ default_schema_name sysname, create_date datetime!, modify_date datetime!,
+ owning_principal_id int, sid varbinary(85), is_fixed_role bit!, authentication_type int!,
+ authentication_type_desc nvarchar(60)""",
+)
+def _database_principals(_context: SessionContext, database: Database) -> Iterator[Row]:
+    created = datetime_of(database.create_ticks)
+    for principal in database.principals.values():
+        role = principal.type == "R"
+        fixed = principal.principal_id >= 16384
+        sid = SA_SID if principal.name == "dbo" else principal.principal_id.to_bytes(16, "big")
+        schema = None if role else ("dbo" if principal.name == "dbo" else principal.name)
+        yield (
+            *(principal.name, principal.principal_id, principal.type),
+            *("DATABASE_ROLE" if role else "SQL_USER", schema, created, created),
+            *(1 if role else None, sid, int(fixed)),
+            *(
+                1 if principal.name == "dbo" else 0,
+                "INSTANCE" if principal.name == "dbo" else "NONE",
+            ),
+        )
+
+
+@view("sys.database_role_members", "role_principal_id int!, member_principal_id int!")
+def _role_members(_context: SessionContext, database: Database) -> Iterator[Row]:
+    by_name = {p.name.casefold(): p for p in database.principals.values()}
+    for role in database.principals.values():
+        for member in role.members:
+            found = by_name.get(member.casefold())
+            if found is not None:
+                yield role.principal_id, found.principal_id
+
+
+@view("sys.sysusers", "uid smallint, status int, name sysname, sid varbinary(85), issqlrole int")
+def _sysusers(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for principal in database.principals.values():
+        sid = SA_SID if principal.name == "dbo" else principal.principal_id.to_bytes(16, "big")
+        yield principal.principal_id, 0, principal.name, sid, int(principal.type == "R")
+
+
+@view(
+    "sys.server_principals",
+    """name sysname!, principal_id int!, sid varbinary(85), type char(1)!, type_desc nvarchar(60),
+ is_disabled bit, create_date datetime!, modify_date datetime!, default_database_name sysname,
+ default_language_name sysname""",
+)
+@view(
+    "sys.sql_logins",
+    """name sysname!, principal_id int!, sid varbinary(85), type char(1)!, type_desc nvarchar(60),
+ is_disabled bit, create_date datetime!, modify_date datetime!, default_database_name sysname,
+ default_language_name sysname""",
+)
+def _server_principals(context: SessionContext, _database: Database) -> Iterator[Row]:
+    created = datetime_of(context.engine.database("master").create_ticks)
+    rest = ("S", "SQL_LOGIN", 0, created, created, "master", "us_english")
+    yield ("sa", 1, SA_SID, *rest)
+    if context.login.casefold() != "sa":
+        yield (context.login, 256, b"\x02", *rest)
+
+
+@view(
+    "sys.configurations",
+    """configuration_id int!, name nvarchar(35)!, value int, minimum int, maximum int,
+ value_in_use int, description nvarchar(255)!, is_dynamic bit!, is_advanced bit!""",
+)
+def _configurations(context: SessionContext, _database: Database) -> Iterator[Row]:
+    for option, value in configured_values(context.engine):
+        yield (
+            *(option.configuration_id, option.name, value, option.minimum, option.maximum, value),
+            *(option.description, 1, int(option.advanced)),
+        )
+
+
+@view(
+    "sys.servers",
+    "server_id int!, name sysname!, product sysname!, provider sysname!, is_linked bit!",
+)
+def _servers(_context: SessionContext, _database: Database) -> Iterator[Row]:
+    yield 0, SERVER_NAME, "SQL Server", "SQLNCLI", 0
+
+
+@view(
+    "sys.dm_server_services",
+    """servicename nvarchar(256)!, startup_type int, startup_type_desc nvarchar(256)!, status int,
+ status_desc nvarchar(256)!, process_id int, last_startup_time datetimeoffset(7),
+ service_account nvarchar(256)!, filename nvarchar(256)!, is_clustered nvarchar(1)!,
+ cluster_nodename nvarchar(256), instant_file_initialization_enabled nvarchar(1)!""",
+)
+def _dm_server_services(context: SessionContext, _database: Database) -> Iterator[Row]:
+    started = pack_offset(context.engine.database("tempdb").create_ticks, 0)
+    running = runtime(context.engine).agent_running
+    services = (("SQL Server (MSSQLSERVER)", True), (AGENT_SERVICE, running))
+    for name, runs in services:
+        yield (
+            *(name, 2, "Automatic", 4 if runs else 1, "Running" if runs else "Stopped"),
+            *(os.getpid() if runs else None, started, "embedded", "emulator", "N", None, "N"),
+        )
+
+
+@view(
+    "sys.dm_exec_sessions",
+    """session_id smallint!, login_time datetime!, host_name nvarchar(128),
+ program_name nvarchar(128), login_name nvarchar(128)!, status nvarchar(30)!, database_id smallint!,
+ transaction_isolation_level smallint!, lock_timeout int!, open_transaction_count int!,
+ is_user_process bit!""",
+)
+def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[Row]:
+    """The session that asks; it knows no other."""
+    levels = {
+        "read uncommitted": 1,
+        "read committed": 2,
+        "repeatable read": 3,
+        "serializable": 4,
+        "snapshot": 5,
+    }
+    yield (
+        *(context.session_id, datetime_of(context.engine.clock.now_ticks()), context.host),
+        *(context.application, context.login, "running", context.database.database_id),
+        *(levels.get(context.options.isolation, 2), context.options.lock_timeout_ms),
+        *(context.store.trancount, 1),
+    )
+
+
+@view(
+    "sys.dm_exec_requests",
+    """session_id smallint!, request_id int!, start_time datetime!, status nvarchar(30)!,
+ command nvarchar(32)!, database_id smallint!, blocking_session_id smallint""",
+)
+def _dm_exec_requests(context: SessionContext, _database: Database) -> Iterator[Row]:
+    yield (
+        *(context.session_id, 0, datetime_of(context.engine.clock.now_ticks()), "running"),
+        *("SELECT", context.database.database_id, 0),
+    )
+
+
+@view(
+    "sys.dm_cdc_log_scan_sessions",
+    """session_id int!, start_time datetime, end_time datetime, duration bigint,
+ scan_phase nvarchar(200), error_count int, start_lsn nvarchar(23), current_lsn nvarchar(23),
+ end_lsn nvarchar(23), tran_count bigint, last_commit_lsn nvarchar(23), last_commit_time datetime,
+ log_record_count bigint, schema_change_count int, command_count bigint,
+ first_begin_cdc_lsn nvarchar(23), last_commit_cdc_lsn nvarchar(23), last_commit_cdc_time datetime,
+ latency int, empty_scan_count int, failed_sessions_count int""",
+)
+def _scan_sessions(context: SessionContext, database: Database) -> Iterator[Row]:
+    for session in runtime(context.engine).history(database).rows():
+        yield _scan_session_row(session)
+
+
+def _scan_session_row(session: ScanSession) -> Row:
+    return (
+        session.session_id,
+        datetime_of(session.start_ticks),
+        datetime_of(session.end_ticks),
+        session.duration_s,
+        SCAN_PHASE_DONE if session.session_id else "Aggregate",
+        session.error_count,
+        lsns.text(session.start_lsn),
+        lsns.text(session.end_lsn if session.session_id else lsns.ZERO_LSN),
+        lsns.text(session.end_lsn),
+        session.tran_count,
+        lsns.text(session.last_commit_lsn),
+        _optional(session.last_commit_ticks),
+        session.log_record_count,
+        session.schema_change_count,
+        session.command_count,
+        lsns.text(session.first_begin_cdc_lsn),
+        lsns.text(session.last_commit_cdc_lsn),
+        _optional(session.last_commit_cdc_ticks),
+        session.latency_s,
+        session.empty_scan_count,
+        session.failed_sessions_count,
+    )
+
+
+def _optional(ticks: int | None) -> int | None:
+    return None if ticks is None else datetime_of(ticks)
+
+
+@view(
+    "sys.dm_cdc_errors",
+    """session_id int!, phase_number int!, entry_time datetime!, error_number int!,
+ error_severity int!, error_state int!, error_message nvarchar(1024)!, start_lsn nvarchar(23)!,
+ begin_lsn nvarchar(23)!, sequence_value nvarchar(23)!""",
+)
+def _cdc_errors(context: SessionContext, database: Database) -> Iterator[Row]:
+    for error in runtime(context.engine).history(database).errors():
+        yield (
+            *(error.session_id, 0, datetime_of(error.entry_ticks), error.number, error.severity),
+            *(error.state, error.message[:1024], lsns.text(error.start_lsn)),
+            *(lsns.text(error.begin_lsn), lsns.text(error.sequence_value)),
+        )

@@ -1,0 +1,53 @@
+"""The system views by name: sys, INFORMATION_SCHEMA, and msdb's job tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.catalog import (
+    column_views,
+    information_schema,
+    msdb_views,
+    object_views,
+    server_views,
+)
+from emulator.catalog.registry import VIEWS, SystemView
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+
+__all__ = ["SystemView", "system_view"]
+
+_DECLARING_MODULES = (
+    column_views,
+    information_schema,
+    msdb_views,
+    object_views,
+    server_views,
+)
+"""Importing them registers their views."""
+
+_COMPATIBILITY_VIEWS = frozenset({"sysobjects", "sysusers", "sysdatabases"})
+"""Views of SQL Server 2000, which are found in schema dbo too."""
+
+
+def system_view(
+    _context: SessionContext, database: Database, schema: str, name: str
+) -> SystemView | None:
+    """The system view of that name as seen from a database, or None.
+
+    Args:
+        _context: the session that asks.
+        database: the database that the name refers to.
+        schema: schema part of the name.
+        name: the view's name.
+    """
+    schema, name = schema.casefold(), name.casefold()
+    if database.name.casefold() == "msdb":
+        found = VIEWS.get((f"msdb:{schema}", name))
+        if found is not None:
+            return found
+    if schema == "dbo" and name in _COMPATIBILITY_VIEWS:
+        schema = "sys"
+    return VIEWS.get((schema, name))

@@ -1,0 +1,209 @@
+"""Cleanup: sys.sp_cdc_cleanup_change_table for one instance, sys.sp_MScdc_cleanup_job for all.
+
+The job, to the letter of its documentation: the retention (minutes) is subtracted from the newest
+tran_end_time in cdc.lsn_time_mapping; that time is mapped to an LSN, the smallest one where several
+entries share the time; the low watermark of every instance is raised to it in one transaction
+first; only then are obsolete change rows and mapping entries deleted, at most ``threshold`` rows by
+one statement, and a failure on one table does not stop the others.
+
+Inferred: an instance whose low watermark is already above the new one keeps it, and the time is
+mapped with "smallest LSN of the newest entry at or before it"; when no entry is that old nothing
+is cleaned up. Mapping entries are kept as long as any instance may need them.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from emulator.cdc import jobs, lsn_time_mapping
+from emulator.cdc.capture_instance import (
+    CaptureInstance,
+    capture_instances,
+    find_instance,
+    is_enabled,
+    require_enabled,
+)
+from emulator.cdc.functions import max_lsn
+from emulator.cdc.lsn import ZERO_LSN
+from emulator.cdc.messages import cdc_error
+from emulator.cdc.metadata_tables import CHANGE_TABLES, metadata_table, sqlite_column
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Database, Engine
+
+THRESHOLD_DEFAULT: Final = 5000
+_TICKS_PER_MINUTE: Final = 60 * 10_000_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupResult:
+    """What a cleanup did: rows deleted per instance name, and the instances that failed."""
+
+    deleted: dict[str, int]
+    failed: tuple[str, ...] = ()
+
+
+def cleanup_change_table(
+    engine: Engine,
+    database: Database,
+    capture_instance: str | None,
+    low_water_mark: bytes | None,
+    threshold: int = THRESHOLD_DEFAULT,
+) -> CleanupResult:
+    """sp_cdc_cleanup_change_table.
+
+    Args:
+        engine: the engine.
+        database: the database.
+        capture_instance: name of the instance.
+        low_water_mark: the new low endpoint, which must be a start_lsn of
+            cdc.lsn_time_mapping; None cleans up below the present one.
+        threshold: rows deleted by one statement.
+
+    Raises:
+        SqlError: 22901, 22963, 22920 unknown instance, 22850 threshold not positive, 22964 LSN
+            without an entry, 22957 LSN outside the instance's timeline.
+    """
+    procedure = "sp_cdc_cleanup_change_table"
+    require_enabled(database, procedure)
+    if capture_instance is None or not capture_instance.strip():
+        raise cdc_error(22963, "@capture_instance", procedure=procedure)
+    if threshold <= 0:
+        raise cdc_error(22850, procedure=procedure)
+    with engine.write() as connection:
+        instance = find_instance(connection, database, capture_instance)
+        if instance is None:
+            raise cdc_error(22920, capture_instance, database.name, procedure=procedure)
+        mark = instance.start_lsn
+        if low_water_mark is not None:
+            mark = _new_mark(connection, database, instance, low_water_mark)
+            _raise_mark(connection, database, instance, mark)
+    if mark is None:
+        return CleanupResult({instance.name: 0})
+    deleted = _delete_below(
+        engine, database, instance, max(mark, instance.start_lsn or mark), threshold
+    )
+    _trim_mapping(engine, database, threshold)
+    return CleanupResult({instance.name: deleted})
+
+
+def _new_mark(
+    connection: apsw.Connection, database: Database, instance: CaptureInstance, lsn: bytes
+) -> bytes:
+    smallest = lsn_time_mapping.smallest_lsn_of_same_time(connection, database, lsn)
+    if smallest is None:
+        raise cdc_error(22964, f"0x{lsn.hex().upper()}", procedure="sp_cdc_cleanup_change_table")
+    low = instance.start_lsn or ZERO_LSN
+    high = max_lsn(connection, database) or ZERO_LSN
+    if lsn > high:
+        raise cdc_error(
+            22957,
+            *(f"0x{lsn.hex().upper()}", instance.name),
+            *(f"0x{low.hex().upper()}", f"0x{high.hex().upper()}"),
+            procedure="sp_cdc_cleanup_change_table",
+        )
+    return smallest
+
+
+def _raise_mark(
+    connection: apsw.Connection, database: Database, instance: CaptureInstance, mark: bytes
+) -> None:
+    table = metadata_table(database, CHANGE_TABLES)
+    start = sqlite_column(table, "start_lsn")
+    connection.execute(
+        f'UPDATE "{table.sqlite_name}" SET {start} = ?'
+        f" WHERE {sqlite_column(table, 'object_id')} = ? AND {start} < ?",
+        (mark, instance.object_id, mark),
+    )
+
+
+def run_cleanup_job(engine: Engine, database: Database) -> CleanupResult:
+    """sp_MScdc_cleanup_job: with the retention and threshold of msdb.dbo.cdc_jobs.
+
+    Raises:
+        SqlError: 22910 database not enabled, 22997 no cleanup job.
+    """
+    if not is_enabled(database):
+        raise cdc_error(22910, database.name, procedure="sp_MScdc_cleanup_job")
+    with engine.write() as connection:
+        job = jobs.find_job(connection, engine, database, jobs.CLEANUP)
+        mark = retention_mark(connection, database, job.retention or 0)
+        instances = capture_instances(connection, database)
+        if mark is not None:
+            for instance in instances:
+                _raise_mark(connection, database, instance, mark)
+        instances = capture_instances(connection, database)
+    threshold = job.threshold or THRESHOLD_DEFAULT
+    deleted: dict[str, int] = {}
+    failed: list[str] = []
+    for instance in instances:
+        if instance.start_lsn is None:
+            continue
+        try:
+            deleted[instance.name] = _delete_below(
+                engine, database, instance, instance.start_lsn, threshold
+            )
+        except apsw.Error:
+            _log.exception("cleanup of %s.cdc.%s_CT failed", database.name, instance.name)
+            failed.append(instance.name)
+    _trim_mapping(engine, database, threshold)
+    return CleanupResult(deleted, tuple(failed))
+
+
+def retention_mark(
+    connection: apsw.Connection, database: Database, retention_minutes: int
+) -> bytes | None:
+    """The low watermark for a retention, or None when nothing is that old."""
+    newest_time = lsn_time_mapping.newest_time(connection, database)
+    if newest_time is None:
+        return None
+    oldest_kept = newest_time - retention_minutes * _TICKS_PER_MINUTE
+    lsn = lsn_time_mapping.lsn_for_time(
+        connection, database, "largest less than or equal", oldest_kept
+    )
+    if lsn is None:
+        return None
+    return lsn_time_mapping.smallest_lsn_of_same_time(connection, database, lsn)
+
+
+def _delete_below(
+    engine: Engine, database: Database, instance: CaptureInstance, mark: bytes, threshold: int
+) -> int:
+    """Deletes change rows below the mark, ``threshold`` per statement and transaction."""
+    deleted = 0
+    while True:
+        with engine.write() as connection:
+            table = database.table_by_id(instance.object_id)
+            if table is None:
+                return deleted
+            start = sqlite_column(table, "__$start_lsn")
+            connection.execute(
+                f'DELETE FROM "{table.sqlite_name}" WHERE rid IN (SELECT rid FROM'
+                f' "{table.sqlite_name}" WHERE {start} < ? ORDER BY {start} LIMIT ?)',
+                (mark, threshold),
+            )
+            gone = int(connection.changes())
+        deleted += gone
+        if gone < threshold:
+            return deleted
+
+
+def _trim_mapping(engine: Engine, database: Database, threshold: int) -> int:
+    """Deletes mapping entries below every instance's low watermark."""
+    trimmed = 0
+    while True:
+        with engine.write() as connection:
+            marks = [i.start_lsn for i in capture_instances(connection, database)]
+            known = [mark for mark in marks if mark is not None]
+            if not known:
+                return trimmed
+            gone = lsn_time_mapping.remove_below(connection, database, min(known), threshold)
+        trimmed += gone
+        if gone < threshold:
+            return trimmed

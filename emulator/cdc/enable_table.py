@@ -1,0 +1,309 @@
+"""sys.sp_cdc_enable_table: a capture instance for a source table.
+
+https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from emulator.cdc import jobs, scan_position
+from emulator.cdc.capture_instance import capture_instances, require_enabled
+from emulator.cdc.change_table import (
+    RESERVED_NAMES,
+    change_table_columns,
+    change_table_indexes,
+)
+from emulator.cdc.column_list import split_column_list
+from emulator.cdc.messages import cdc_error, message_text
+from emulator.cdc.metadata_tables import (
+    CAPTURED_COLUMNS,
+    CDC_SCHEMA,
+    CHANGE_TABLES,
+    INDEX_COLUMNS,
+    insert_rows,
+    metadata_table,
+)
+from emulator.cdc.principals import add_principal, find_principal
+from emulator.errors import SqlError
+from emulator.storage import ddl
+from emulator.storage.values import round_datetime
+
+if TYPE_CHECKING:
+    import apsw
+
+    from emulator.storage.engine import Database, Engine
+    from emulator.storage.model import Column, Index, Table
+
+PROCEDURE: Final = "sp_cdc_enable_table"
+INSTANCE_NAME_LENGTH_MAX: Final = 100
+CAPTURED_COLUMNS_MAX: Final = 1008
+"""SQL Server's tables have at most 1024 columns and __$update_mask 128 bytes; inferred limit."""
+NET_CHANGES_KEY_COLUMNS_MAX: Final = 14
+
+
+@dataclass(frozen=True, slots=True)
+class EnableTable:
+    """The nine parameters of sp_cdc_enable_table; ``supports_net_changes`` None means default."""
+
+    source_schema: str | None
+    source_name: str | None
+    role_name: str | None
+    capture_instance: str | None = None
+    supports_net_changes: bool | None = None
+    index_name: str | None = None
+    captured_column_list: str | None = None
+    filegroup_name: str | None = None
+    allow_partition_switch: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An informational message of the procedure."""
+
+    number: int
+    text: str
+    severity: int = 0
+
+
+JOB_MESSAGE: Final = 14243
+
+
+def enable_table(engine: Engine, database: Database, request: EnableTable) -> list[Notice]:
+    """Creates a capture instance; for the database's first table also the two jobs, started.
+
+    Returns:
+        The messages to show: the jobs' starts, warnings.
+
+    Raises:
+        SqlError: with SQL Server's number for whatever is wrong with the request.
+    """
+    require_enabled(database, PROCEDURE)
+    notices: list[Notice] = []
+    with engine.write() as connection:
+        source = _source_table(database, request)
+        name = _instance_name(connection, database, source, request)
+        index = _identifying_index(source, request)
+        net_changes = _net_changes(source, index, request)
+        captured = _captured_columns(source, index, request, name)
+        if request.filegroup_name and request.filegroup_name.casefold() != "primary":
+            raise cdc_error(22973, request.filegroup_name, database.name, procedure=PROCEDURE)
+        if not request.allow_partition_switch:
+            notices.append(Notice(22857, message_text(22857), severity=10))
+        role = _gating_role(connection, database, request)
+        first = not capture_instances(connection, database)
+        _create_instance(
+            connection,
+            engine,
+            database,
+            source,
+            _Instance(name, role, index, net_changes, captured),
+        )
+        if first:
+            existing = {job.job_type for job in jobs.jobs_of(connection, engine, database)}
+            for job_type in (jobs.CAPTURE, jobs.CLEANUP):
+                if job_type not in existing:
+                    jobs.add_job(connection, engine, database, job_type, jobs.JobOptions())
+    if first:
+        notices += _start_jobs(engine, database)
+    return notices
+
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    name: str
+    role: str | None
+    index: Index | None
+    net_changes: bool
+    columns: list[Column]
+
+
+def _source_table(database: Database, request: EnableTable) -> Table:
+    for name, value in (
+        ("@source_schema", request.source_schema),
+        ("@source_name", request.source_name),
+    ):
+        if value is None or not value.strip():
+            raise cdc_error(22963, name, procedure=PROCEDURE)
+    schema, table_name = request.source_schema or "", request.source_name or ""
+    if schema.casefold() == CDC_SCHEMA:
+        raise cdc_error(22974, procedure=PROCEDURE)
+    source = database.table(schema, table_name)
+    if source is None or source.is_ms_shipped:
+        raise cdc_error(22931, schema, table_name, procedure=PROCEDURE)
+    return source
+
+
+def _instance_name(
+    connection: apsw.Connection, database: Database, source: Table, request: EnableTable
+) -> str:
+    name = request.capture_instance
+    name = f"{source.schema}_{source.name}" if name is None else name.rstrip()
+    if not name:
+        raise cdc_error(22932, name, procedure=PROCEDURE)
+    if len(name) > INSTANCE_NAME_LENGTH_MAX:
+        raise cdc_error(22927, name, procedure=PROCEDURE)
+    existing = capture_instances(connection, database)
+    of_source = [i for i in existing if i.source_object_id == source.object_id]
+    if len(of_source) >= 2:
+        raise cdc_error(22962, source.schema, source.name, procedure=PROCEDURE)
+    taken = any(i.name.casefold() == name.casefold() for i in existing)
+    if taken or database.table(CDC_SCHEMA, f"{name}_CT") is not None:
+        raise cdc_error(22926, name, procedure=PROCEDURE)
+    return name
+
+
+def _identifying_index(source: Table, request: EnableTable) -> Index | None:
+    if request.index_name is None:
+        return source.primary_key
+    wanted = request.index_name.rstrip().casefold()
+    index = next((i for i in source.indexes if i.name.casefold() == wanted), None)
+    if index is None:
+        raise cdc_error(22928, request.index_name, source.schema, source.name, procedure=PROCEDURE)
+    if not index.unique and not index.primary_key:
+        raise cdc_error(22929, request.index_name, source.schema, source.name, procedure=PROCEDURE)
+    columns = [source.column_by_id(column_id) for column_id in index.column_ids]
+    if any(column is None or column.nullable for column in columns):
+        raise cdc_error(22838, request.index_name, source.schema, source.name, procedure=PROCEDURE)
+    return index
+
+
+def _net_changes(source: Table, index: Index | None, request: EnableTable) -> bool:
+    if request.supports_net_changes is None:
+        return index is not None
+    if not request.supports_net_changes:
+        return False
+    if index is None:
+        raise cdc_error(22939, procedure=PROCEDURE)
+    if len(index.column_ids) > NET_CHANGES_KEY_COLUMNS_MAX:
+        raise cdc_error(22865, index.name, source.schema, source.name, procedure=PROCEDURE)
+    return True
+
+
+def _captured_columns(
+    source: Table, index: Index | None, request: EnableTable, instance: str
+) -> list[Column]:
+    if request.captured_column_list is None:
+        columns = list(source.columns)
+    else:
+        wanted = {name.casefold() for name in split_column_list(request.captured_column_list)}
+        columns = [c for c in source.columns if c.name.casefold() in wanted]
+        if len(columns) != len(wanted):
+            raise cdc_error(22942, source.schema, source.name, procedure=PROCEDURE)
+    if any(column.name.casefold() in RESERVED_NAMES for column in columns):
+        raise cdc_error(22975, source.name, procedure=PROCEDURE)
+    captured_ids = {column.column_id for column in columns}
+    if index is not None and not captured_ids.issuperset(index.column_ids):
+        raise cdc_error(22943, procedure=PROCEDURE)
+    if len(columns) > CAPTURED_COLUMNS_MAX:
+        raise cdc_error(22925, instance, CAPTURED_COLUMNS_MAX, procedure=PROCEDURE)
+    return columns
+
+
+def _gating_role(
+    connection: apsw.Connection, database: Database, request: EnableTable
+) -> str | None:
+    if request.role_name is None:
+        return None
+    role = request.role_name.rstrip()
+    if not role:
+        raise cdc_error(22907, procedure=PROCEDURE)
+    principal = find_principal(database, role)
+    if principal is None:
+        principal = add_principal(connection, database, role, "R")
+    return principal.name
+
+
+def _create_instance(
+    connection: apsw.Connection,
+    engine: Engine,
+    database: Database,
+    source: Table,
+    instance: _Instance,
+) -> None:
+    columns = change_table_columns(instance.columns)
+    change_table = ddl.create_table(
+        connection,
+        database,
+        CDC_SCHEMA,
+        f"{instance.name}_CT",
+        columns,
+        indexes=change_table_indexes(instance.name, columns),
+        is_ms_shipped=True,
+    )
+    object_id = change_table.object_id
+    now = engine.clock.now_ticks()
+    index = instance.index
+    insert_rows(
+        connection,
+        metadata_table(database, CHANGE_TABLES),
+        [
+            (
+                object_id,
+                0,
+                source.object_id,
+                instance.name,
+                None,  # established when the capture process recognises the instance
+                None,
+                int(instance.net_changes),
+                None,
+                instance.role,
+                index.name if index is not None else None,
+                None,
+                round_datetime(now),
+                1,
+            )
+        ],
+    )
+    insert_rows(
+        connection,
+        metadata_table(database, CAPTURED_COLUMNS),
+        [
+            (
+                object_id,
+                column.name,
+                column.column_id,
+                column.type.name,
+                ordinal,
+                int(column.computed is not None),
+            )
+            for ordinal, column in enumerate(instance.columns, 1)
+        ],
+    )
+    names = {column.column_id: column.name for column in source.columns}
+    insert_rows(
+        connection,
+        metadata_table(database, INDEX_COLUMNS),
+        [
+            (object_id, names[column_id], ordinal, column_id)
+            for ordinal, column_id in enumerate(index.column_ids if index is not None else (), 1)
+        ],
+    )
+    if not source.is_tracked_by_cdc:
+        ddl.set_tracked_by_cdc(connection, database, source, tracked=True)
+    scan_position.await_instance(
+        connection,
+        database,
+        scan_position.AwaitingInstance(object_id, database.log.allocate_lsn(connection), now),
+    )
+
+
+def _start_jobs(engine: Engine, database: Database) -> list[Notice]:
+    notices: list[Notice] = []
+    connection = engine.connect()
+    try:
+        for job_type in (jobs.CAPTURE, jobs.CLEANUP):
+            if jobs.is_running(engine, database, job_type):
+                continue
+            try:
+                text = jobs.start_job(connection, engine, database, job_type)
+            except SqlError as error:
+                # "SQL Server Agent does not have to be running when change data capture is
+                # enabled for a table": its refusal is only shown.
+                notices.append(Notice(error.number, error.message))
+            else:
+                notices.append(Notice(JOB_MESSAGE, text))
+    finally:
+        connection.close()
+    return notices

@@ -1,0 +1,346 @@
+"""The capture and cleanup jobs: their parameters in msdb.dbo.cdc_jobs, starting and stopping.
+
+Parameters are read when a job starts, so sp_cdc_change_job takes effect at the next start
+(documented). Who runs started jobs is emulator/agent.py; here a start only puts the job into the
+runtime and wakes the agent.
+
+Defaults: the reference documentation says that the capture job processes a maximum of 1000
+transactions per scan cycle with 5 seconds between cycles; newer documentation says 500. Ours is the
+former; sp_cdc_scan itself keeps its documented default of 500.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from emulator.cdc.capture_instance import require_enabled
+from emulator.cdc.messages import cdc_error, message_text
+from emulator.cdc.metadata_tables import (
+    CDC_JOBS,
+    column_list,
+    create_metadata_table,
+    insert_rows,
+    metadata_table,
+    sqlite_column,
+)
+from emulator.cdc.runtime import JobRun, runtime
+from emulator.errors import SqlError
+from emulator.types import pack_guid, unpack_guid
+
+if TYPE_CHECKING:
+    import apsw
+
+    from emulator.storage.engine import Database, Engine
+
+CAPTURE: Final = "capture"
+CLEANUP: Final = "cleanup"
+MAX_RETENTION_MINUTES: Final = 52_594_800
+MAX_POLLING_INTERVAL_S: Final = 86_399
+AGENT_ERROR: Final = 22022
+
+
+@dataclass(frozen=True, slots=True)
+class JobParameters:
+    """A row of msdb.dbo.cdc_jobs; None where a parameter does not belong to the job's type.
+
+    Attributes:
+        pollinginterval: seconds between scan cycles.
+        retention: minutes that change rows are kept.
+        threshold: rows deleted by a single statement of the cleanup.
+    """
+
+    database_id: int
+    job_type: str
+    job_id: uuid.UUID
+    maxtrans: int | None = None
+    maxscans: int | None = None
+    continuous: bool | None = None
+    pollinginterval: int | None = None
+    retention: int | None = None
+    threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What sp_cdc_add_job and sp_cdc_change_job are given; None where not specified."""
+
+    maxtrans: int | None = None
+    maxscans: int | None = None
+    continuous: bool | None = None
+    pollinginterval: int | None = None
+    retention: int | None = None
+    threshold: int | None = None
+
+
+CAPTURE_DEFAULTS: Final = JobOptions(maxtrans=1000, maxscans=10, continuous=True, pollinginterval=5)
+CLEANUP_DEFAULTS: Final = JobOptions(retention=4320, threshold=5000)
+
+
+def job_name(database: Database, job_type: str) -> str:
+    """The Agent's name of a job, as in its messages."""
+    return f"cdc.{database.name}_{job_type}"
+
+
+def jobs_of(
+    connection: apsw.Connection, engine: Engine, database: Database | None = None
+) -> list[JobParameters]:
+    """The jobs of one database, or of all."""
+    msdb = engine.database("msdb")
+    table = msdb.table("dbo", CDC_JOBS.name)
+    if table is None:
+        return []
+    rows = connection.execute(
+        f'SELECT {column_list(table)} FROM "{table.sqlite_name}"'
+        f" ORDER BY {sqlite_column(table, 'database_id')}, {sqlite_column(table, 'job_type')}"
+    )
+    return [
+        JobParameters(
+            row[0],
+            row[1],
+            unpack_guid(row[2]),
+            row[3],
+            row[4],
+            None if row[5] is None else bool(row[5]),
+            row[6],
+            row[7],
+            row[8],
+        )
+        for row in rows
+        if database is None or row[0] == database.database_id
+    ]
+
+
+def find_job(
+    connection: apsw.Connection, engine: Engine, database: Database, job_type: str
+) -> JobParameters:
+    """A job of a database.
+
+    Raises:
+        SqlError: 22992 for an unknown type, 22997 when the database has no such job.
+    """
+    wanted = check_job_type(job_type)
+    for job in jobs_of(connection, engine, database):
+        if job.job_type == wanted:
+            return job
+    raise cdc_error(22997, wanted)
+
+
+def check_job_type(job_type: str | None) -> str:
+    """The canonical job type.
+
+    Raises:
+        SqlError: 22992 for anything but 'capture' and 'cleanup'.
+    """
+    folded = (job_type or "").strip().casefold()
+    if folded not in {CAPTURE, CLEANUP}:
+        raise cdc_error(22992, job_type if job_type is not None else "NULL")
+    return folded
+
+
+def add_job(
+    connection: apsw.Connection,
+    engine: Engine,
+    database: Database,
+    job_type: str | None,
+    options: JobOptions,
+) -> JobParameters:
+    """sp_cdc_add_job without its start: writes the job's parameters.
+
+    Raises:
+        SqlError: 22901 when the database is not enabled; 22992, 22994-22999 for bad values;
+            14261 when the job exists.
+    """
+    require_enabled(database, "sp_cdc_add_job")
+    wanted = check_job_type(job_type)
+    _check_options(wanted, options)
+    if any(job.job_type == wanted for job in jobs_of(connection, engine, database)):
+        raise SqlError(
+            14261,
+            f"The specified @name ('{job_name(database, wanted)}') already exists.",
+            procedure="sp_verify_job",
+        )
+    defaults = CAPTURE_DEFAULTS if wanted == CAPTURE else CLEANUP_DEFAULTS
+    job = _with_options(JobParameters(database.database_id, wanted, uuid.uuid4()), defaults)
+    job = _with_options(job, options)
+    msdb = engine.database("msdb")
+    if msdb.table("dbo", CDC_JOBS.name) is None:
+        create_metadata_table(connection, msdb, CDC_JOBS, "dbo")
+    insert_rows(connection, metadata_table(msdb, CDC_JOBS, "dbo"), [_row(job)])
+    return job
+
+
+def change_job(
+    connection: apsw.Connection,
+    engine: Engine,
+    database: Database,
+    job_type: str | None,
+    options: JobOptions,
+) -> None:
+    """sp_cdc_change_job: changes the stored parameters; a running job keeps the old ones.
+
+    Raises:
+        SqlError: as :func:`add_job`; 22997 when there is no such job.
+    """
+    require_enabled(database, "sp_cdc_change_job")
+    job = find_job(connection, engine, database, job_type or CAPTURE)
+    _check_options(job.job_type, options)
+    table = metadata_table(engine.database("msdb"), CDC_JOBS, "dbo")
+    changed = _with_options(job, options)
+    _delete(connection, engine, changed)
+    insert_rows(connection, table, [_row(changed)])
+
+
+def drop_job(
+    connection: apsw.Connection, engine: Engine, database: Database, job_type: str | None
+) -> None:
+    """sp_cdc_drop_job: stops the job and removes it.
+
+    Raises:
+        SqlError: 22992 for an unknown type, 22997 when there is no such job.
+    """
+    job = find_job(connection, engine, database, job_type or "")
+    _end_run(engine, database, job.job_type)
+    _delete(connection, engine, job)
+
+
+def drop_jobs(connection: apsw.Connection, engine: Engine, database: Database) -> None:
+    """Removes whatever jobs a database has."""
+    for job in jobs_of(connection, engine, database):
+        _end_run(engine, database, job.job_type)
+        _delete(connection, engine, job)
+
+
+def start_job(
+    connection: apsw.Connection, engine: Engine, database: Database, job_type: str | None
+) -> str:
+    """sp_cdc_start_job.
+
+    Returns:
+        The informational message.
+
+    Raises:
+        SqlError: 22997 without such a job; 22022 when it runs already or the Agent is stopped.
+    """
+    job = find_job(connection, engine, database, CAPTURE if job_type is None else job_type)
+    name = job_name(database, job.job_type)
+    state = runtime(engine)
+    with state.changed:
+        if not state.agent_running:
+            raise SqlError(AGENT_ERROR, message_text(AGENT_ERROR))
+        key = (database.database_id, job.job_type)
+        if key in state.jobs:
+            raise SqlError(
+                AGENT_ERROR,
+                f"SQLServerAgent Error: Request to run job {name} (from User sa) refused because"
+                " the job is already running from a request by User sa.",
+            )
+        state.jobs[key] = JobRun(database.database_id, job.job_type)
+        state.changed.notify_all()
+    return f"Job '{name}' started successfully."
+
+
+def stop_job(
+    connection: apsw.Connection, engine: Engine, database: Database, job_type: str | None
+) -> str:
+    """sp_cdc_stop_job: the run ends at once; a scan cycle under way is undone and loses nothing.
+
+    Returns:
+        The informational message.
+
+    Raises:
+        SqlError: 22997 without such a job; 22022 when it does not run or the Agent is stopped.
+    """
+    job = find_job(connection, engine, database, CAPTURE if job_type is None else job_type)
+    name = job_name(database, job.job_type)
+    if not runtime(engine).agent_running:
+        raise SqlError(AGENT_ERROR, message_text(AGENT_ERROR))
+    if not _end_run(engine, database, job.job_type):
+        raise SqlError(
+            AGENT_ERROR,
+            f"SQLServerAgent Error: Request to stop job {name} (from User sa) refused because the"
+            " job is not currently running.",
+        )
+    return f"Job '{name}' stopped successfully."
+
+
+def is_running(engine: Engine, database: Database, job_type: str) -> bool:
+    """Whether a job was started and has not ended."""
+    state = runtime(engine)
+    with state.changed:
+        return (database.database_id, job_type) in state.jobs
+
+
+def _end_run(engine: Engine, database: Database, job_type: str) -> bool:
+    state = runtime(engine)
+    with state.changed:
+        run = state.jobs.pop((database.database_id, job_type), None)
+        if run is None:
+            return False
+        run.stop.set()
+        state.changed.notify_all()
+        return True
+
+
+def _row(job: JobParameters) -> tuple[int | str | bytes | None, ...]:
+    return (
+        job.database_id,
+        job.job_type,
+        pack_guid(job.job_id),
+        job.maxtrans,
+        job.maxscans,
+        None if job.continuous is None else int(job.continuous),
+        job.pollinginterval,
+        job.retention,
+        job.threshold,
+    )
+
+
+def _delete(connection: apsw.Connection, engine: Engine, job: JobParameters) -> None:
+    table = metadata_table(engine.database("msdb"), CDC_JOBS, "dbo")
+    connection.execute(
+        f'DELETE FROM "{table.sqlite_name}" WHERE {sqlite_column(table, "database_id")} = ?'
+        f" AND {sqlite_column(table, 'job_type')} = ?",
+        (job.database_id, job.job_type),
+    )
+
+
+def _with_options(job: JobParameters, options: JobOptions) -> JobParameters:
+    given = {
+        name: getattr(options, name)
+        for name in JobOptions.__dataclass_fields__
+        if getattr(options, name) is not None
+    }
+    return replace(job, **given)
+
+
+def _check_options(job_type: str, options: JobOptions) -> None:
+    if job_type == CLEANUP:
+        scanning = (options.pollinginterval, options.maxtrans, options.maxscans, options.continuous)
+        if any(value is not None for value in scanning):
+            raise cdc_error(22996)
+        if options.retention is not None and not 0 < options.retention <= MAX_RETENTION_MINUTES:
+            raise cdc_error(22994)
+        if options.threshold is not None and options.threshold <= 0:
+            raise cdc_error(22850)
+        return
+    if options.retention is not None:
+        raise cdc_error(22995)
+    check_scan_limits(options.maxtrans, options.maxscans)
+    if options.pollinginterval is not None:
+        check_polling_interval(options.pollinginterval)
+
+
+def check_scan_limits(maxtrans: int | None, maxscans: int | None) -> None:
+    """Raises 22991 or 22970 for values that are not positive."""
+    if maxtrans is not None and maxtrans <= 0:
+        raise cdc_error(22991)
+    if maxscans is not None and maxscans <= 0:
+        raise cdc_error(22970)
+
+
+def check_polling_interval(seconds: int) -> None:
+    """Raises 22990 for a negative interval or one of a day and more."""
+    if not 0 <= seconds <= MAX_POLLING_INTERVAL_S:
+        raise cdc_error(22990)

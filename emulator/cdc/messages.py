@@ -1,0 +1,254 @@
+"""Error numbers and texts of change data capture, as in SQL Server's sys.messages.
+
+https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors-22000-to-22999
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emulator.errors import SqlError
+
+_TEXTS: Final[dict[int, str]] = {
+    313: (
+        "An insufficient number of arguments were supplied for the procedure or function"
+        " cdc.fn_cdc_get_{}_changes_ ... ."
+    ),
+    22022: (
+        "SQLServerAgent Error: SQLServerAgent is not currently running so it cannot be notified"
+        " of this action."
+    ),
+    22832: (
+        "Could not update the metadata that indicates table {} is enabled for Change Data Capture."
+        " The failure occurred when executing the command '{}'. The error returned was {}: '{}'."
+        " Use the action and error to determine the cause of the failure and resubmit the request."
+    ),
+    22838: (
+        "All columns of a CDC unique index must be defined as NOT NULL. Index '{}' selected as the"
+        " CDC unique index for source table '{}.{}' does not meet this requirement. Define all"
+        " columns of the selected index as NOT NULL or select another unique index as the CDC"
+        " index and resubmit the request."
+    ),
+    22850: (
+        "The threshold value specified for the Change Data Capture cleanup process must be greater"
+        " than 0. When creating or modifying the cleanup job, specify a positive threshold value."
+        " If this error is encountered when executing the sys.sp_cdc_cleanup_change_table stored"
+        " procedure, reset the threshold value associated with the job to a non-negative value by"
+        " using the sp_cdc_change_job stored procedure."
+    ),
+    22857: (
+        "Warning: The @allow_partition_switch parameter must be 1 for tables that are not"
+        " partitioned. The explicit setting of the parameter to 0 was ignored. Refer to books"
+        " online for more information about partition switching behavior when using Change Data"
+        " Capture."
+    ),
+    22865: (
+        "The number of columns in the index '{}', used as the unique row identifier to support net"
+        " changes for table '{}'.'{}', exceeds the limit of 14 columns. Set the parameter"
+        " @supports_net_changes to 0 or use the @index_name parameter to identify a unique index"
+        " with fewer than 15 columns as the unique row identifier and resubmit the request."
+    ),
+    22901: (
+        "The database '{}' is not enabled for Change Data Capture. Ensure that the correct"
+        " database context is set and retry the operation. To report on the databases enabled for"
+        " Change Data Capture, query the is_cdc_enabled column in the sys.databases catalog view."
+    ),
+    22903: (
+        "Another connection with session ID {} is already running 'sp_replcmds' for Change Data"
+        " Capture in the current database."
+    ),
+    22904: (
+        "Caller is not authorized to initiate the requested action. DBO privileges are required."
+    ),
+    22905: (
+        "Database '{}' is already enabled for Change Data Capture. Ensure that the correct"
+        " database context is set, and retry the operation. To report on the databases enabled for"
+        " Change Data Capture, query the is_cdc_enabled column in the sys.databases catalog view."
+    ),
+    22906: (
+        "The database '{}' cannot be enabled for Change Data Capture because a database user named"
+        " 'cdc' or a schema named 'cdc' already exists in the current database. These objects are"
+        " required exclusively by Change Data Capture. Drop or rename the user or schema and retry"
+        " the operation."
+    ),
+    22907: (
+        "Parameter @role_name cannot be empty. Specify a value for @role_name and retry the"
+        " operation. Supply null as the value if no role is to be used to gate access to captured"
+        " change data."
+    ),
+    22910: (
+        "The cleanup request for database '{}' failed. The database is not enabled for Change Data"
+        " Capture."
+    ),
+    22918: (
+        "One or more columns in the list of included columns was not a captured column of the"
+        " change table {}."
+    ),
+    22920: "The named capture instance {} does not exist for database {}.",
+    22925: (
+        "The number of columns captured by capture instance '{}' exceeds the maximum allowed"
+        " number: {}. Use the @captured_columns_list parameter to specify a subset of the columns"
+        " less than or equal to the maximum allowed and resubmit the request."
+    ),
+    22926: (
+        "Could not create a capture instance because the capture instance name '{}' already exists"
+        " in the current database. Specify an explicit unique name for the parameter"
+        " @capture_instance."
+    ),
+    22927: (
+        "Capture instance name '{}' exceeds the length limit of 100 characters. Specify a name"
+        " that satisfies the length constraint."
+    ),
+    22928: (
+        "Index name '{}' is not an index for table '{}.{}'. Specify a valid index name for the"
+        " table."
+    ),
+    22929: (
+        "Index '{}' must be either a primary key or a unique index for table '{}.{}'. Specify an"
+        " index that meets at least one of these requirements."
+    ),
+    22931: (
+        "Source table '{}.{}' does not exist in the current database. Ensure that the correct"
+        " database context is set. Specify a valid schema and table name for the database."
+    ),
+    22932: (
+        "Capture instance name '{}' is invalid. Specify a valid name. See the topic 'Identifiers'"
+        " in SQL Server Books Online for object name rules."
+    ),
+    22938: (
+        "Role name '{}' is invalid. Specify a valid name. See the topic 'Identifiers' in SQL"
+        " Server Books Online for object name rules."
+    ),
+    22939: (
+        "The parameter @supports_net_changes is set to 1, but the source table does not have a"
+        " primary key defined and no alternate unique index has been specified."
+    ),
+    22942: (
+        "Columns specified in the captured column list could not be mapped to columns in source"
+        " table '{}.{}'. Verify that the columns specified in the parameter @captured_column_list"
+        " are delimited properly and match columns in the source table."
+    ),
+    22943: (
+        "Columns used to uniquely identify a row for net change tracking must be included in the"
+        " list of captured columns. Add either the primary key columns of the source table, or the"
+        " columns defined for the index specified in the parameter @index_name to the list of"
+        " captured columns and retry the operation."
+    ),
+    22957: (
+        "LSN {}, specified as the new low end point for the change table associated with capture"
+        " instance '{}', is not within the Change Data Capture timeline [{}, {}]."
+    ),
+    22960: (
+        "Change data capture instance '{}' has not been enabled for the source table '{}.{}'. Use"
+        " sys.sp_cdc_help_change_data_capture to verify the capture instance name and retry the"
+        " operation."
+    ),
+    22962: (
+        "Two capture instances already exist for source table '{}.{}'. A table can have at most"
+        " two capture instances. If the current tracking options are not appropriate, disable"
+        " change tracking for the obsolete instance by using sys.sp_cdc_disable_table and retry"
+        " the operation."
+    ),
+    22963: (
+        "Parameter '{}' cannot be null or empty. Specify a value for the named parameter and retry"
+        " the operation."
+    ),
+    22964: (
+        "LSN {}, specified as the new low end point for change table cleanup must represent the"
+        " start_lsn value of a current entry in the cdc.lsn_time_mapping table. Choose an LSN"
+        " value that satisfies this requirement."
+    ),
+    22965: (
+        "A quoted column in the column list is not properly terminated. Verify that columns are"
+        " correctly delimited and retry the operation. For more information, see 'Delimited"
+        " Identifiers' in Books Online."
+    ),
+    22970: (
+        "The value for parameter @maxscans specified for the Change Data Capture job must be"
+        " greater than 0."
+    ),
+    22972: (
+        "When calling stored procedure [sys].sp_cdc_help_change_data capture, if either"
+        " @source_schema or @source_name is non-null and non-empty, the other parameter must also"
+        " be non-null and non-empty."
+    ),
+    22973: (
+        "The specified filegroup '{}' is not a valid filegroup for database '{}'. Specify a valid"
+        " existing filegroup or create the named filegroup, and retry the operation."
+    ),
+    22974: "Tables contained in the cdc schema cannot be enabled for Change Data Capture.",
+    22975: (
+        "Source table '{}' contains one of the following reserved column names: __$start_lsn,"
+        " __$end_lsn, __$seqval, __$operation, and __$update_mask. To enable Change Data Capture"
+        " for this table, specify a captured column list and ensure that these columns are"
+        " excluded from the list."
+    ),
+    22976: (
+        "Could not alter column '{}' of change table '{}' in response to a data type change in the"
+        " corresponding column of the source table '{}'. The Change Data Capture meta data for"
+        " source table '{}' no longer accurately reflects the source table. Refer to previous"
+        " errors in the current session to identify the cause and correct any associated problems."
+    ),
+    22981: "Object does not exist or access is denied.",
+    22985: (
+        "Change data capture has not been enabled for source table '{}.{}'. Specify the name of a"
+        " table enabled for Change Data Capture. To report on the tables enabled for Change Data"
+        " Capture, query the is_tracked_by_cdc column in the sys.tables catalog view."
+    ),
+    22989: (
+        "Could not enable Change Data Capture for database '{}'. Change data capture is not"
+        " supported on system databases, or on a distribution database."
+    ),
+    22990: (
+        "The value specified for the parameter @pollinginterval must be greater than or equal to 0"
+        " and less than 24 hours(Max: 86399 seconds). Specify a polling interval (in seconds) that"
+        " is less than 24 hours (86,400 seconds)."
+    ),
+    22991: "The value specified for the parameter @maxtrans must be greater than 0.",
+    22992: (
+        "The specified @job_type, {}, is not supported. The value specified for the parameter"
+        " @job_type must be N'capture' to indicate a capture job, or N'cleanup' to indicate a"
+        " cleanup job."
+    ),
+    22994: (
+        "The retention value specified for the Change Data Capture cleanup process must be greater"
+        " than 0 and less than or equal to 52594800. When creating or modifying the cleanup job,"
+        " specify a retention value (in minutes) that is within that range. If this error is"
+        " encountered when executing the sys.sp_cdc_cleanup_change_table stored procedure, reset"
+        " the retention value associated with the job to a non-negative value less than 52594800"
+        " by using the sp_cdc_change_job stored procedure."
+    ),
+    22995: (
+        "A value for the parameter @retention cannot be specified when the job type is 'capture'."
+        " Specify NULL for the parameter, or omit the parameter from the statement."
+    ),
+    22996: (
+        "When adding or modifying the CDC cleanup job, @pollinginterval, @maxtrans, @maxscans, and"
+        " @continuous may not be assigned non-null values."
+    ),
+    22997: (
+        "The Change Data Capture '{}' job does not exist in the system table 'msdb.dbo.cdc_jobs'."
+        " Use the stored procedure 'sys.sp_cdc_add_job' to add the Change Data Capture job."
+    ),
+    22998: "The value specified for the parameter @continuous must be 0 or 1.",
+    22999: (
+        "The value specified for the parameter @pollinginterval must be null or 0 when the stored"
+        " procedure 'sys.sp_cdc_scan' is not being run in continuous mode."
+    ),
+}
+
+
+def message_text(number: int, *arguments: object) -> str:
+    """The text of a message with its arguments filled in."""
+    return _TEXTS[number].format(*arguments)
+
+
+def cdc_error(number: int, *arguments: object, procedure: str = "") -> SqlError:
+    """The error of that number, to be raised.
+
+    Args:
+        number: a number of this catalogue.
+        arguments: what replaces the message's placeholders, in order.
+        procedure: name of the procedure that reports it.
+    """
+    return SqlError(number, message_text(number, *arguments), procedure=procedure)

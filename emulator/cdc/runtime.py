@@ -1,0 +1,92 @@
+"""What CDC keeps in memory for a running server: scan histories, who scans, which jobs run.
+
+All of it is lost and begins anew at a restart, as in SQL Server.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from emulator.cdc.messages import cdc_error
+from emulator.cdc.scan_sessions import ScanHistory
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Database, Engine
+
+
+@dataclass(slots=True)
+class JobRun:
+    """A job that was started and has not ended.
+
+    Attributes:
+        database_id: the job's database.
+        job_type: ``capture`` or ``cleanup``.
+        stop: set to ask the run to end at once.
+    """
+
+    database_id: int
+    job_type: str
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(slots=True)
+class Runtime:
+    """One per engine. ``changed`` guards ``jobs`` and wakes whoever runs them."""
+
+    histories: dict[int, ScanHistory] = field(default_factory=dict)
+    jobs: dict[tuple[int, str], JobRun] = field(default_factory=dict)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    agent_running: bool = True
+    """False imitates a stopped SQL Server Agent: jobs cannot be started (error 22022)."""
+    _scanners: dict[int, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def history(self, database: Database) -> ScanHistory:
+        """The scan sessions of a database."""
+        with self._lock:
+            return self.histories.setdefault(database.database_id, ScanHistory())
+
+    @contextmanager
+    def scanning(self, database: Database, session_id: int) -> Iterator[None]:
+        """Claims the log scan of a database; there is one at a time.
+
+        Raises:
+            SqlError: 22903 when another session holds it.
+        """
+        with self._lock:
+            holder = self._scanners.get(database.database_id)
+            if holder is not None:
+                raise cdc_error(22903, holder, procedure="sp_replcmds")
+            self._scanners[database.database_id] = session_id
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._scanners[database.database_id]
+
+    def forget(self, database: Database) -> None:
+        """Drops what is kept of a database, and asks its jobs to end."""
+        with self.changed:
+            for key in [key for key in self.jobs if key[0] == database.database_id]:
+                self.jobs.pop(key).stop.set()
+            self.changed.notify_all()
+        with self._lock:
+            self.histories.pop(database.database_id, None)
+
+
+_runtimes: WeakKeyDictionary[Engine, Runtime] = WeakKeyDictionary()
+_runtimes_lock = threading.Lock()
+
+
+def runtime(engine: Engine) -> Runtime:
+    """The runtime of an engine, made at first use."""
+    with _runtimes_lock:
+        found = _runtimes.get(engine)
+        if found is None:
+            found = _runtimes[engine] = Runtime()
+        return found

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -132,9 +132,7 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
             newest_lsn, committed = _newest(connection, row.instance)
             newest_ms = None
             if committed is not None:
-                newest_ms = round(
-                    (committed - offset - datetime(1970, 1, 1)).total_seconds() * 1000
-                )  # noqa: DTZ001
+                newest_ms = round((committed - offset).replace(tzinfo=UTC).timestamp() * 1000)
             yield TableLag(
                 table=f"{row.schema}.{row.table}",
                 newest_lsn=newest_lsn,

@@ -4,8 +4,8 @@ Records gather in a list; every ``CHUNK_RECORDS`` of them become one marshalled 
 session's TEMP table ``journal`` (SQLite keeps small TEMP tables in its cache and spills large ones
 to a file). At commit the chunks move to the log as they are.
 
-A record is a tuple (position, command id, object id, action, column ids, before, after); a DDL record
-(position, command id, object id, ACTION_DDL, kind, command, (column id, old type, new type)).
+A record is a tuple (position, command id, object id, action, column ids, before, after); a DDL
+record (position, command id, object id, ACTION_DDL, kind, command, (column id, old type, new type)).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import apsw
+
+from emulator.log.query import fetch
 
 CHUNK_RECORDS: Final = 256
 
@@ -96,10 +98,11 @@ class Journal:
         """
         chunks = flushed = 0
         if self._chunks or mark.chunks:
-            ((chunks, flushed),) = self._connection.execute(
+            ((chunks, flushed),) = fetch(
+                self._connection,
                 "SELECT count(*), coalesce(sum(count), 0) FROM temp.journal WHERE database_id = ?",
                 (self.database_id,),
-            ).fetchall()
+            )
         unflushed = mark.count - flushed
         self._pending = list(mark.pending[len(mark.pending) - unflushed :]) if unflushed else []
         self._chunks = chunks
@@ -107,10 +110,11 @@ class Journal:
 
     def reload(self) -> None:
         """Take over what the TEMP table holds, after SQLite went back to a flushed state."""
-        ((self._chunks, self.count),) = self._connection.execute(
+        ((self._chunks, self.count),) = fetch(
+            self._connection,
             "SELECT count(*), coalesce(sum(count), 0) FROM temp.journal WHERE database_id = ?",
             (self.database_id,),
-        ).fetchall()
+        )
         self._pending = []
 
     def truncate(self, count: int) -> None:
@@ -120,11 +124,12 @@ class Journal:
             del self._pending[count - flushed :]
             self.count = count
             return
-        rows = self._connection.execute(
+        rows = fetch(
+            self._connection,
             "SELECT chunk, first, records FROM temp.journal WHERE database_id = ? AND first <= ?"
             " ORDER BY chunk DESC LIMIT 1",
             (self.database_id, count),
-        ).fetchall()
+        )
         chunk, first, blob = rows[0]
         self._pending = marshal.loads(blob)[: count - first]  # noqa: S302 - our own TEMP table
         self._connection.execute(
@@ -180,11 +185,12 @@ def read_chunks(
     """
     chunk = 0
     while True:
-        rows = connection.execute(
+        rows = fetch(
+            connection,
             "SELECT records FROM log_chunks"
             " WHERE database_id = ? AND commit_position = ? AND chunk = ?",
             (database_id, commit_position, chunk),
-        ).fetchall()
+        )
         if not rows:
             return
         yield from marshal.loads(rows[0][0])  # noqa: S302 - our own log

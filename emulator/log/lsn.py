@@ -5,9 +5,9 @@ mapping is arithmetic and keeps order, so the log stores integers. A block holds
 virtual log file 4096 blocks; block numbers step by 8 (a 4 KB block counted in 512-byte sectors), as
 they do in SQL Server's log.
 
-Durability: positions are handed out from memory. What is on disk is a *reservation*, a bound that no
-position handed out may reach before a larger bound has been written in the same transaction as the
-data. Opening the database starts at the bound, in a fresh virtual log file; therefore LSNs increase
+Durability: positions are handed out from memory. What is on disk is a *reservation*, a bound that
+no position handed out may reach before a larger bound has been written in the same transaction as
+the data. Opening the database starts at the bound, in a fresh virtual log file; therefore LSNs increase
 strictly across a crash without a write per allocation.
 """
 
@@ -43,16 +43,19 @@ def position_of(lsn: bytes) -> int:
     ``lsn`` may be any ten bytes: clients compute bounds (sys.fn_cdc_increment_lsn) that no record
     ever had.
     """
+    vlf: int
+    block: int
+    slot: int
     vlf, block, slot = _LSN.unpack(lsn)
     if vlf < FIRST_VLF:
         return -1
     before_vlf = (vlf - FIRST_VLF) * RECORDS_PER_VLF
     if block < FIRST_BLOCK:
-        return int(before_vlf) - 1
+        return before_vlf - 1
     index, rest = divmod(block - FIRST_BLOCK, BLOCK_STEP)
     if index >= BLOCKS_PER_VLF:
-        return int(before_vlf) + RECORDS_PER_VLF - 1
-    before_block = int(before_vlf) + index * RECORDS_PER_BLOCK
+        return before_vlf + RECORDS_PER_VLF - 1
+    before_block = before_vlf + index * RECORDS_PER_BLOCK
     if rest:
         return before_block + RECORDS_PER_BLOCK - 1
     return before_block + min(slot, RECORDS_PER_BLOCK) - 1
@@ -71,7 +74,8 @@ class LsnAllocator:
         self._database_id = database_id
         self._lock = threading.Lock()
         connection.execute(
-            "INSERT OR IGNORE INTO log_state(database_id, reserved) VALUES (?, 0)", (database_id,)
+            "INSERT OR IGNORE INTO log_state(database_id, reserved) VALUES (?, ?)",
+            (database_id, RECORDS_PER_BLOCK),
         )
         ((reserved,),) = connection.execute(
             "SELECT reserved FROM log_state WHERE database_id = ?", (database_id,)
@@ -93,7 +97,7 @@ class LsnAllocator:
             self._next += -self._next % RECORDS_PER_BLOCK
 
     def persist(self, connection: apsw.Connection) -> None:
-        """Make sure, in the caller's write transaction, that the bound lies above what was taken."""
+        """Make sure, in the caller's write transaction, that the bound lies above all taken."""
         with self._lock:
             if self._next <= self._reserved:
                 return

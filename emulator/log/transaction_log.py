@@ -28,6 +28,7 @@ from emulator.log.journal import (
     write_chunk,
 )
 from emulator.log.lsn import LsnAllocator, lsn_of, position_of
+from emulator.log.query import fetch
 from emulator.log.records import DdlChange, LogTransaction, RowAction, RowChange
 from emulator.types import SqlType
 
@@ -84,12 +85,13 @@ class TransactionLog:
         position = -1 if after is None else position_of(after)
         connection = self._take_reader()
         try:
-            rows = connection.execute(
+            rows = fetch(
+                connection,
                 "SELECT commit_position, begin_position, begin_ticks, commit_ticks, change_count"
                 " FROM log_transactions WHERE database_id = ? AND commit_position > ?"
                 " ORDER BY commit_position LIMIT ?",
                 (self._database_id, position, limit),
-            ).fetchall()
+            )
         finally:
             self._readers.append(connection)
         for commit_position, begin_position, begin_ticks, commit_ticks, change_count in rows:
@@ -107,10 +109,11 @@ class TransactionLog:
         """The newest commit LSN in the log, or None when nothing waits there."""
         connection = self._take_reader()
         try:
-            rows = connection.execute(
+            rows = fetch(
+                connection,
                 "SELECT max(commit_position) FROM log_transactions WHERE database_id = ?",
                 (self._database_id,),
-            ).fetchall()
+            )
         finally:
             self._readers.append(connection)
         return None if rows[0][0] is None else lsn_of(rows[0][0])

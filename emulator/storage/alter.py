@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 import apsw
 
 from emulator.errors import SqlError
+from emulator.log.query import fetch
 from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_table
 from emulator.storage.model import Column, Table
@@ -212,7 +214,7 @@ def _refuse_missing_value(
         return
     if column.type.name == "timestamp":
         return
-    rows = connection.execute(f'SELECT 1 FROM main."{table.sqlite_name}" LIMIT 1').fetchall()
+    rows = fetch(connection, f'SELECT 1 FROM main."{table.sqlite_name}" LIMIT 1')
     if rows:
         raise SqlError(
             4901,
@@ -227,9 +229,10 @@ def _refuse_missing_value(
 def _refuse_nulls(
     connection: apsw.Connection, database: Database, table: Table, column: Column
 ) -> None:
-    rows = connection.execute(
-        f'SELECT 1 FROM main."{table.sqlite_name}" WHERE {column.sqlite_name} IS NULL LIMIT 1'
-    ).fetchall()
+    rows = fetch(
+        connection,
+        f'SELECT 1 FROM main."{table.sqlite_name}" WHERE {column.sqlite_name} IS NULL LIMIT 1',
+    )
     if rows:
         raise SqlError(
             515,
@@ -245,7 +248,7 @@ def _number_rows(
 ) -> None:
     """Give existing rows the values of a new IDENTITY column, in row order."""
     identity = column.identity
-    ((count,),) = connection.execute(f'SELECT count(*) FROM main."{table.sqlite_name}"').fetchall()
+    ((count,),) = fetch(connection, f'SELECT count(*) FROM main."{table.sqlite_name}"')
     if identity is None or not count:
         return
     first = database.engine.identities.take(table, identity, count)
@@ -273,7 +276,8 @@ def _rewrite_column(
     name = table.sqlite_name
     expression = old.sqlite_name
     if convert is not None:
-        connection.create_scalar_function("tailrace_convert", convert, 1)
+        function = cast("Callable[..., StorageValue]", convert)
+        connection.create_scalar_function("tailrace_convert", function, 1)
         expression = f"tailrace_convert({old.sqlite_name})"
     indexes = [i for i in table.indexes if old.column_id in i.column_ids]
     for index in indexes:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import apsw
 
+from emulator.log.query import fetch
 from emulator.storage.model import Check, Column, ForeignKey, Identity, Index, Table
 from emulator.types import SqlType
 
@@ -53,9 +54,9 @@ def delete_entry(connection: apsw.Connection, database_id: int, kind: str, key: 
 
 def entries(connection: apsw.Connection, database_id: int) -> list[tuple[str, str, str]]:
     """All (kind, key, value) of a database."""
-    return connection.execute(
-        "SELECT kind, key, value FROM catalog WHERE database_id = ?", (database_id,)
-    ).fetchall()
+    return fetch(
+        connection, "SELECT kind, key, value FROM catalog WHERE database_id = ?", (database_id,)
+    )
 
 
 def table_to_text(table: Table) -> str:

@@ -35,7 +35,7 @@ def sqlite_collation(collation: str | None) -> str:
 
 
 def collation_key(text: str, collation: str = CASE_INSENSITIVE) -> str:
-    """A string that is equal, and ordered, exactly as ``text`` is under an SQLite collation here."""
+    """A string that is equal, and ordered, exactly as ``text`` is under a collation of here."""
     text = text.rstrip(" ")
     if collation == CASE_INSENSITIVE:
         return text.lower() if text.isascii() else _accented_key(text.lower())

@@ -92,7 +92,7 @@ def set_default(
 
 
 def _constraint_names(database: Database, schema: str) -> set[str]:
-    names = set()
+    names: set[str] = set()
     for table in database.tables():
         if table.schema.casefold() != schema.casefold():
             continue

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import apsw
 
 from emulator.errors import SqlError
+from emulator.log.query import fetch
 from emulator.storage.model import Index, Table
 from emulator.storage.overlay import Overlay
 from emulator.storage.table_plan import Row, TablePlan, UniqueKey, positions_of
@@ -73,7 +74,7 @@ def _refuse_committed_duplicate(
     condition = " AND ".join([f"c{column_id} IS ?" for column_id in key.column_ids])
     query = f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition}'
     while True:
-        found = work.current(table).execute(query, values).fetchall()
+        found = fetch(work.current(table), query, values)
         rids = [rid for (rid,) in found if not (overlay.dirty and overlay.hides(rid))]
         if not rids:
             return
@@ -124,10 +125,11 @@ def refuse_duplicates(connection: apsw.Connection, table: Table, index: Index) -
         SqlError: 1505.
     """
     columns = ", ".join(f"c{column_id}" for column_id in index.column_ids)
-    rows: list[tuple[StorageValue, ...]] = connection.execute(
+    rows: list[tuple[StorageValue, ...]] = fetch(
+        connection,
         f'SELECT {columns} FROM main."{table.sqlite_name}" GROUP BY {columns}'
-        " HAVING count(*) > 1 LIMIT 1"
-    ).fetchall()
+        " HAVING count(*) > 1 LIMIT 1",
+    )
     if rows:
         types = [table.columns[p].type for p in positions_of(table, index.column_ids)]
         text = ", ".join(value_text(v, t) for v, t in zip(rows[0], types, strict=True))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
+from emulator.log.query import fetch
 from emulator.storage.catalog_store import delete_entry, put_entry
 from emulator.storage.model import Table
 
@@ -180,11 +181,13 @@ class Database:
         Args:
             connection: inside a write transaction.
         """
-        ((count,),) = connection.execute(
+        count: int
+        ((count,),) = fetch(
+            connection,
             "INSERT INTO object_ids(database_id, taken) VALUES (?, 1)"
             " ON CONFLICT(database_id) DO UPDATE SET taken = taken + 1 RETURNING taken",
             (self.database_id,),
-        ).fetchall()
+        )
         return (FIRST_OBJECT_ID + count * OBJECT_ID_STEP) % (2**31 - 1)
 
     # -- for storage.ddl ------------------------------------------------------------------------

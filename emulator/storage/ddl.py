@@ -5,8 +5,8 @@ of the open transaction, with which it rolls back) or the connection of an :meth
 progress (it commits and rolls back with that). It replaces the frozen Table, persists it, bumps
 ``Database.version`` and, when the table is tracked by change data capture, logs a DdlChange.
 
-Here: schemas, tables, modules, users. Indexes, columns and constraints are in indexes.py, alter.py and
-constraint_ddl.py; all of them are imported from here.
+Here: schemas, tables, modules, users. Indexes, columns and constraints are in indexes.py, alter.py
+and constraint_ddl.py; all of them are imported from here.
 
 T-SQL text (defaults, computed columns, checks) is only kept here: tsql compiles and evaluates it.
 """
@@ -178,7 +178,7 @@ def create_table(
 
 
 def drop_table(target: DdlTarget, database: Database, table: Table, *, command: str = "") -> None:
-    """Drop a table. (That a tracked table's capture instances go too is the cdc room's part.)
+    """Drop a table. That a tracked table's capture instances go too is the cdc room's part.
 
     Raises:
         SqlError: 3726 when a foreign key of another table references it.

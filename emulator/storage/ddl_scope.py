@@ -29,8 +29,9 @@ def ddl_scope(target: DdlTarget, database: Database, *tables: Table) -> Iterator
         The connection to write with.
 
     Raises:
-        SqlError: 1222 or 1205 when somebody else holds locks on one of the tables. An Engine.write()
-            cannot wait for them (they need the write path to end), so it gets 1222 at once.
+        SqlError: 1222 or 1205 when somebody else holds locks on one of the tables. Inside an
+            Engine.write() there is no waiting (they need the write path to end): 1222 at once,
+            unless it named the table when it began.
     """
     if isinstance(target, StoreSession):
         with target.ddl(tables) as connection:

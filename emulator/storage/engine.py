@@ -24,6 +24,7 @@ import apsw
 from emulator.clock import Clock, ManualClock, SystemClock
 from emulator.errors import INTERNAL, SqlError
 from emulator.log.journal import Record
+from emulator.log.query import fetch
 from emulator.log.transaction_log import LOG_SCHEMA, TransactionLog
 from emulator.storage.catalog_store import SERVER_SCHEMA, entries, put_entry, table_from_text
 from emulator.storage.collation import register_collations
@@ -102,7 +103,7 @@ class Engine:
         self._rids: dict[str, int] = {}
         self._rids_lock = threading.Lock()
         self._writer = self.connect()
-        self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
+        fetch(self._writer, "PRAGMA journal_mode = WAL")
         with self.write() as connection:
             connection.execute(SERVER_SCHEMA + LOG_SCHEMA)
         self.identities = IdentityValues(self._writer)
@@ -115,21 +116,26 @@ class Engine:
         """A new connection with the collations and every function that a hook registers."""
         connection = apsw.Connection(str(self._path), statementcachesize=1024)
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        connection.execute(
+        fetch(
+            connection,
             f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -{CACHE_KIB};"
-            f" PRAGMA temp_store = FILE; PRAGMA temp.cache_size = -{CACHE_KIB}"
-        ).fetchall()
+            f" PRAGMA temp_store = FILE; PRAGMA temp.cache_size = -{CACHE_KIB}",
+        )
         register_collations(connection)
         for hook in self.connection_hooks:
             hook(connection)
         return connection
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[apsw.Connection]:
+    def write(self, *tables: Table) -> Iterator[apsw.Connection]:
         """The serialised write path: everything inside is one SQLite transaction.
 
         Within a write of the same thread (also a session's open transaction with DDL) it joins
         that one: the outer end commits.
+
+        Args:
+            tables: first wait until no session has uncommitted changes of these, and keep them
+                locked; DDL on a table with such changes is refused otherwise.
 
         Yields:
             The connection to write with, inside BEGIN IMMEDIATE.
@@ -140,7 +146,13 @@ class Engine:
                 yield scope.connection
             return
         owner = LockOwner()
-        scope = self.begin_write(self._writer, owner)
+        try:
+            for table in tables:
+                self.locks.lock_table(owner, table.sqlite_name)
+            scope = self.begin_write(self._writer, owner)
+        except BaseException:
+            self.locks.release(owner)
+            raise
         try:
             yield scope.connection
             self._log_ddl(scope)
@@ -226,7 +238,7 @@ class Engine:
                     f"Database '{name}' already exists. Choose a different database name.",
                     state=3,
                 )
-            ((highest,),) = connection.execute("SELECT max(database_id) FROM databases").fetchall()
+            ((highest,),) = fetch(connection, "SELECT max(database_id) FROM databases")
             database_id = max(FIRST_USER_DATABASE_ID, highest + 1)
             database = self._insert_database(connection, database_id, name, collation)
         self._publish([*self.databases.values(), database])
@@ -306,9 +318,9 @@ class Engine:
         with self._rids_lock:
             first = self._rids.get(name)
             if first is None or table.is_ms_shipped:
-                ((highest,),) = connection.execute(
-                    f'SELECT coalesce(max(rid), 0) FROM main."{name}"'
-                ).fetchall()
+                ((highest,),) = fetch(
+                    connection, f'SELECT coalesce(max(rid), 0) FROM main."{name}"'
+                )
                 first = max(first or 0, highest + 1)
             self._rids[name] = first + count
             return first

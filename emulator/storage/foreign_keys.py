@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from emulator.errors import SqlError, not_supported
+from emulator.log.query import fetch
 from emulator.storage.database import Database
 from emulator.storage.model import ForeignKey, Table
 from emulator.storage.table_plan import Row, TablePlan, UniqueKey, positions_of
@@ -208,10 +209,11 @@ def refuse_orphans(
     pairs = list(zip(key.column_ids, key.referenced_column_ids, strict=True))
     given = " AND ".join(f"child.c{column_id} IS NOT NULL" for column_id in key.column_ids)
     same = " AND ".join(f"parent.c{theirs} = child.c{ours}" for ours, theirs in pairs)
-    rows = connection.execute(
+    rows = fetch(
+        connection,
         f'SELECT 1 FROM main."{table.sqlite_name}" AS child WHERE {given} AND NOT EXISTS'
-        f' (SELECT 1 FROM main."{parent.sqlite_name}" AS parent WHERE {same}) LIMIT 1'
-    ).fetchall()
+        f' (SELECT 1 FROM main."{parent.sqlite_name}" AS parent WHERE {same}) LIMIT 1',
+    )
     if rows:
         raise foreign_key_conflict("ALTER TABLE", database, table, key, parent, "FOREIGN KEY")
 

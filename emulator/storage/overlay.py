@@ -2,8 +2,8 @@
 
 Two TEMP tables per changed table: ``d_`` holds the row ids of committed rows that it deleted or
 replaced, ``i_`` the new images (inserted or updated rows) under their row ids. They are made once
-per session and emptied at the end of each transaction. ``i_`` has the table's unique indexes, so two
-new rows with one key meet there.
+per session and emptied at the end of each transaction. ``i_`` has the table's unique indexes, so
+two new rows with one key meet there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 
 import apsw
 
+from emulator.log.query import fetch
 from emulator.storage.model import Table
 from emulator.storage.sqlite_schema import column_list, create_table_text
 from emulator.storage.table_plan import Row, TablePlan
@@ -85,15 +86,15 @@ class Overlay:
 
     def committed_row(self, connection: apsw.Connection, rid: int) -> Row | None:
         """The row as committed, in that connection's snapshot, or None."""
-        return next(iter(connection.execute(self._committed, (rid,)).fetchall()), None)
+        return next(iter(fetch(connection, self._committed, (rid,))), None)
 
     def image(self, rid: int) -> Row | None:
         """The uncommitted image under that row id, or None."""
-        return next(iter(self._connection.execute(self._image, (rid,)).fetchall()), None)
+        return next(iter(fetch(self._connection, self._image, (rid,))), None)
 
     def hides(self, rid: int) -> bool:
         """Whether the committed row of that id is deleted or replaced here."""
-        return bool(self._connection.execute(self._hides, (rid,)).fetchall())
+        return bool(fetch(self._connection, self._hides, (rid,)))
 
     # -- changes --------------------------------------------------------------------------------
 

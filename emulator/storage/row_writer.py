@@ -3,18 +3,19 @@
 Key updates, as SQL Server logs them (KB 238254; for change tables: operations 1 and 2 with one
 ``__$seqval``): a row whose unique or clustered key gets another value is logged as a DELETE and an
 INSERT that share one seqval. In a statement over several rows they are deferred: all rows are
-deleted before the first is inserted, so ``UPDATE t SET id = id + 1`` never meets itself. The command
-ids count on through both phases; sorted by (command id, seqval, operation), deletes come first,
-and inserts have later command ids with seqvals that lie below those of other deletes.
+deleted before the first is inserted, so ``UPDATE t SET id = id + 1`` never meets itself. The
+command ids count on through both phases; sorted by (command id, seqval, operation), deletes come
+first, and inserts have later command ids with seqvals that lie below those of other deletes.
 
 Inferred, not documented: that the command id counts row operations and not statements; that rows
-of the same statement whose key stays are logged as updates, before the inserts; that an update which
-leaves every column as it was is not logged at all.
+of the same statement whose key stays are logged as updates, before the inserts; that an update
+which leaves every column as it was is not logged at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from emulator.errors import SqlError
 from emulator.log.journal import ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, Record
@@ -83,16 +84,16 @@ class RowWriter:
         work.log(database_id, records, plan.chunk_rows)
 
     def fill_row_version(self, rows: list[GivenRow]) -> list[Row]:
-        """Give each row its rowversion."""
+        """Give each row its rowversion; then nothing in the rows is GENERATED any more."""
         position = self.plan.row_version_position
         if position < 0:
-            return rows  # type: ignore[return-value] - nothing was to be generated
+            return cast("list[Row]", rows)
         database_id = self.table.database_id
         first = self.work.engine.row_versions.take(database_id, len(rows))
         self.work.note_row_version(database_id)
         return [
-            (*row[:position], (first + n).to_bytes(8, "big"), *row[position + 1 :])  # type: ignore[misc]
-            for n, row in enumerate(rows)
+            (*row[:position], (first + n).to_bytes(8, "big"), *row[position + 1 :])
+            for n, row in enumerate(cast("list[Row]", rows))
         ]
 
 

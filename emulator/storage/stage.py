@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import apsw
 
+from emulator.log.query import fetch
+
 MEMORY_ROWS: Final = 2048
 
 STAGE_SCHEMA: Final = """
@@ -64,9 +66,11 @@ class Stage:
     def chunks(self) -> Iterator[list[Any]]:
         """All rows in order, some at a time."""
         for n in range(self._chunks):
-            ((blob,),) = self._connection.execute(
-                "SELECT rows FROM temp.staged WHERE stage = ? AND n = ?", (self._id, n)
-            ).fetchall()
+            ((blob,),) = fetch(
+                self._connection,
+                "SELECT rows FROM temp.staged WHERE stage = ? AND n = ?",
+                (self._id, n),
+            )
             yield marshal.loads(blob)  # noqa: S302 - our own TEMP table
         memory = self._memory
         for start in range(0, len(memory), self._chunk_rows):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import apsw
 
 from emulator.errors import SqlError
+from emulator.log.query import fetch
 from emulator.storage.locks import LockOwner
 from emulator.storage.model import Table
 from emulator.storage.row_writer import delete_rows, insert_rows, truncate_table, update_rows
@@ -172,8 +173,8 @@ class StoreSession:
         """Atomicity of one statement: ``with store.statement(): ...``.
 
         An exception undoes the statement's changes; outside a transaction its end commits. Its reads
-        on :attr:`connection` share one snapshot. A :class:`StatementRestart` passing through asks
-        for the statement to be run again, reading included: :meth:`run` does that.
+        on :attr:`connection` share one snapshot. A :class:`StatementRestart` that passes asks for
+        the statement to be run again, reading included: :meth:`run` does that.
 
         Args:
             kind: INSERT, UPDATE, DELETE or MERGE for messages; empty: the operation's own name.
@@ -341,7 +342,7 @@ class StoreSession:
             return
         work.read_sequence = self.engine.commit_sequence
         self.connection.execute("BEGIN")
-        self.connection.execute("SELECT 1 FROM main.databases LIMIT 1").fetchall()
+        fetch(self.connection, "SELECT 1 FROM main.databases LIMIT 1")
         work.snapshot = True
 
     def enter_statement(self, kind: str) -> tuple[bool, WorkMark]:

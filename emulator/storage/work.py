@@ -23,6 +23,7 @@ import apsw
 
 from emulator.errors import INTERNAL, SqlError
 from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
+from emulator.log.query import fetch
 from emulator.storage.database import CatalogState
 from emulator.storage.locks import LockOwner
 from emulator.storage.model import Table
@@ -148,18 +149,13 @@ class Work:
         overlay = self.changed(table)
         rids: list[int] = []
         if overlay is not None:
-            rids += [
-                rid
-                for (rid,) in self.connection.execute(
-                    f'SELECT rid FROM temp."{overlay.images_name}" WHERE {condition} LIMIT ?',
-                    (*key, limit),
-                )
-            ]
-        found = self.current(table).execute(
-            f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition} LIMIT ?',
-            (*key, limit if overlay is None else -1),
-        )
-        rids += [rid for (rid,) in found.fetchall() if overlay is None or not overlay.hides(rid)]
+            images = f'SELECT rid FROM temp."{overlay.images_name}" WHERE {condition} LIMIT ?'
+            rids += [rid for (rid,) in fetch(self.connection, images, (*key, limit))]
+        committed = f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition} LIMIT ?'
+        bindings = (*key, limit if overlay is None else -1)
+        for (rid,) in fetch(self.current(table), committed, bindings):
+            if overlay is None or not overlay.hides(rid):
+                rids.append(rid)
         return rids
 
     # -- locks ------------------------------------------------------------------------------------
@@ -331,17 +327,16 @@ class Work:
         return True
 
     def _undo_count(self) -> int:
-        ((count,),) = self.connection.execute(
-            "SELECT coalesce(max(n), 0) FROM temp.undo"
-        ).fetchall()
+        ((count,),) = fetch(self.connection, "SELECT coalesce(max(n), 0) FROM temp.undo")
         return int(count)
 
     def _undo_to(self, count: int) -> None:
         self.connection.execute("SAVEPOINT undoing")
-        rows = self.connection.execute(
+        rows = fetch(
+            self.connection,
             "SELECT overlay, rid, hidden, image FROM temp.undo WHERE n > ? ORDER BY n DESC",
             (count,),
-        ).fetchall()
+        )
         for name, rid, hidden, image in rows:
             self._overlays[name].undo(rid, bool(hidden), image)
         self.connection.execute("DELETE FROM temp.undo WHERE n > ?", (count,))
@@ -368,7 +363,7 @@ class Work:
             self.connection.execute(f"SAVEPOINT {name}")
 
     def flush_overlay(self, table: Table) -> None:
-        """Before DDL on a table: its uncommitted rows move into it (the transaction is exclusive)."""
+        """Before DDL on a table: its uncommitted rows move into it; for exclusive transactions."""
         overlay = self._overlays.pop(table.sqlite_name, None)
         if overlay is not None and overlay.dirty:
             overlay.apply()

@@ -1,0 +1,131 @@
+"""Applying one table's changes: MERGE guarded by position, or an idempotent append.
+
+The guard (a change is applied only over an older position) makes a replayed MERGE a no-op that does
+not even write a commit. Appends carry the batch id as Delta's transaction version, by writer
+options: as session settings they would outlive the write and silently drop the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.config import DeleteMode, SinkConfig
+from spark_sink.decode import WriterSchema, change_rows, within_cut
+from spark_sink.kafka_ranges import read_values
+from spark_sink.lake_table import CDC_COLUMNS, OPERATION, POSITION, LakeTable, quote
+from spark_sink.latest import available_flag, large_columns, latest_changes
+from spark_sink.progress import TopicRange
+
+_VIEW = "_tailrace_latest"
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """What one batch means for one source table.
+
+    Attributes:
+        table: its lake table, columns as they are after this batch's DDL.
+        changes_table: its append-only companion, or None.
+        writers: the writer schemas of its changes.
+        other_writers: writer schemas of other tables in the same topic.
+        topic_range: the offsets to read.
+        values: the messages when the driver has read them already.
+    """
+
+    table: LakeTable
+    changes_table: LakeTable | None
+    writers: tuple[WriterSchema, ...]
+    other_writers: tuple[WriterSchema, ...]
+    topic_range: TopicRange
+    values: pa.Table | None = None
+
+
+def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, batch: int) -> None:
+    """Bring the lake tables of one source table to the cut.
+
+    Args:
+        spark: a session of this thread's own (its temporary view and settings are its own).
+        config: the options.
+        work: what to apply.
+        batch: the batch id.
+    """
+    if work.table.key:
+        merge_changes(spark, config, work.table, _changes(spark, config, work, work.table))
+    else:
+        append_changes(config, work.table, _changes(spark, config, work, work.table), batch)
+    if work.changes_table is not None:
+        changes = _changes(spark, config, work, work.changes_table)
+        append_changes(config, work.changes_table, changes, batch)
+
+
+def _changes(
+    spark: SparkSession, config: SinkConfig, work: TableWork, table: LakeTable
+) -> DataFrame:
+    if work.values is not None:
+        values: DataFrame = spark.createDataFrame(work.values)
+    else:
+        values = read_values(spark, config.kafka, [work.topic_range])
+    changes = change_rows(values, table, work.writers, work.other_writers)
+    return within_cut(changes, work.topic_range.after_lsn, work.topic_range.up_to_lsn)
+
+
+def merge_changes(
+    spark: SparkSession, config: SinkConfig, table: LakeTable, changes: DataFrame
+) -> None:
+    """MERGE the last change of each key into the lake table."""
+    large = large_columns(table)
+    latest_changes(changes, table, large).createOrReplaceTempView(_VIEW)
+    location = f"{config.lake}/{table.path}"
+    spark.sql(merge_statement(location, _VIEW, table, large, config.delete_mode))
+
+
+def append_changes(config: SinkConfig, table: LakeTable, changes: DataFrame, batch: int) -> None:
+    """Append every change, once per batch id."""
+    names = [*(column.name for column in table.columns), *table.cdc_columns]
+    (
+        changes.select(*map(quote, names))
+        .write.format("delta")
+        .mode("append")
+        .option("txnAppId", f"tailrace-sink-{config.prefix}")
+        .option("txnVersion", batch)
+        .save(f"{config.lake}/{table.path}")
+    )
+
+
+def merge_statement(
+    location: str,
+    view: str,
+    table: LakeTable,
+    large: Sequence[str],
+    delete_mode: DeleteMode,
+) -> str:
+    """The MERGE of a view of last changes into a keyed table, with explicit columns.
+
+    Keys compare null-safe: a unique index may hold a NULL.
+    """
+    flags = {name: available_flag(index) for index, name in enumerate(large)}
+    matched = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key)
+    newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
+    assignments = []
+    for name in [*(c.name for c in table.columns if not c.key_ordinal), *CDC_COLUMNS]:
+        column = quote(name)
+        value = f"s.{column}"
+        if name in flags:
+            value = f"CASE WHEN s.{flags[name]} THEN s.{column} ELSE t.{column} END"
+        assignments.append(f"t.{column} = {value}")
+    names = [quote(name) for name in [*(c.name for c in table.columns), *CDC_COLUMNS]]
+    inserted = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+    update = f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(assignments)}"
+    if delete_mode is DeleteMode.SOFT:
+        clauses = [update, f"WHEN NOT MATCHED THEN INSERT {inserted}"]
+    else:
+        clauses = [
+            f"WHEN MATCHED AND s.{OPERATION} = 'd' AND {newer} THEN DELETE",
+            update,
+            f"WHEN NOT MATCHED AND s.{OPERATION} <> 'd' THEN INSERT {inserted}",
+        ]
+    return f"MERGE INTO delta.{quote(location)} t USING {view} s ON {matched} {' '.join(clauses)}"

@@ -1,0 +1,191 @@
+"""One batch: every table of a plan brought to its cut, in a pool of sessions."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from schemas.envelope import TableSchema
+from schemas.topics import TableName
+from spark_sink.apply import TableWork, apply_changes
+from spark_sink.config import SinkConfig
+from spark_sink.ddl import LakeTables
+from spark_sink.decode import WriterSchema, writer_schema
+from spark_sink.delta_log import table_version
+from spark_sink.jvm_errors import translated
+from spark_sink.kafka_ranges import read_values
+from spark_sink.metrics import SinkMetrics
+from spark_sink.progress import BatchPlan, SchemaById, TopicRange
+
+Hook = Callable[[str, str], None]
+"""Called with a step (``merged``, ``committed``) and a table's path: tests stop a batch with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What one batch has for one source table, before its lake table is looked at."""
+
+    table: TableName
+    writers: tuple[WriterSchema, ...]
+    other_writers: tuple[WriterSchema, ...]
+    topic_range: TopicRange
+    values: pa.Table | None = None
+
+    @property
+    def versions(self) -> list[TableSchema]:
+        return [writer.version for writer in self.writers]
+
+
+class BatchApplier:
+    """Applies plans to the lake.
+
+    Args:
+        spark: the application's session; every worker gets a new one of its own, because
+            temporary views and settings are per session.
+        config: the options.
+        schema_by_id: the registry's look-up.
+        metrics: where durations go.
+        hook: see ``Hook``.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: SinkConfig,
+        schema_by_id: SchemaById,
+        metrics: SinkMetrics,
+        hook: Hook | None = None,
+    ) -> None:
+        self._spark = spark
+        self._config = config
+        self._schema_by_id = schema_by_id
+        self._metrics = metrics
+        self._hook = hook
+        self._tables = LakeTables(config)
+        self._writers: dict[int, WriterSchema] = {}
+        self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
+        self._sessions: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
+        for _ in range(config.merge_pool):
+            self._sessions.put(spark.newSession())
+        self._stopped = threading.Event()
+
+    def close(self) -> None:
+        """Wait for running tables and end the workers."""
+        self._pool.shutdown()
+
+    def forget(self) -> None:
+        """After a failure, look at the lake's tables anew."""
+        self._tables.forget()
+
+    def apply(self, plan: BatchPlan) -> dict[str, int]:
+        """Apply every table of a plan.
+
+        Returns:
+            Path below the lake to the version of each table that was touched.
+
+        Raises:
+            SinkError: the first table's that failed, after all others were finished.
+            RegistryError: a schema could not be looked up.
+        """
+        sources = self._sources(plan)
+        if plan.count <= self._config.local_changes_max:
+            sources = self._with_values(sources)
+        batch = plan.following.batch
+        futures = [self._pool.submit(self._apply_table, source, batch) for source in sources]
+        wait(futures)
+        versions: dict[str, int] = {}
+        for future in _failed_last(futures):
+            versions |= future.result()
+        return versions
+
+    def _sources(self, plan: BatchPlan) -> list[_Source]:
+        sources = []
+        for topic_range in plan.topics:
+            writers = [self._writer(i, topic_range.topic) for i in sorted(topic_range.schema_ids)]
+            for table in sorted({writer.version.table for writer in writers}):
+                if not self._config.tables.selects(table):
+                    continue
+                own = tuple(w for w in writers if w.version.table == table)
+                other = tuple(w for w in writers if w.version.table != table)
+                sources.append(_Source(table, own, other, topic_range))
+        return sources
+
+    def _writer(self, schema_id: int, topic: str) -> WriterSchema:
+        found = self._writers.get(schema_id)
+        if found is None:
+            found = writer_schema(schema_id, self._schema_by_id(schema_id), topic)
+            self._writers[schema_id] = found
+        return found
+
+    def _with_values(self, sources: Sequence[_Source]) -> list[_Source]:
+        """Read all topics of a small batch at once; the tables take their part from memory."""
+        ranges = {source.topic_range.topic: source.topic_range for source in sources}
+        if not ranges:
+            return list(sources)
+        try:
+            read: pa.Table = read_values(self._spark, self._config.kafka, ranges.values()).toArrow()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
+        values = {
+            topic: read.filter(pc.equal(read["topic"], topic)).select(["value"]).combine_chunks()
+            for topic in ranges
+        }
+        return [replace(source, values=values[source.topic_range.topic]) for source in sources]
+
+    def _apply_table(self, source: _Source, batch: int) -> dict[str, int]:
+        session = self._sessions.get()
+        try:
+            with self._metrics.table_seconds(str(source.table)):
+                return self._apply_in(session, source, batch)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"table {source.table}", error) from error
+        finally:
+            self._sessions.put(session)
+
+    def _apply_in(self, session: SparkSession, source: _Source, batch: int) -> dict[str, int]:
+        versions = source.versions
+        keyed = any(column.key_ordinal for column in versions[0].columns)
+        table = self._tables.follow(session, versions, is_changes=not keyed)
+        changes_table = None
+        if keyed and self._config.changelog.selects(source.table):
+            changes_table = self._tables.follow(session, versions, is_changes=True)
+        if source.values is None or source.values.num_rows:
+            work = TableWork(
+                table,
+                changes_table,
+                source.writers,
+                source.other_writers,
+                source.topic_range,
+                source.values,
+            )
+            apply_changes(session, self._config, work, batch)
+        written = [table] if changes_table is None else [table, changes_table]
+        if self._hook is not None:
+            self._hook("merged", table.path)
+        return {
+            found.path: table_version(session, f"{self._config.lake}/{found.path}")
+            for found in written
+        }
+
+
+def _failed_last(
+    futures: Iterable[Future[dict[str, int]]],
+) -> list[Future[dict[str, int]]]:
+    """The futures with the errors that stop the sink before those that it would try again."""
+
+    def rank(future: Future[dict[str, int]]) -> int:
+        error = future.exception()
+        if error is None:
+            return 2
+        return 1 if getattr(error, "retryable", False) else 0
+
+    return sorted(futures, key=rank)

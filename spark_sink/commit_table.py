@@ -1,0 +1,145 @@
+"""The commit table: one row per cut, the only source of start positions.
+
+A row is written when every table of the batch is there, so a crash before it means that the batch
+is applied again, which the position guard makes harmless. ``tables`` names each table's version:
+whoever reads those versions sees one LSN of the source over all tables.
+
+Plain Delta (no deletion vectors, no column mapping), so that every reader can open it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Final
+
+from pyspark.sql import Row, SparkSession
+
+from spark_sink.delta_log import table_version
+from spark_sink.lake_table import literal, quote
+from spark_sink.progress import ShardPosition, SinkState, TopicRange
+
+COMPACT_EVERY: Final = 100
+"""Commit rows between compactions: each row is a file, and listing thousands costs seconds."""
+
+_COLUMNS: Final = (
+    ("batch", "BIGINT", "Grows with every cut: the progress offsets added up"),
+    ("through_lsn", "STRING", "The source LSN that all tables stand at"),
+    ("through_commit_time", "TIMESTAMP", "When the source committed that LSN"),
+    ("committed_at", "TIMESTAMP", "When this row was written"),
+    ("rows", "BIGINT", "Changes in this cut, by the ledger"),
+    ("tables", "MAP<STRING, BIGINT>", "Path below the lake to the version of each table"),
+    ("offsets", "STRING", "JSON: topic, partition, next offset"),
+    ("progress", "STRING", "JSON: shard, place in the progress topic, closed LSN"),
+    ("held", "STRING", "JSON: topics of unfinished snapshots with the offsets that wait"),
+    ("server", "STRING", "Logical name of the source server"),
+    ("database", "STRING", "The source database"),
+)
+
+
+class CommitTable:
+    """The commit table of one lake.
+
+    Args:
+        spark: any session.
+        path: where it is.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path
+        self._name = f"delta.{quote(path)}"
+
+    def ensure(self) -> None:
+        """Create the table when there is none."""
+        if self.version() >= 0:
+            return
+        columns = ", ".join(f"{name} {type_} COMMENT '{text}'" for name, type_, text in _COLUMNS)
+        self._spark.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({columns}) USING delta")
+
+    def version(self) -> int:
+        """Delta version of the table, -1 when there is none."""
+        return table_version(self._spark, self._path)
+
+    def last(self) -> SinkState:
+        """The state after the newest cut; the empty state when there is none."""
+        found = (
+            self._spark.read.format("delta")
+            .load(self._path)
+            .selectExpr("max_by(struct(*), batch) AS last")
+            .first()
+        )
+        if found is None or found["last"] is None:
+            return SinkState()
+        return state_of(found["last"])
+
+    def append(self, state: SinkState, rows: int) -> None:
+        """Write the row of a cut."""
+        # Literals, because Delta's SQL parser leaves named parameters unbound (Spark 4.1.1).
+        tables = literal(json.dumps(dict(state.versions)))
+        shards = json.dumps({shard: asdict(found) for shard, found in state.shards.items()})
+        held = json.dumps({topic: _held_json(found) for topic, found in state.held.items()})
+        commit_ms = "NULL" if state.through_commit_ms is None else str(state.through_commit_ms)
+        values = {
+            "batch": f"CAST({state.batch} AS BIGINT)",
+            "through_lsn": literal(state.through_lsn),
+            "through_commit_time": f"timestamp_millis(CAST({commit_ms} AS BIGINT))",
+            "committed_at": "current_timestamp()",
+            "rows": f"CAST({rows} AS BIGINT)",
+            "tables": f"from_json({tables}, 'MAP<STRING, BIGINT>')",
+            "offsets": literal(json.dumps(state.offsets)),
+            "progress": literal(shards),
+            "held": literal(held),
+            "server": literal(state.server),
+            "database": literal(state.database),
+        }
+        listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
+        row = self._spark.sql(f"SELECT {listed}")
+        row.write.format("delta").mode("append").save(self._path)
+
+    def compact(self, keep: timedelta, newest_batch: int) -> None:
+        """Rewrite the many one-row files as one, and forget cuts older than ``keep``."""
+        self._spark.sql(
+            f"DELETE FROM {self._name} WHERE batch < {newest_batch} AND committed_at <"
+            f" current_timestamp() - make_dt_interval(0, 0, 0, {keep.total_seconds()})"
+        )
+        self._spark.sql(f"OPTIMIZE {self._name}")
+
+
+def state_of(row: Row) -> SinkState:
+    """The state that a commit row tells."""
+    commit_time = row["through_commit_time"]
+    progress: dict[str, dict[str, Any]] = json.loads(row["progress"])
+    held: dict[str, dict[str, Any]] = json.loads(row["held"])
+    offsets: dict[str, dict[str, int]] = json.loads(row["offsets"])
+    return SinkState(
+        batch=row["batch"],
+        through_lsn=row["through_lsn"],
+        through_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
+        shards={int(shard): ShardPosition(**position) for shard, position in progress.items()},
+        held={topic: _held(topic, found) for topic, found in held.items()},
+        offsets={t: {int(p): o for p, o in found.items()} for t, found in offsets.items()},
+        versions=dict(row["tables"]),
+        server=row["server"],
+        database=row["database"],
+    )
+
+
+def _held_json(found: TopicRange) -> dict[str, Any]:
+    return {
+        "shard": found.shard,
+        "partitions": {str(p): list(offsets) for p, offsets in found.partitions.items()},
+        "count": found.count,
+        "schema_ids": sorted(found.schema_ids),
+    }
+
+
+def _held(topic: str, found: dict[str, Any]) -> TopicRange:
+    return TopicRange(
+        topic=topic,
+        shard=found["shard"],
+        partitions={int(p): (first, end) for p, (first, end) in found["partitions"].items()},
+        count=found["count"],
+        schema_ids=frozenset(found["schema_ids"]),
+    )

@@ -1,0 +1,142 @@
+"""Creating lake tables and altering them, with our own "already there?" check.
+
+ALTER TABLE is not guarded by Delta's transaction versions, so what a table looks like is read from
+the table itself when this process first meets it; from then on this process is the only one that
+alters it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from schemas.envelope import TableSchema
+from schemas.topics import TableName
+from spark_sink.config import SinkConfig
+from spark_sink.delta_log import table_metadata
+from spark_sink.errors import UnsupportedSchemaChange
+from spark_sink.lake_table import (
+    CHANGES_COLUMNS,
+    SCHEMA_LSN_PROPERTY,
+    LakeColumn,
+    LakeTable,
+    create_statement,
+    evolve,
+    new_table,
+    parse_comment,
+    table_path,
+)
+
+_PROPERTIES: Final[Mapping[str, str]] = {
+    # Without deletion vectors every MERGE rewrites the files it touches.
+    "delta.enableDeletionVectors": "true",
+    # Renames and wider types without a rewrite.
+    "delta.columnMapping.mode": "name",
+    "delta.enableTypeWidening": "true",
+    # A later date column that becomes datetime2 needs it; it cannot be added by ALTER alone.
+    "delta.feature.timestampNtz": "supported",
+}
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class LakeTables:
+    """The lake tables that this process has met.
+
+    Used by one thread per table at a time.
+    """
+
+    def __init__(self, config: SinkConfig) -> None:
+        self._config = config
+        self._known: dict[str, LakeTable] = {}
+
+    def follow(
+        self, spark: SparkSession, versions: Sequence[TableSchema], *, is_changes: bool
+    ) -> LakeTable:
+        """The lake table of a source table, created or altered to hold these schema versions.
+
+        Args:
+            spark: the session to run the statements in.
+            versions: schema versions of one source table, at least one, in any order.
+            is_changes: whether it is the append-only table.
+
+        Raises:
+            UnsupportedSchemaChange: the lake cannot follow without losing values.
+            UnsupportedType: a column has a type without a lake form.
+        """
+        ordered = sorted(versions, key=lambda version: version.schema_lsn)
+        table = ordered[0].table
+        path = table_path(table, is_changes=is_changes)
+        location = f"{self._config.lake}/{path}"
+        known = self._known.get(path) or self._read(spark, table, location, is_changes=is_changes)
+        if known is None:
+            known = new_table(ordered[0], is_changes=is_changes)
+            self._create(spark, known, location)
+        followed, statements = evolve(known, ordered, location)
+        for statement in statements:
+            _log.info("lake table altered", table=str(table), statement=statement)
+            spark.sql(statement)
+        self._known[path] = followed
+        return followed
+
+    def forget(self) -> None:
+        """Read the tables anew: after a failure it is open which statements ran."""
+        self._known.clear()
+
+    def _create(self, spark: SparkSession, table: LakeTable, location: str) -> None:
+        name = f"{table.table.schema}.{table.table.table}"
+        config = self._config
+        statement = create_statement(
+            table,
+            location,
+            {**_PROPERTIES, **_retention(config), **config.table_properties},
+            partition_by=config.partition_by.get(name, ()),
+            cluster_by=config.cluster_by.get(name, ()),
+        )
+        spark.sql(statement)
+        _log.info("lake table created", table=str(table.table), location=location)
+
+    @staticmethod
+    def _read(
+        spark: SparkSession, table: TableName, location: str, *, is_changes: bool
+    ) -> LakeTable | None:
+        metadata = table_metadata(spark, location)
+        if metadata is None:
+            return None
+        return LakeTable(
+            table=table,
+            is_changes=is_changes,
+            columns=_columns(table, metadata.schema),
+            schema_lsn=metadata.properties.get(SCHEMA_LSN_PROPERTY, ""),
+        )
+
+
+def _columns(table: TableName, schema: StructType) -> tuple[LakeColumn, ...]:
+    columns = []
+    for field in schema.fields:
+        if field.name in CHANGES_COLUMNS:
+            continue
+        identity = parse_comment(field.metadata.get("comment"))
+        if identity is None:
+            raise UnsupportedSchemaChange(
+                str(table),
+                field.name,
+                "the lake column's comment no longer tells which source column it mirrors",
+                "set it back to '<SQL Server type>; column_id=<n>' (and '; key=<n>' for a key"
+                " column), or drop the column when it was added by hand",
+            )
+        sql_type, column_id, key_ordinal = identity
+        type_ = field.dataType.simpleString().upper()
+        columns.append(LakeColumn(field.name, column_id, type_, sql_type, key_ordinal))
+    return tuple(columns)
+
+
+def _retention(config: SinkConfig) -> dict[str, str]:
+    """A cut stays readable only as long as the versions it names."""
+    hours = max(1, round(config.commit_retention_days * 24))
+    interval = f"interval {hours} hours"
+    return {"delta.logRetentionDuration": interval, "delta.deletedFileRetentionDuration": interval}

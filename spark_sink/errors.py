@@ -1,0 +1,128 @@
+"""Every error of the sink: what went wrong, where, and what to do about it.
+
+Each class declares ``retryable``: the run loop tries those again, with a growing pause and a log
+line; everything else stops the sink loudly. Errors of Spark's JVM are translated in one place
+(``jvm_errors``) by the class names in their chain of causes, never by their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class SinkError(Exception):
+    """Base of all errors that the sink raises on purpose."""
+
+    retryable: ClassVar[bool] = False
+
+
+class ConfigError(SinkError):
+    """The configuration is not usable; names every wrong option at once.
+
+    Attributes:
+        problems: one sentence per wrong option: option, value, bounds and fix.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("configuration: " + "; ".join(self.problems))
+
+
+class KafkaUnavailable(SinkError):
+    """No broker answers, or the progress topic does not exist yet: waiting helps."""
+
+    retryable = True
+
+
+class ApplyFailed(SinkError):
+    """Spark could not carry out a step of a batch; tried again a bounded number of times.
+
+    Attributes:
+        step: what was being done, with its table.
+        cause_classes: Java classes of the chain of causes, outermost first.
+    """
+
+    retryable = True
+
+    def __init__(self, step: str, reason: str, cause_classes: Sequence[str] = ()) -> None:
+        self.step = step
+        self.reason = reason
+        self.cause_classes = tuple(cause_classes)
+        super().__init__(f"{step} failed: {reason}")
+
+
+class ChangesLost(SinkError):
+    """Kafka no longer holds offsets that the lake still needs: retention overtook the sink.
+
+    The lake stays at its last cut. Way out: take the tables from a new snapshot.
+    """
+
+    def __init__(self, step: str, reason: str) -> None:
+        self.step = step
+        super().__init__(
+            f"{step}: the topics no longer hold changes that the lake needs ({reason}); raise their"
+            " retention, and start from a new snapshot into a new lake address"
+        )
+
+
+class ProgressGap(SinkError):
+    """A progress record does not join on to the one before it.
+
+    Attributes:
+        shard: the publisher shard.
+        expected_lsn: through_lsn of the record before.
+        found_lsn: after_lsn of the record.
+    """
+
+    def __init__(self, shard: int, expected_lsn: str, found_lsn: str, offset: int) -> None:
+        self.shard = shard
+        self.expected_lsn = expected_lsn
+        self.found_lsn = found_lsn
+        super().__init__(
+            f"progress of shard {shard} jumps from LSN {expected_lsn} to {found_lsn} at offset"
+            f" {offset}: the changes between were never published here; check the publisher's"
+            " checkpoint topic, and start from a new snapshot into a new lake address"
+        )
+
+
+class LsnWentBackwards(SinkError):
+    """The source's log is not the one that the lake follows (a database was restored)."""
+
+    def __init__(self, shard: int, known_lsn: str, found_lsn: str, offset: int) -> None:
+        self.shard = shard
+        self.known_lsn = known_lsn
+        self.found_lsn = found_lsn
+        super().__init__(
+            f"progress of shard {shard} goes back from LSN {known_lsn} to {found_lsn} at offset"
+            f" {offset}: the source was restored or replaced; publish it under another prefix, into"
+            " another lake address"
+        )
+
+
+class ForeignRecord(SinkError):
+    """A record in one of our topics is not what the contract says."""
+
+
+class UnsupportedSchemaChange(SinkError):
+    """A change of the source table that the lake table cannot follow without losing values.
+
+    Attributes:
+        table: database.schema.table.
+        column: the column, or empty when it is about the key.
+    """
+
+    def __init__(self, table: str, column: str, problem: str, fix: str) -> None:
+        self.table = table
+        self.column = column
+        super().__init__(f"table {table}{f', column {column}' if column else ''}: {problem}; {fix}")
+
+
+class LakeTaken(SinkError):
+    """Another sink writes to the same lake: exactly one may."""
+
+    def __init__(self, lake: str, known_batch: int, found_batch: int) -> None:
+        super().__init__(
+            f"lake {lake} is at batch {found_batch}, this sink left it at {known_batch}: another"
+            " sink writes to it; stop one of the two"
+        )

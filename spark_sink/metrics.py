@@ -1,0 +1,62 @@
+"""What the sink tells Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class SinkMetrics:
+    """Counters and gauges of one sink.
+
+    Args:
+        registry: where they are registered; a new one when None.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self.batches = Counter(
+            "tailrace_sink_batches", "Cuts committed to the lake", registry=self.registry
+        )
+        self.changes = Counter(
+            "tailrace_sink_changes", "Changes in committed cuts", registry=self.registry
+        )
+        self.retries = Counter(
+            "tailrace_sink_retries",
+            "Attempts that failed and were repeated, by error",
+            ["error"],
+            registry=self.registry,
+        )
+        self.lag_seconds = Gauge(
+            "tailrace_sink_lag_seconds",
+            "Age of the newest progress record in the lake, when it was committed there",
+            registry=self.registry,
+        )
+        self.through_commit_seconds = Gauge(
+            "tailrace_sink_through_commit_timestamp_seconds",
+            "Commit time at the source of the LSN that the lake stands at",
+            registry=self.registry,
+        )
+        self.batch_seconds = Histogram(
+            "tailrace_sink_batch_seconds",
+            "Duration of a batch from plan to commit row",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._table_seconds = Histogram(
+            "tailrace_sink_table_seconds",
+            "Duration of one table's part of a batch",
+            ["table"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
+    @contextmanager
+    def table_seconds(self, table: str) -> Iterator[None]:
+        """Time one table's part of a batch."""
+        with self._table_seconds.labels(table=table).time():
+            yield

@@ -1,0 +1,361 @@
+"""From progress records to batches: which offsets of which topics make the next cut.
+
+Theory of operation. Every Kafka transaction of the publisher carries one progress record. Records
+of one shard form *groups*: a group ends with the record that closes an LSN, so it holds whole
+source transactions. The next cut is the newest closed LSN that every shard has reached, bounded by
+the number of changes. A group at or below the cut is *passed*; one that only begins below it (its
+shard is ahead of the others) is *partial*: its changes up to the cut are taken now, the rest when
+it is passed, so it is read twice and filtered by LSN both times. Topics of tables whose snapshot is
+not finished are *held*: their offsets are remembered and read, together with what follows, by the
+first cut whose last record no longer names them.
+
+Everything here is pure: the same records and the same state give the same batch, which is what
+makes a replay after a crash plan the same ranges.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import fastavro
+
+from schemas.framing import split_frame
+from schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from schemas.topics import TopicNames
+from spark_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
+
+SchemaById = Callable[[int], dict[str, Any]]
+"""Looks a registered schema up by its id."""
+
+_READER = fastavro.parse_schema(PROGRESS_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRecord:
+    """A progress record and where it stands in the progress topic."""
+
+    partition: int
+    offset: int
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPosition:
+    """How far a shard's progress records were applied.
+
+    Attributes:
+        partition: partition of the progress topic that the shard writes to.
+        next_offset: offset of the first record that is not passed.
+        through_lsn: closed LSN of the last passed record.
+    """
+
+    partition: int
+    next_offset: int
+    through_lsn: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRange:
+    """Offsets of one topic to read, [first, next) by partition.
+
+    Attributes:
+        topic: the data topic.
+        shard: the shard that writes it.
+        partitions: partition to (first, next).
+        count: records that the ledger counts in these ranges.
+        schema_ids: ids of the writer schemas in these ranges.
+        after_lsn: take only changes with a greater commit LSN; None takes all.
+        up_to_lsn: take only changes with a commit LSN up to this; None takes all.
+    """
+
+    topic: str
+    shard: int
+    partitions: Mapping[int, tuple[int, int]]
+    count: int
+    schema_ids: frozenset[int]
+    after_lsn: str | None = None
+    up_to_lsn: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """Where the lake stands: what the last commit row says.
+
+    Attributes:
+        batch: batch id, grows with every cut; 0 before the first.
+        through_lsn: the cut's LSN; empty before the first.
+        through_commit_ms: commit time of that LSN at the source, milliseconds UTC.
+        shards: positions in the progress topic.
+        held: topics of unfinished snapshots with the offsets that wait.
+        offsets: next offsets by topic and partition that the lake holds.
+        versions: table (path below the lake) to its version in this cut.
+        server: the source's logical name; empty before the first cut.
+        database: the source database.
+    """
+
+    batch: int = 0
+    through_lsn: str = ""
+    through_commit_ms: int | None = None
+    shards: Mapping[int, ShardPosition] = field(default_factory=dict)
+    held: Mapping[str, TopicRange] = field(default_factory=dict)
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    server: str = ""
+    database: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One cut: what to read, and the state that it leads to (without the table versions).
+
+    Attributes:
+        topics: ranges to read and apply, ordered by topic; empty when nothing changed.
+        following: the state after the batch; table versions are still those before.
+        published_ms: when the newest record of the cut was published, milliseconds UTC.
+        moves: whether readers would see a difference: changes, or a newer LSN.
+    """
+
+    topics: tuple[TopicRange, ...]
+    following: SinkState
+    published_ms: int
+    moves: bool
+
+    @property
+    def count(self) -> int:
+        """Records in all ranges by the ledger."""
+        return sum(topic.count for topic in self.topics)
+
+
+def decode_progress(value: bytes, schema_by_id: SchemaById) -> Progress:
+    """A progress record from its framed bytes; a newer writer's extra fields are ignored.
+
+    Raises:
+        ForeignRecord: not a progress record.
+    """
+    try:
+        schema_id, body = split_frame(value)
+        writer = fastavro.parse_schema(schema_by_id(schema_id))
+        raw = cast("dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(body), writer, _READER))
+        partitions = [PartitionProgress(**partition) for partition in raw.pop("partitions")]
+        return Progress(partitions=partitions, **raw)
+    except (ValueError, EOFError, TypeError, KeyError, IndexError) as error:
+        raise ForeignRecord(
+            f"the progress topic holds a record that is not one of ours ({error}); remove foreign"
+            " producers from the topic"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Records of one shard up to and including one that closes an LSN."""
+
+    shard: int
+    records: tuple[ProgressRecord, ...]
+
+    @property
+    def after_lsn(self) -> str:
+        return self.records[0].progress.after_lsn
+
+    @property
+    def through_lsn(self) -> str:
+        return self.records[-1].progress.through_lsn
+
+    @property
+    def count(self) -> int:
+        return sum(part.count for record in self.records for part in record.progress.partitions)
+
+
+def plan_batch(
+    state: SinkState,
+    records: Iterable[ProgressRecord],
+    names: TopicNames,
+    *,
+    changes_max: int,
+    shards: int = 1,
+) -> BatchPlan | None:
+    """The next cut, or None when no further LSN is closed.
+
+    Args:
+        state: where the lake stands.
+        records: progress records in any order; those already passed are ignored.
+        names: tells data topics from ours.
+        changes_max: changes after which the cut is made; one closed LSN is always taken.
+        shards: how many shards there are; no cut before all were heard of.
+
+    Raises:
+        ProgressGap: a record does not join on to the one before it.
+        LsnWentBackwards: a record closes an older LSN than the one before it.
+        ForeignRecord: a record is from another database.
+    """
+    groups = _groups_by_shard(state, records)
+    closed = {shard: position.through_lsn for shard, position in state.shards.items()}
+    closed |= {shard: found[-1].through_lsn for shard, found in groups.items() if found}
+    if len(closed) < shards:
+        return None
+    cut = _choose_cut(groups, min(closed.values()), changes_max)
+    if cut is None:
+        return None
+    passed = [group for found in groups.values() for group in found if group.through_lsn <= cut]
+    partial = [
+        group
+        for found in groups.values()
+        for group in found
+        if group.after_lsn < cut < group.through_lsn
+    ]
+    return _build(state, passed, partial, cut, names)
+
+
+def _groups_by_shard(
+    state: SinkState, records: Iterable[ProgressRecord]
+) -> dict[int, list[_Group]]:
+    by_shard: dict[int, list[ProgressRecord]] = {}
+    for record in sorted(records, key=lambda record: (record.partition, record.offset)):
+        by_shard.setdefault(record.progress.shard, []).append(record)
+    return {shard: _groups(state, shard, found) for shard, found in by_shard.items()}
+
+
+def _groups(state: SinkState, shard: int, records: Sequence[ProgressRecord]) -> list[_Group]:
+    position = state.shards.get(shard)
+    through = position.through_lsn if position else None
+    groups: list[_Group] = []
+    open_records: list[ProgressRecord] = []
+    for record in records:
+        if position is not None and record.offset < position.next_offset:
+            continue
+        progress = record.progress
+        if state.database and (progress.server, progress.database) != (
+            state.server,
+            state.database,
+        ):
+            raise ForeignRecord(
+                f"progress record at offset {record.offset} is about {progress.server}/"
+                f"{progress.database}, the lake follows {state.server}/{state.database}: LSNs of"
+                " two databases do not compare; give each a prefix and a lake of its own"
+            )
+        if through is not None:
+            if progress.through_lsn < through:
+                raise LsnWentBackwards(shard, through, progress.through_lsn, record.offset)
+            if progress.after_lsn > through:
+                raise ProgressGap(shard, through, progress.after_lsn, record.offset)
+        through = progress.through_lsn
+        open_records.append(record)
+        if progress.closed:
+            groups.append(_Group(shard, tuple(open_records)))
+            open_records = []
+    return groups
+
+
+def _choose_cut(
+    groups: Mapping[int, Sequence[_Group]], ceiling: str, changes_max: int
+) -> str | None:
+    """The greatest closed LSN up to ``ceiling`` whose groups keep the bound, at least the first."""
+    reachable = sorted(
+        (group for found in groups.values() for group in found if group.through_lsn <= ceiling),
+        key=lambda group: group.through_lsn,
+    )
+    cut: str | None = None
+    total = 0
+    for through_lsn, found in itertools.groupby(reachable, key=lambda group: group.through_lsn):
+        total += sum(group.count for group in found)
+        if cut is not None and total > changes_max:
+            break
+        cut = through_lsn
+    return cut
+
+
+def _build(
+    state: SinkState,
+    passed: Sequence[_Group],
+    partial: Sequence[_Group],
+    cut: str,
+    names: TopicNames,
+) -> BatchPlan:
+    ranges: dict[str, TopicRange] = dict(state.held)
+    shards = dict(state.shards)
+    held_topics: dict[int, set[str]] = {}
+    for topic, waiting in state.held.items():
+        held_topics.setdefault(waiting.shard, set()).add(topic)
+    for group in passed:
+        last = group.records[-1]
+        held_topics[group.shard] = set(last.progress.snapshotting)
+        known = shards.get(group.shard)
+        if known is None or known.next_offset <= last.offset:
+            shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.through_lsn)
+        _add(ranges, group, names, after_lsn=_already_applied(state, group))
+    following_held = {
+        topic: found for topic, found in ranges.items() if topic in held_topics.get(found.shard, ())
+    }
+    applied = {topic: found for topic, found in ranges.items() if topic not in following_held}
+    offsets = {topic: dict(found) for topic, found in state.offsets.items()}
+    for topic, found in applied.items():
+        offsets.setdefault(topic, {}).update(
+            {partition: end for partition, (_, end) in found.partitions.items()}
+        )
+    for group in partial:
+        held = held_topics.get(group.shard, set()) | set(group.records[-1].progress.snapshotting)
+        after_lsn = _already_applied(state, group)
+        _add(applied, group, names, after_lsn=after_lsn, up_to_lsn=cut, leave_out=held)
+
+    newest = max(
+        (group.records[-1].progress for group in passed),
+        key=lambda progress: (progress.through_lsn, progress.published_ms),
+    )
+    following = replace(
+        state,
+        batch=sum(position.next_offset for position in shards.values()),
+        through_lsn=cut,
+        through_commit_ms=newest.through_commit_ms,
+        shards=shards,
+        held=following_held,
+        offsets=offsets,
+        server=newest.server,
+        database=newest.database,
+    )
+    return BatchPlan(
+        topics=tuple(applied[topic] for topic in sorted(applied)),
+        following=following,
+        published_ms=max(group.records[-1].progress.published_ms for group in passed),
+        moves=bool(applied) or cut != state.through_lsn,
+    )
+
+
+def _already_applied(state: SinkState, group: _Group) -> str | None:
+    """The LSN up to which an earlier cut took this group's changes, or None when it took none."""
+    return state.through_lsn if state.through_lsn > group.after_lsn else None
+
+
+def _add(
+    ranges: dict[str, TopicRange],
+    group: _Group,
+    names: TopicNames,
+    *,
+    after_lsn: str | None = None,
+    up_to_lsn: str | None = None,
+    leave_out: Iterable[str] = (),
+) -> None:
+    """Add a group's offsets to the ranges by topic."""
+    for record in group.records:
+        ours = {names.offsets, names.progress, names.ddl(record.progress.database), *leave_out}
+        for part in record.progress.partitions:
+            if part.topic in ours:
+                continue
+            known = ranges.get(part.topic)
+            if known is None:
+                known = TopicRange(part.topic, group.shard, {}, 0, frozenset(), after_lsn)
+            partitions = dict(known.partitions)
+            first, end = partitions.get(part.partition, (part.first_offset, part.next_offset))
+            partitions[part.partition] = (
+                min(first, part.first_offset),
+                max(end, part.next_offset),
+            )
+            ranges[part.topic] = replace(
+                known,
+                partitions=partitions,
+                count=known.count + part.count,
+                schema_ids=known.schema_ids | frozenset(part.schema_ids),
+                up_to_lsn=up_to_lsn,
+            )

@@ -1,0 +1,76 @@
+"""The Spark session: every setting that matters, with its reason."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_sink.config import SinkConfig
+
+
+def spark_settings(cores: int) -> dict[str, str]:
+    """Our settings; the configuration's ``spark`` section overrides them.
+
+    Args:
+        cores: processors of the driver, which size the shuffles of a local master.
+    """
+    return {
+        "spark.master": f"local[{cores}]",
+        "spark.app.name": "tailrace-sink",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Commit times are instants: whoever reads them must see the same text everywhere.
+        "spark.sql.session.timeZone": "UTC",
+        # A value that does not fit is an error, never a silent NULL.
+        "spark.sql.ansi.enabled": "true",
+        # Dates from year 1 are written and read as they are (proleptic Gregorian).
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+        "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+        # 200 tasks for a batch of ten rows cost seconds.
+        "spark.sql.shuffle.partitions": str(cores),
+        # The state of a small table is rebuilt with this many tasks (default 50).
+        "spark.databricks.delta.snapshotPartitions": "2",
+        # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.numRecentProgressUpdates": "5",
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.ui.retainedJobs": "100",
+        "spark.ui.retainedStages": "100",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Batches pass the driver as Arrow: a local relation instead of pickled rows.
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.log.level": "ERROR",
+    }
+
+
+def build_session(config: SinkConfig, jars: Iterable[str | Path]) -> SparkSession:
+    """A session with Delta and Kafka.
+
+    Args:
+        config: its ``spark`` section overrides our settings.
+        jars: files for ``spark.jars``: the Kafka connector, spark-avro and Delta with what they
+            need; empty where the cluster already has them.
+    """
+    listed = ",".join(str(jar) for jar in jars)
+    return session_with(
+        {**({"spark.jars": listed} if listed else {}), **config.spark},
+    )
+
+
+def session_with(overrides: Mapping[str, str]) -> SparkSession:
+    """A session with our settings and some overrides."""
+    # PySpark would print every error with its whole Java stack; the sink tells it in one line.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    builder: SparkSession.Builder = SparkSession.builder
+    settings = {**spark_settings(os.cpu_count() or 1), **overrides}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

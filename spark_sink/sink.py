@@ -1,0 +1,197 @@
+"""The sink: progress records in, cuts of the lake out.
+
+Knows nothing of Spark's streaming: it is given progress records, plans from the state that the
+last commit row tells, applies and commits until the records hold no further cut. So a micro-batch
+that is delivered twice, a lost checkpoint, or records that came before the rest of their cut all
+end the same way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_sink.batch import BatchApplier, Hook
+from spark_sink.commit_table import COMPACT_EVERY, CommitTable
+from spark_sink.config import SinkConfig
+from spark_sink.errors import LakeTaken
+from spark_sink.jvm_errors import translated
+from spark_sink.metrics import SinkMetrics
+from spark_sink.progress import BatchPlan, ProgressRecord, SchemaById, SinkState, plan_batch
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class Sink:
+    """One prefix into one lake.
+
+    Args:
+        spark: the application's session.
+        config: the options.
+        schema_by_id: the registry's look-up.
+        metrics: Prometheus figures.
+        hook: called after each table and each commit row; tests stop a batch with it.
+        now_s: clock, seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: SinkConfig,
+        schema_by_id: SchemaById,
+        *,
+        metrics: SinkMetrics | None = None,
+        hook: Hook | None = None,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.config = config
+        self.metrics = metrics or SinkMetrics()
+        self._commits = CommitTable(spark, config.commits_path)
+        self._applier = BatchApplier(spark, config, schema_by_id, self.metrics, hook)
+        self._hook = hook
+        self._now_s = now_s
+        self._pending: dict[tuple[int, int], ProgressRecord] = {}
+        self._commits_version = -1
+        self._committed_batch = 0
+        self._rows_since_compaction = 0
+        self.state = SinkState()
+
+    def open(self) -> SinkState:
+        """Read where the lake stands; call again after a failure.
+
+        Raises:
+            SinkError: the lake cannot be read.
+        """
+        try:
+            self._commits.ensure()
+            self._commits_version = self._commits.version()
+            self.state = self._commits.last()
+            self._committed_batch = self.state.batch
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self.config.commits_path}", error) from error
+        self._pending.clear()
+        self._applier.forget()
+        _log.info("lake opened", batch=self.state.batch, through_lsn=self.state.through_lsn)
+        return self.state
+
+    def close(self) -> None:
+        """End the workers."""
+        self._applier.close()
+
+    def next_offsets(self) -> dict[int, int]:
+        """Where to read the progress topic from, by partition; empty means from its beginning."""
+        first: dict[int, int] = {}
+        for position in self.state.shards.values():
+            known = first.get(position.partition, position.next_offset)
+            first[position.partition] = min(known, position.next_offset)
+        return first
+
+    def process(self, records: Iterable[ProgressRecord], stop: threading.Event) -> int:
+        """Take progress records and commit every cut that they close.
+
+        Args:
+            records: in any order; those already applied are ignored.
+            stop: looked at between batches.
+
+        Returns:
+            How many commit rows were written.
+
+        Raises:
+            SinkError: a batch failed; the lake stands at the last commit row.
+            RegistryError: a schema could not be looked up.
+        """
+        for record in records:
+            self._pending[record.partition, record.offset] = record
+        committed = 0
+        while not stop.is_set():
+            plan = plan_batch(
+                self.state,
+                self._pending.values(),
+                self.config.topics,
+                changes_max=self.config.changes_per_batch,
+                shards=self.config.shards,
+            )
+            if plan is None:
+                break
+            if plan.moves:
+                self._commit(plan)
+                committed += 1
+            else:
+                # A heartbeat: nothing to see for readers, and no row worth a file.
+                self.state = plan.following
+                self._report_lag(plan)
+            self._drop_passed()
+        return committed
+
+    def _commit(self, plan: BatchPlan) -> None:
+        started = time.monotonic()
+        self._check_single_writer()
+        versions = self._applier.apply(plan)
+        state = replace(plan.following, versions={**self.state.versions, **versions})
+        try:
+            self._commits.append(state, plan.count)
+            self._commits_version = self._commits.version()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self.config.commits_path}", error) from error
+        self.state = state
+        self._committed_batch = state.batch
+        if self._hook is not None:
+            self._hook("committed", "")
+        seconds = time.monotonic() - started
+        self.metrics.batches.inc()
+        self.metrics.changes.inc(plan.count)
+        self.metrics.batch_seconds.observe(seconds)
+        self._report_lag(plan)
+        _log.info(
+            "batch committed",
+            batch=state.batch,
+            through_lsn=state.through_lsn,
+            rows=plan.count,
+            tables=len(versions),
+            seconds=round(seconds, 3),
+            lag_ms=round(self._now_s() * 1000) - plan.published_ms,
+        )
+        self._compact_now_and_then()
+
+    def _check_single_writer(self) -> None:
+        """Only this process may have moved the lake since it last looked."""
+        version = self._commits.version()
+        if version == self._commits_version:
+            return
+        found = self._commits.last()
+        if found.batch != self._committed_batch:
+            raise LakeTaken(self.config.lake, self._committed_batch, found.batch)
+        self._commits_version = version
+
+    def _compact_now_and_then(self) -> None:
+        self._rows_since_compaction += 1
+        if self._rows_since_compaction < COMPACT_EVERY:
+            return
+        self._rows_since_compaction = 0
+        keep = timedelta(days=self.config.commit_retention_days)
+        try:
+            self._commits.compact(keep, self.state.batch)
+            self._commits_version = self._commits.version()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"compaction of {self.config.commits_path}", error) from error
+
+    def _report_lag(self, plan: BatchPlan) -> None:
+        self.metrics.lag_seconds.set(self._now_s() - plan.published_ms / 1000)
+        if plan.following.through_commit_ms is not None:
+            self.metrics.through_commit_seconds.set(plan.following.through_commit_ms / 1000)
+
+    def _drop_passed(self) -> None:
+        passed = {shard: position.next_offset for shard, position in self.state.shards.items()}
+        self._pending = {
+            place: record
+            for place, record in self._pending.items()
+            if record.offset >= passed.get(record.progress.shard, 0)
+        }

@@ -264,8 +264,10 @@ class TransactionRequest:
             return cls(kind, _counted_name(reader), headers=headers)
         if kind in (TransactionRequestType.COMMIT, TransactionRequestType.ROLLBACK):
             name = _counted_name(reader)
-            begin_again = bool(reader.u8() & 1) if reader.remaining else False
-            isolation = reader.u8() if begin_again and reader.remaining else 0
+            begin_again = bool(reader.u8() & 1)
+            isolation = reader.u8() if begin_again else 0
+            if begin_again:
+                _counted_name(reader)  # of the next transaction; nothing refers to it
             return cls(kind, name, isolation, begin_again, headers)
         return cls(kind, headers=headers)
 
@@ -275,8 +277,6 @@ _TRANSACTION_TYPES: Final = frozenset(int(member) for member in TransactionReque
 
 def _counted_name(reader: Reader) -> str:
     """A name after its length in bytes, not characters: B_VARBYTE, unlike everywhere else."""
-    if not reader.remaining:
-        return ""
     length = reader.u8()
     if length & 1:
         raise RemoteProtocolError(f"transaction name of {length} bytes")

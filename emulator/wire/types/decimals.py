@@ -103,6 +103,7 @@ class DecimalFamily:
         """Sign and magnitude as struct arguments."""
         size = magnitude_bytes(info.precision)
         wide = info.precision > _NARROW_DIGITS
+        bound = 10**info.precision
 
         def signs_and_magnitudes(
             values: Sequence[Any],
@@ -110,9 +111,11 @@ class DecimalFamily:
             if wide:
                 values = [int.from_bytes(value, "big") - _BIAS for value in values]
             signs = map((0).__le__, values)
+            magnitudes = list(map(abs, values))
+            if max(magnitudes) >= bound:
+                raise out_of_range(info, max(magnitudes))
             if size <= 8:
-                return (signs, map(abs, values)), None
-            magnitudes = [abs(value) for value in values]
+                return (signs, magnitudes), None
             return (signs, [m & _U64 for m in magnitudes], [m >> 64 for m in magnitudes]), None
 
         magnitude = {4: "I", 8: "Q", 12: "QI", 16: "QQ"}[size]

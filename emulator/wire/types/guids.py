@@ -73,6 +73,8 @@ class GuidFamily:
         """The reordered bytes as one struct argument."""
 
         def reordered(values: Sequence[Any]) -> tuple[Arguments, Sequence[bytes] | None]:
+            if set(map(len, values)) != {_GUID_BYTES}:
+                raise out_of_range(info, max(values, key=len))
             return (map(bytes, map(_TO_WIRE, values)),), None
 
         return PackPlan(f"{info.length}s", reordered, b"\0", prefix=b"\x10")

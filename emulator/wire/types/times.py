@@ -32,6 +32,7 @@ from emulator.wire.types.base import (
 SCALE_MAX: Final = 7
 TICKS_PER_DAY: Final = 864_000_000_000
 _DAYS_MAX: Final = 3_652_058  # 9999-12-31
+_TICKS_END: Final = (_DAYS_MAX + 1) * TICKS_PER_DAY
 _DAYS_TO_1900: Final = 693_595
 _TICKS_PER_MINUTE: Final = 600_000_000
 _UNITS_PER_DAY: Final = 300 * 86_400
@@ -205,6 +206,8 @@ class ScaledTimeFamily:
             spread = (1 << 40) - TICKS_PER_DAY
 
             def joined(values: Sequence[Any]) -> tuple[Arguments, Sequence[bytes] | None]:
+                if min(values) < 0 or max(values) >= _TICKS_END:
+                    raise out_of_range(info, max(values))
                 if unit == 1:
                     return ([v + v // TICKS_PER_DAY * spread for v in values],), None
                 parts = [divmod(v, TICKS_PER_DAY) for v in values]

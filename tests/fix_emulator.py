@@ -1,0 +1,164 @@
+"""The embedded SQL Server as a process, and connections to it through the Microsoft ODBC driver."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pyodbc
+import pytest
+
+# The driver manager must not keep connections: a test's server is gone when the test ends.
+pyodbc.pooling = False
+
+READY_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 15
+REPOSITORY = Path(__file__).parent.parent
+
+
+@cache
+def driver() -> str:
+    """The genuine driver: the system's where there is one, else the one in a wheel."""
+    installed = [name for name in pyodbc.drivers() if name.startswith("ODBC Driver 18")]
+    if installed:
+        return installed[0]
+    import mssql_python_odbc
+
+    libraries = Path(mssql_python_odbc.get_libs_dir())
+    found = sorted(libraries.glob("**/debian_ubuntu/x86_64/lib/libmsodbcsql-18*")) or sorted(
+        libraries.glob("**/libmsodbcsql*")
+    )
+    if not found:
+        raise RuntimeError(f"no Microsoft ODBC driver under {libraries}")
+    return str(found[0])
+
+
+@dataclass
+class EmulatorProcess:
+    """A running ``python -m emulator``.
+
+    Attributes:
+        data_dir: survives restarts.
+        agent: auto or manual.
+    """
+
+    data_dir: Path
+    password: str = "Emulator-1"
+    agent: str = "manual"
+    user: str = "sa"
+    port: int = 0
+    process: subprocess.Popen[str] | None = None
+    _connections: list[pyodbc.Connection] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start it and wait until it listens; a restart takes the same port."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        password_file = self.data_dir / "password"
+        password_file.write_text(self.password, encoding="utf-8")
+        command = [sys.executable, "-m", "emulator", "--data-dir", str(self.data_dir)]
+        command += ["--port", str(self.port), "--password-file", str(password_file)]
+        command += ["--agent", self.agent]
+        log = (self.data_dir / "server.log").open("a", encoding="utf-8")
+        with log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=REPOSITORY
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the server did not start: {self.log()}"
+        self.port = json.loads(line)["port"]
+
+    def log(self) -> str:
+        """What the server logged."""
+        return (self.data_dir / "server.log").read_text(encoding="utf-8")
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: the server gets no chance to write anything."""
+        self._end(signal.SIGKILL)
+
+    def connection_string(self, database: str = "master", **options: str) -> str:
+        """For pyodbc and arrow-odbc alike; ``options`` are added or replace."""
+        parts = {
+            "DRIVER": "{" + driver() + "}",
+            "SERVER": f"127.0.0.1,{self.port}",
+            "DATABASE": database,
+            "UID": self.user,
+            "PWD": self.password,
+            "TrustServerCertificate": "yes",
+        } | options
+        return ";".join(f"{key}={value}" for key, value in parts.items())
+
+    def connect(
+        self,
+        database: str = "master",
+        *,
+        autocommit: bool = True,
+        timeout: int = 10,
+        **options: str,
+    ) -> pyodbc.Connection:
+        """A connection; closed at the end of the test if the test did not."""
+        connection = pyodbc.connect(
+            self.connection_string(database, **options), autocommit=autocommit, timeout=timeout
+        )
+        self._connections.append(connection)
+        return connection
+
+    def close_connections(self) -> None:
+        """Close what tests left open."""
+        for connection in self._connections:
+            # Closed by the test, or its server was killed.
+            with contextlib.suppress(pyodbc.Error):
+                connection.close()
+        self._connections.clear()
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(STOP_TIMEOUT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+
+@pytest.fixture(scope="module")
+def module_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatorProcess]:
+    """One server for the tests of a module, agent manual; use databases of your own in it."""
+    server = EmulatorProcess(tmp_path_factory.mktemp("emulator"))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close_connections()
+        if server.process is not None:
+            server.stop()
+
+
+@pytest.fixture
+def emulator(tmp_path: Path) -> Iterator[EmulatorProcess]:
+    """A server of its own for one test, on a fresh data directory, agent manual."""
+    server = EmulatorProcess(tmp_path / "emulator")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close_connections()
+        if server.process is not None:
+            server.stop()
+
+
+@pytest.fixture
+def connect(emulator: EmulatorProcess):
+    """``connect(database=...)`` to the test's server."""
+    return emulator.connect

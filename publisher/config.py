@@ -227,18 +227,13 @@ class SnapshotConfig(_Section):
         " changes from now on.",
     )
     chunk_rows: int = Field(
-        default=20_000,
+        default=50_000,
         ge=1,
         le=10_000_000,
-        description="Rows per chunk; 1 to 10000000, default 20000. Each chunk waits once for the"
-        " capture job to pass it, so small chunks are slow; a chunk is held in memory.",
-    )
-    fence_timeout_s: float = Field(
-        default=900.0,
-        ge=1.0,
-        le=86_400.0,
-        description="Seconds to wait for the capture job to pass a chunk before the snapshot"
-        " stops with an error; 1 to 86400, default 900.",
+        description="Rows that are read, of one or more tables, before the snapshot waits for the"
+        " capture job to pass them; 1 to 10000000, default 50000. The wait is about the capture"
+        " job's polling interval (5 s by default), so few rows are slow; the rows are held in"
+        " memory. A table without a unique key is one chunk whatever its size.",
     )
 
 

@@ -110,9 +110,14 @@ class PositionExpired(SourceError):
 class CaptureInstanceGone(SourceError):
     """A capture instance that is being read was disabled.
 
+    Starting again reads the catalog again; a table without a capture instance is then left out,
+    loudly, and the others go on.
+
     Attributes:
         instance: the capture instance.
     """
+
+    retryable = True
 
     def __init__(self, instance: str, message: str = "") -> None:
         self.instance = instance

@@ -1,0 +1,150 @@
+"""What must be true of the source before publishing: every problem is found and told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from publisher.change.instance import CaptureInstance
+from publisher.config import PublisherConfig
+from publisher.errors import PermissionMissing, PreflightError
+from publisher.source import catalog
+from publisher.source.connection import Connection
+from publisher.source.instances import read_catalog
+from publisher.source.queries import is_cdc_enabled, server_version
+from publisher.source.versions import current_columns
+from schemas.types import UnsupportedType, avro_type
+
+_log = structlog.get_logger(__name__)
+_INVALID_OBJECT = 208
+
+
+def check_source(config: PublisherConfig, connection: Connection) -> None:
+    """Check the database, the tables and the options that name tables.
+
+    Raises:
+        PreflightError: names every problem with the statement that fixes it.
+        SourceError: the server did not answer.
+    """
+    database = config.source.database
+    _log.info("source_connected", version=server_version(connection), database=database)
+    if not is_cdc_enabled(connection):
+        raise PreflightError(
+            [
+                f"CDC is not enabled for database {database}: run EXEC sys.sp_cdc_enable_db in it,"
+                " then EXEC sys.sp_cdc_enable_table for each table to publish"
+            ]
+        )
+    try:
+        tables = catalog.tables(connection)
+        instances = read_catalog(connection, database, config.message_keys).instances
+    except PermissionMissing as error:
+        raise PreflightError(
+            [
+                f"login {config.source.user} may not read the CDC tables of {database} ({error}):"
+                f" GRANT SELECT ON SCHEMA::cdc TO [{config.source.user}], and the same on the"
+                " schemas of the tables for the initial snapshot"
+            ]
+        ) from error
+    selected = [i for i in instances if config.tables.selects(i.table.schema, i.table.table)]
+    problems = [
+        *_table_problems(config, tables, selected),
+        *_option_problems(config, selected),
+        *_column_problems(config, selected),
+    ]
+    if problems:
+        raise PreflightError(problems)
+    _warn(config, tables, selected)
+
+
+def _table_problems(
+    config: PublisherConfig, tables: dict[str, bool], selected: Iterable[CaptureInstance]
+) -> list[str]:
+    captured = {f"{i.table.schema}.{i.table.table}".casefold() for i in selected}
+    by_name = {name.casefold(): name for name in tables}
+    problems: list[str] = []
+    for pattern in config.tables.plain_names():
+        name = pattern.replace("\\", "")
+        if name.casefold() in captured:
+            continue
+        if name.casefold() in by_name:
+            schema, _, table = by_name[name.casefold()].partition(".")
+            problems.append(
+                f"table {name} is not captured: run EXEC sys.sp_cdc_enable_table"
+                f" @source_schema = N'{schema}', @source_name = N'{table}', @role_name = NULL"
+            )
+        else:
+            problems.append(
+                f"table {name} (tables.include) does not exist in database"
+                f" {config.source.database}: check its spelling and the login's permissions"
+            )
+    if not captured and not problems:
+        problems.append(
+            f"no table of database {config.source.database} is captured and matches tables.include"
+            f" {config.tables.include} without tables.exclude {config.tables.exclude}: run EXEC"
+            " sys.sp_cdc_enable_table for each table to publish"
+        )
+    return problems
+
+
+def _option_problems(config: PublisherConfig, selected: list[CaptureInstance]) -> list[str]:
+    columns = {
+        f"{i.table.schema}.{i.table.table}".casefold(): {c.name.casefold() for c in i.columns}
+        for i in selected
+    }
+    problems: list[str] = []
+    for option, named in (
+        ("message_keys", config.message_keys),
+        ("lossless_columns", config.lossless_columns),
+    ):
+        for table, wanted in named.items():
+            known = columns.get(table.casefold())
+            if known is None:
+                problems.append(f"{option}: table {table} is not published: check its spelling")
+                continue
+            problems += [
+                f"{option}.{table}: column {column} is not captured: check its spelling or"
+                " @captured_column_list"
+                for column in wanted
+                if column.casefold() not in known
+            ]
+    return problems
+
+
+def _column_problems(config: PublisherConfig, selected: list[CaptureInstance]) -> list[str]:
+    lossless = {name.casefold(): columns for name, columns in config.lossless_columns.items()}
+    problems: list[str] = []
+    for instance in selected:
+        table = f"{instance.table.schema}.{instance.table.table}"
+        for column in current_columns(instance, lossless.get(table.casefold(), ())):
+            try:
+                avro_type(column.type, lossless=column.lossless)
+            except UnsupportedType as error:
+                problems.append(
+                    f"table {table}, column {column.name}: {error}; capture the table with a"
+                    " @captured_column_list without it"
+                )
+    return problems
+
+
+def _warn(
+    config: PublisherConfig, tables: dict[str, bool], selected: list[CaptureInstance]
+) -> None:
+    """Tell what works but may surprise."""
+    uncaptured = [
+        name
+        for name, is_captured in tables.items()
+        if not is_captured and config.tables.selects(*name.split(".", 1))
+    ]
+    if uncaptured:
+        _log.warning("tables_without_cdc", tables=sorted(uncaptured), effect="not published")
+    for instance in selected:
+        computed = [column.name for column in instance.columns if column.is_computed]
+        if computed:
+            _log.warning(
+                "computed_columns_captured",
+                table=str(instance.table),
+                columns=computed,
+                effect="CDC always gives NULL for them",
+            )

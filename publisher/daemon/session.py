@@ -1,0 +1,264 @@
+"""One life of the publisher, from connecting to the first error or the stop.
+
+Start: check the source, fence the producer before us (init_transactions), read the checkpoint to
+its true end, and go on from there. Nothing is carried from one life to the next but what Kafka
+holds, so an error at any point costs a restart of this and no thought about what was half done.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import structlog
+
+from publisher.change.ranges import is_closed
+from publisher.checkpoint.reader import read_checkpoints
+from publisher.config import PublisherConfig
+from publisher.daemon.book import Book
+from publisher.daemon.committer import Committer
+from publisher.daemon.preflight import check_source
+from publisher.daemon.stream import Stream
+from publisher.daemon.tables import PublishedTables
+from publisher.daemon.watch import CaptureWatch
+from publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
+from publisher.encode.envelope import EnvelopeEncoder
+from publisher.errors import PermissionMissing
+from publisher.metrics import Metrics
+from publisher.snapshot.rounds import PendingTable, Snapshots
+from publisher.source.connection import Connection
+from publisher.source.loss import check_not_backwards, check_same_database
+from publisher.source.queries import (
+    DatabaseIdentity,
+    database_identity,
+    max_lsn,
+    utc_offset_minutes,
+)
+from schemas.lsn import Lsn
+from schemas.registry import SchemaRegistry
+
+_log = structlog.get_logger(__name__)
+
+_CHECKPOINT_DEADLINE_S = 60.0
+_OFFSET_REFRESH_S = 600.0
+"""How often the server's offset from UTC is read again: it changes with daylight saving time."""
+
+
+class Session:
+    """One life of the publisher.
+
+    Args:
+        config: the options.
+        stop: set to end it between two steps.
+        metrics: counts.
+        clock_ms: milliseconds UTC.
+        on_step: called with a name at each step, for tests that stop the process there.
+        on_progress: called after each commit, to tell the conductor that it works.
+    """
+
+    def __init__(
+        self,
+        config: PublisherConfig,
+        stop: threading.Event,
+        metrics: Metrics,
+        clock_ms: Callable[[], int],
+        on_step: Callable[[str], None],
+        on_progress: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._stop = stop
+        self._metrics = metrics
+        self._clock_ms = clock_ms
+        self._on_step = on_step
+        self._on_progress = on_progress
+        self._resources = ExitStack()
+        self._offset_read_at = 0.0
+
+    def run(self) -> None:
+        """Publish until the stop is set.
+
+        Raises:
+            PublisherError, RegistryError: what ended this life.
+        """
+        with self._resources:
+            self._start()
+            self._metrics.up.set(1)
+            try:
+                self._loop()
+            finally:
+                self._metrics.up.set(0)
+
+    # -- start -------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        config = self._config
+        self._control = self._resources.enter_context(Connection(config.source))
+        check_source(config, self._control)
+        registry = self._resources.enter_context(
+            SchemaRegistry(config.registry.url, config.registry.timeout_s)
+        )
+        delivery = KafkaDelivery(
+            config.kafka.bootstrap,
+            config.transactional_id,
+            config.topics,
+            registry=registry,
+            server=config.server_name,
+            database=config.source.database,
+            options=DeliveryOptions(
+                replication_factor=config.kafka.replication_factor,
+                tombstones=config.tombstones,
+                commit_timeout_s=config.kafka.commit_timeout_s,
+                extra=config.kafka.extra,
+            ),
+        )
+        self._resources.callback(delivery.close)
+        delivery.start()
+        self._book = self._open_book(registry)
+        self._tables = PublishedTables(
+            config, self._control, registry, delivery.ensure_topics, self._book, self._metrics
+        )
+        self._tables.refresh()
+        self._committer = Committer(
+            delivery,
+            self._book,
+            rows_per_transaction=config.rows_per_transaction,
+            linger_ms=config.linger_ms,
+            metrics=self._metrics,
+            snapshotting=lambda: [table.topic for table in self._tables.snapshotting()],
+            clock_ms=self._clock_ms,
+            on_step=self._stepped,
+        )
+        self._snapshots = Snapshots(self._control, config.snapshot.chunk_rows)
+        self._watch = CaptureWatch(self._control, config.capture_stall_s, self._metrics)
+        # Left in reverse: the thread ends before its connection is closed.
+        bulk = self._resources.enter_context(Connection(config.source))
+        reader = self._resources.enter_context(ThreadPoolExecutor(1, "change-tables"))
+        self._stream = Stream(
+            config,
+            self._control,
+            bulk,
+            reader,
+            self._tables,
+            self._book,
+            self._committer,
+            self._metrics,
+            self._snapshots.observe,
+            self._clock_ms,
+            self._on_step,
+        )
+
+    def _open_book(self, registry: SchemaRegistry) -> Book:
+        config = self._config
+        database = config.source.database
+        records = read_checkpoints(
+            config.kafka.bootstrap,
+            config.topics,
+            config.server_name,
+            database,
+            _CHECKPOINT_DEADLINE_S,
+            registry=registry,
+            extra=config.kafka.extra,
+        )
+        identity = self._identity()
+        newest = max_lsn(self._control)
+        book = Book.restore(config.server_name, database, identity, records)
+        if book is None:
+            _log.info("no_checkpoint", database=database, position=str(newest or Lsn.ZERO))
+            return Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
+        check_same_database(database, book.known_identity(records), identity)
+        if book.position.commit_lsn > Lsn.ZERO:
+            check_not_backwards(database, book.position.commit_lsn, newest)
+        _log.info("checkpoint_found", database=database, position=str(book.position))
+        return book
+
+    def _identity(self) -> DatabaseIdentity:
+        try:
+            return database_identity(self._control)
+        except PermissionMissing as error:
+            _log.warning(
+                "database_identity_not_visible",
+                effect="a restored database is only noticed when its LSNs go back",
+                fix="GRANT VIEW ANY DEFINITION, or VIEW SERVER STATE, to the login",
+                reason=str(error),
+            )
+            return DatabaseIdentity(None, None)
+
+    # -- loop --------------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        interval_s = self._config.poll_interval_ms / 1000
+        self._committer.heartbeat()
+        while not self._stop.is_set():
+            self._refresh_offset()
+            more = self._stream.poll()
+            if is_closed(self._book.position):
+                more = self._advance_snapshots() or more
+            if not more:
+                self._idle()
+                self._stop.wait(interval_s)
+        _log.info("stopped", position=str(self._book.position))
+
+    def _idle(self) -> None:
+        if self._committer.idle_s < self._config.heartbeat_s:
+            return
+        self._watch.look()
+        self._committer.heartbeat()
+
+    def _refresh_offset(self) -> None:
+        now = time.monotonic()
+        if not self._offset_read_at or now - self._offset_read_at > _OFFSET_REFRESH_S:
+            self._stream.utc_offset_minutes = utc_offset_minutes(self._control)
+            self._offset_read_at = now
+
+    def _stepped(self, step: str) -> None:
+        if step in {"committed", "heartbeat"}:
+            self._on_progress()
+        self._on_step(step)
+
+    # -- snapshot ----------------------------------------------------------------------------------
+
+    def _advance_snapshots(self) -> bool:
+        """Begin or end a round of the initial snapshot; whether something was published."""
+        position = self._book.position.commit_lsn
+        if not self._snapshots.is_waiting:
+            pending = self._pending_tables(position)
+            if pending:
+                self._snapshots.begin(pending)
+                self._on_step("snapshot_read")
+            return False
+        if not self._snapshots.has_passed(position):
+            return False
+        parts = self._snapshots.finish(
+            position, self._stream.utc_offset_minutes, self._current_encoder
+        )
+        self._committer.add_snapshot(part.rows for part in parts)
+        for part in parts:
+            self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
+            for table in self._tables:
+                if table.topic == part.table.topic:
+                    self._tables.set_snapshot(table, part.progress)
+        self._committer.commit()
+        return True
+
+    def _pending_tables(self, position: Lsn) -> list[PendingTable]:
+        """Tables to read next: their capture instance must cover what comes behind the position."""
+        topics = {table.topic for table in self._tables.snapshotting()}
+        return [
+            PendingTable(
+                reading.table.topic,
+                reading.instance,
+                reading.schema,
+                self._tables.snapshot_of(reading.table),
+            )
+            for reading in self._tables.readings(position.increment())
+            if reading.table.topic in topics and reading.covered_from <= position
+        ]
+
+    def _current_encoder(self, pending: PendingTable) -> EnvelopeEncoder | None:
+        for reading in self._tables.readings(self._book.position.commit_lsn.increment()):
+            if reading.table.topic == pending.topic:
+                return self._tables.encoder(reading.table, reading.schema)
+        return None

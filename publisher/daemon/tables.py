@@ -1,0 +1,306 @@
+"""The tables that are published: their capture instances, versions, topics and encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from publisher.change.instance import CaptureInstance
+from publisher.change.ranges import first_lsn_after
+from publisher.config import PublisherConfig, SnapshotMode
+from publisher.daemon.book import Book, InstanceState
+from publisher.deliver.topics import TopicSpec
+from publisher.encode.envelope import EnvelopeEncoder
+from publisher.errors import PositionExpired
+from publisher.metrics import Metrics
+from publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from publisher.source.connection import Connection
+from publisher.source.instances import Catalog, by_table, choose_instance, read_catalog
+from publisher.source.loss import check_not_expired
+from publisher.source.queries import CatalogState
+from publisher.source.versions import current_columns, timeline, version_at
+from schemas.envelope import TableSchema, envelope_schema, key_schema, table_schema_of
+from schemas.lsn import Lsn
+from schemas.registry import SchemaRegistry
+from schemas.topics import TableName, key_subject, value_subject
+from schemas.types import UnsupportedType
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class PublishedTable:
+    """A table with everything that its rows need.
+
+    Attributes:
+        name: the table.
+        topic: where its events go.
+        instances: its capture instances, oldest first.
+        versions: per recognised capture instance its schema versions, oldest first.
+    """
+
+    name: TableName
+    topic: str
+    instances: list[CaptureInstance]
+    versions: dict[str, tuple[TableSchema, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """From where a table is read in a window.
+
+    Attributes:
+        table: the table.
+        instance: the capture instance.
+        schema: the version in force.
+        covered_from: LSN from which on the instance holds the table's changes.
+    """
+
+    table: PublishedTable
+    instance: CaptureInstance
+    schema: TableSchema
+    covered_from: Lsn
+
+
+class PublishedTables:
+    """All tables that the configuration selects and CDC captures.
+
+    Args:
+        config: the options.
+        connection: where the catalog is read.
+        registry: holds the versions.
+        ensure_topics: creates topics.
+        book: what is out.
+        metrics: counts.
+    """
+
+    def __init__(
+        self,
+        config: PublisherConfig,
+        connection: Connection,
+        registry: SchemaRegistry,
+        ensure_topics: Callable[[list[TopicSpec]], None],
+        book: Book,
+        metrics: Metrics,
+    ) -> None:
+        self._config = config
+        self._connection = connection
+        self._registry = registry
+        self._ensure_topics = ensure_topics
+        self._book = book
+        self._metrics = metrics
+        self._registered: dict[str, list[TableSchema]] = {}
+        self._encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = {}
+        self._lossless = {
+            name.casefold(): columns for name, columns in config.lossless_columns.items()
+        }
+        self._tables: dict[TableName, PublishedTable] = {}
+        self.state: CatalogState | None = None
+
+    def __iter__(self) -> Iterator[PublishedTable]:
+        return iter(self._tables.values())
+
+    def refresh(self) -> None:
+        """Read the catalog again and take in what is new.
+
+        Raises:
+            PositionExpired: a table's new instance does not reach back to our position.
+            SourceError, RegistryError, DeliveryError: a part did not answer or refused.
+        """
+        catalog = read_catalog(
+            self._connection, self._config.source.database, self._config.message_keys
+        )
+        found = {
+            name: instances
+            for name, instances in by_table(catalog.instances).items()
+            if self._config.tables.selects(name.schema, name.table)
+        }
+        self._notice_gone(found)
+        topics = {name: self._config.topics.data(name) for name in found}
+        new = [topics[name] for name in found if name not in self._tables]
+        if new:
+            partitions = self._config.kafka.partitions
+            self._ensure_topics([TopicSpec(topic, partitions) for topic in new])
+        for name, instances in found.items():
+            table = self._tables.get(name) or PublishedTable(name, topics[name], instances)
+            table.instances = instances
+            try:
+                self._take_in(table, catalog)
+            except UnsupportedType as error:
+                _log.error("table_stopped", table=str(name), reason=str(error))
+                self._metrics.stopped_tables.labels(table=str(name)).set(1)
+                continue
+            self._tables[name] = table
+        self.state = catalog.state
+        self._metrics.snapshotting.set(len(self.snapshotting()))
+
+    def _notice_gone(self, found: dict[TableName, list[CaptureInstance]]) -> None:
+        for name in [name for name in self._tables if name not in found]:
+            _log.error(
+                "table_stopped",
+                table=str(name),
+                reason="its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)",
+                fix="enable it again with sys.sp_cdc_enable_table and take a new snapshot of it",
+            )
+            self._metrics.stopped_tables.labels(table=str(name)).set(1)
+            del self._tables[name]
+
+    def _take_in(self, table: PublishedTable, catalog: Catalog) -> None:
+        recognised = [instance for instance in table.instances if instance.start_lsn is not None]
+        if not recognised:
+            _log.info("capture_instance_not_recognised_yet", table=str(table.name))
+            return
+        registered = self._registered_versions(table.topic)
+        self._enter_in_book(table, recognised, registered)
+        first = first_lsn_after(self._book.position)
+        lossless = self._lossless.get(f"{table.name.schema}.{table.name.table}".casefold(), ())
+        for instance in recognised:
+            table.versions[instance.name] = timeline(
+                instance,
+                current_columns(instance, lossless),
+                [
+                    row.lsn
+                    for row in catalog.ddl.get(instance.object_id, ())
+                    if row.required_column_update
+                ],
+                [version for version in registered if version.capture_instance == instance.name],
+                max(first, self._book.instances[instance.name].covered_from),
+            )
+            self.encoder(table, table.versions[instance.name][-1])
+
+    def _enter_in_book(
+        self,
+        table: PublishedTable,
+        recognised: list[CaptureInstance],
+        registered: list[TableSchema],
+    ) -> None:
+        """Give every recognised instance a state: a new table's, or that of the one before it."""
+        known = self._known_instances(table, registered)
+        first = first_lsn_after(self._book.position)
+        for instance in recognised:
+            start = instance.start_lsn
+            if instance.name in self._book.instances or start is None:
+                continue
+            if known:
+                snapshot = self._book.instances[known[-1]].snapshot
+                if start > first and not set(known) & {i.name for i in table.instances}:
+                    raise PositionExpired(instance.name, first, start)
+            else:
+                initial = self._config.snapshot.mode is SnapshotMode.INITIAL
+                snapshot = SnapshotProgress(
+                    SnapshotState.PENDING if initial else SnapshotState.SKIPPED
+                )
+                if not instance.key:
+                    _log.warning(
+                        "table_without_key",
+                        table=str(table.name),
+                        effect="its events have a null key and go to one partition",
+                        fix="name its key columns in message_keys",
+                    )
+            _log.info(
+                "capture_instance_found",
+                table=str(table.name),
+                capture_instance=instance.name,
+                start_lsn=str(start),
+                snapshot=snapshot.state.value,
+            )
+            self._book.set_instance(instance.name, InstanceState(start, None, snapshot))
+
+    def _known_instances(self, table: PublishedTable, registered: list[TableSchema]) -> list[str]:
+        """Instances of the table, present or gone, that have a state; in order of their start."""
+        names = {instance.name for instance in table.instances}
+        names |= {version.capture_instance for version in registered}
+        states = self._book.instances
+        return sorted(names & states.keys(), key=lambda name: states[name].covered_from)
+
+    def _registered_versions(self, topic: str) -> list[TableSchema]:
+        if topic not in self._registered:
+            self._registered[topic] = [
+                table_schema_of(version.schema)
+                for version in self._registry.versions(value_subject(topic))
+            ]
+        return self._registered[topic]
+
+    def encoder(self, table: PublishedTable, schema: TableSchema) -> EnvelopeEncoder:
+        """The encoder of a version; its schemas are registered the first time.
+
+        Raises:
+            RegistryError: the registry did not answer or refused a schema.
+            UnsupportedType: a column has a type that events cannot carry.
+        """
+        identity = (schema.capture_instance, schema.schema_lsn)
+        known = self._encoders.get(identity)
+        if known is not None and known.schema is schema:
+            return known
+        key = key_schema(self._config.prefix, schema)
+        value = envelope_schema(self._config.prefix, schema)
+        key_id = None if key is None else self._registry.register(key_subject(table.topic), key)
+        value_id = self._registry.register(value_subject(table.topic), value)
+        registered = self._registered_versions(table.topic)
+        if not any((known.capture_instance, known.schema_lsn) == identity for known in registered):
+            registered.append(table_schema_of(value))
+        encoder = EnvelopeEncoder(self._config.server_name, schema, table.topic, value_id, key_id)
+        self._encoders[identity] = encoder
+        return encoder
+
+    def hand_overs(self) -> list[Lsn]:
+        """LSNs at which a newer capture instance of a table takes over."""
+        return [
+            self._book.instances[instance.name].covered_from
+            for table in self._tables.values()
+            if len(table.versions) > 1
+            for instance in table.instances[1:]
+            if instance.name in table.versions
+        ]
+
+    def schema_lsns(self) -> list[Lsn]:
+        """LSNs at which a version of a capture instance begins."""
+        return [
+            version.schema_lsn
+            for table in self._tables.values()
+            for versions in table.versions.values()
+            for version in versions
+        ]
+
+    def readings(self, lsn: Lsn) -> list[Reading]:
+        """From where each table's changes of a commit are read."""
+        readings: list[Reading] = []
+        for table in self._tables.values():
+            starts = {name: self._book.instances[name].covered_from for name in table.versions}
+            instance = choose_instance(table.instances, starts, lsn)
+            if instance is not None:
+                schema = version_at(table.versions[instance.name], lsn)
+                readings.append(Reading(table, instance, schema, starts[instance.name]))
+        return readings
+
+    def check_not_expired(self, readings: Iterable[Reading], state: CatalogState) -> None:
+        """Check that no change table lost rows that are still needed.
+
+        Raises:
+            PositionExpired, CaptureInstanceGone: names the instance.
+        """
+        first = first_lsn_after(self._book.position)
+        for reading in readings:
+            minimum = state.start_lsns.get((reading.instance.name, reading.instance.object_id))
+            check_not_expired(reading.instance.name, max(first, reading.covered_from), minimum)
+
+    def snapshotting(self) -> list[PublishedTable]:
+        """Tables whose snapshot is not over."""
+        return [
+            table
+            for table in self._tables.values()
+            if not all(self._book.instances[name].snapshot.is_over for name in table.versions)
+        ]
+
+    def set_snapshot(self, table: PublishedTable, snapshot: SnapshotProgress) -> None:
+        """Keep how far a table's snapshot is, with all of its instances."""
+        for name in table.versions:
+            state = self._book.instances[name]
+            self._book.set_instance(name, replace(state, snapshot=snapshot))
+        self._metrics.snapshotting.set(len(self.snapshotting()))
+
+    def snapshot_of(self, table: PublishedTable) -> SnapshotProgress:
+        """How far a table's snapshot is."""
+        return self._book.instances[next(iter(table.versions))].snapshot

@@ -1,0 +1,75 @@
+"""docs/configuration.md, written from the options' own declarations so that the two cannot differ.
+
+``python -m tailrace.configuration docs/configuration.md`` writes it; a test checks that it is current.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+HEAD = """# Configuration
+
+One YAML file with the sections `publisher` and `sink`; `kafka`, `registry` and `prefix` at its top are
+defaults of both. The environment overrides the file (`TAILRACE__PUBLISHER__SOURCE__PASSWORD`: the path
+of an option in capitals, parts joined by two underscores), `--set publisher.source.port=1444` overrides
+both. Every wrong option is reported at once, with its value, its bounds and what would be right.
+
+This page is made from the code (`python -m tailrace.configuration docs/configuration.md`).
+"""
+
+
+def document() -> str:
+    """The whole page."""
+    from publisher.config import PublisherConfig
+    from spark_sink.config import SinkConfig
+
+    parts = [HEAD]
+    for section, model in (("publisher", PublisherConfig), ("sink", SinkConfig)):
+        parts.append(f"\n## {section}\n\n{model.__doc__ or ''}\n")
+        parts.extend(_options(model, section))
+    return "".join(parts)
+
+
+def _options(model: type[BaseModel], path: str) -> Iterator[str]:
+    nested: list[tuple[str, type[BaseModel]]] = []
+    yield "\n| option | default | what it does |\n|---|---|---|\n"
+    for name, field in model.model_fields.items():
+        inner = _model_of(field)
+        if inner is not None:
+            nested.append((f"{path}.{name}", inner))
+            continue
+        yield f"| `{name}` | {_default(field)} | {_cell(field.description or '')} |\n"
+    for inner_path, inner in nested:
+        yield f"\n### {inner_path}\n\n{inner.__doc__ or ''}\n"
+        yield from _options(inner, inner_path)
+
+
+def _model_of(field: FieldInfo) -> type[BaseModel] | None:
+    annotation = field.annotation
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return None
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value: Any = field.get_default(call_default_factory=True)
+    if value is None or value in ("", [], {}):
+        return ""
+    return f"`{json.dumps(value, default=str)}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(document(), encoding="utf-8")

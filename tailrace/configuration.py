@@ -1,6 +1,6 @@
-"""docs/configuration.md, written from the options' own declarations so that the two cannot differ.
+"""docs/configuration.md, made from the options' own declarations so that the two cannot differ.
 
-``python -m tailrace.configuration docs/configuration.md`` writes it; a test checks that it is current.
+``python -m tailrace.configuration docs/configuration.md`` writes it; a test sees that it is current.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from pydantic.fields import FieldInfo
 
 HEAD = """# Configuration
 
-One YAML file with the sections `publisher` and `sink`; `kafka`, `registry` and `prefix` at its top are
-defaults of both. The environment overrides the file (`TAILRACE__PUBLISHER__SOURCE__PASSWORD`: the path
-of an option in capitals, parts joined by two underscores), `--set publisher.source.port=1444` overrides
-both. Every wrong option is reported at once, with its value, its bounds and what would be right.
+One YAML file with the sections `publisher` and `sink`; `kafka`, `registry` and `prefix` at its top
+are defaults of both. The environment overrides the file (`TAILRACE__PUBLISHER__SOURCE__PASSWORD`:
+the path of an option in capitals, parts joined by two underscores), and
+`--set publisher.source.port=1444` overrides both. Every wrong option is reported at once, with its
+value, its bounds and what would be right.
 
 This page is made from the code (`python -m tailrace.configuration docs/configuration.md`).
 """

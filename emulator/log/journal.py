@@ -5,7 +5,7 @@ session's TEMP table ``journal`` (SQLite keeps small TEMP tables in its cache an
 to a file). At commit the chunks move to the log as they are.
 
 A record is a tuple (position, command id, object id, action, column ids, before, after); a DDL
-record (position, command id, object id, ACTION_DDL, kind, command, (column id, old type, new type)).
+record (position, command id, object id, ACTION_DDL, kind, command, (column id, old, new type)).
 """
 
 from __future__ import annotations
@@ -107,15 +107,6 @@ class Journal:
         self._pending = list(mark.pending[len(mark.pending) - unflushed :]) if unflushed else []
         self._chunks = chunks
         self.count = mark.count
-
-    def reload(self) -> None:
-        """Take over what the TEMP table holds, after SQLite went back to a flushed state."""
-        ((self._chunks, self.count),) = fetch(
-            self._connection,
-            "SELECT count(*), coalesce(sum(count), 0) FROM temp.journal WHERE database_id = ?",
-            (self.database_id,),
-        )
-        self._pending = []
 
     def truncate(self, count: int) -> None:
         """Keep only the first ``count`` records (ROLLBACK to a savepoint)."""

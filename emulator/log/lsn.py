@@ -7,8 +7,8 @@ they do in SQL Server's log.
 
 Durability: positions are handed out from memory. What is on disk is a *reservation*, a bound that
 no position handed out may reach before a larger bound has been written in the same transaction as
-the data. Opening the database starts at the bound, in a fresh virtual log file; therefore LSNs increase
-strictly across a crash without a write per allocation.
+the data. Opening the database starts at the bound, in a fresh virtual log file; therefore LSNs
+increase strictly across a crash without a write per allocation.
 """
 
 from __future__ import annotations

@@ -34,6 +34,9 @@ class Overlay:
         self._connection = connection
         self.table = table
         self.dirty = False
+        """There may be changes."""
+        self.may_hide = False
+        """There may be hidden rows: inserts alone make none, and spare looking for them."""
         name = table.sqlite_name
         self.hidden_name = f"d_{name}"
         self.images_name = f"i_{name}"
@@ -94,7 +97,7 @@ class Overlay:
 
     def hides(self, rid: int) -> bool:
         """Whether the committed row of that id is deleted or replaced here."""
-        return bool(fetch(self._connection, self._hides, (rid,)))
+        return self.may_hide and bool(fetch(self._connection, self._hides, (rid,)))
 
     # -- changes --------------------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ class Overlay:
         if self.dirty:
             self._connection.executemany(self._remove, pairs)
         self._connection.executemany(self._hide, pairs)
-        self.dirty = True
+        self.dirty = self.may_hide = True
 
     def put(self, rows: Sequence[Row]) -> None:
         """Add images (rid, values...).
@@ -119,7 +122,7 @@ class Overlay:
         """TRUNCATE: no row is left."""
         self._connection.execute(self._clear[1])
         self._connection.execute(self._hide_all)
-        self.dirty = True
+        self.dirty = self.may_hide = True
 
     def visible_rids(self) -> list[int]:
         """Every row that this session sees."""
@@ -150,13 +153,21 @@ class Overlay:
 
     def apply(self) -> None:
         """Carry the changes over to the committed table, inside a write transaction."""
-        for statement in self._apply:
-            self._connection.execute(statement)
+        delete, insert = self._apply
+        if self.may_hide:
+            self._connection.execute(delete)
+        self._connection.execute(insert)
         self.clear()
+
+    def suspect(self, dirty: bool) -> None:
+        """SQLite undid something: there may be changes, of any kind, or surely none."""
+        self.dirty = self.may_hide = dirty
 
     def clear(self) -> None:
         """Forget the changes."""
+        clear_hidden, clear_images = self._clear
+        if self.may_hide:
+            self._connection.execute(clear_hidden)
         if self.dirty:
-            for statement in self._clear:
-                self._connection.execute(statement)
-            self.dirty = False
+            self._connection.execute(clear_images)
+        self.dirty = self.may_hide = False

@@ -172,7 +172,7 @@ class StoreSession:
     def statement(self, kind: str = "") -> Statement:
         """Atomicity of one statement: ``with store.statement(): ...``.
 
-        An exception undoes the statement's changes; outside a transaction its end commits. Its reads
+        An exception undoes the statement's changes; outside a transaction its end commits. Reads
         on :attr:`connection` share one snapshot. A :class:`StatementRestart` that passes asks for
         the statement to be run again, reading included: :meth:`run` does that.
 
@@ -329,8 +329,8 @@ class StoreSession:
                 raise SqlError(
                     3952,
                     f"Snapshot isolation transaction failed accessing database '{database.name}'"
-                    " because snapshot isolation is not allowed in this database. Use ALTER DATABASE"
-                    " to allow snapshot isolation.",
+                    " because snapshot isolation is not allowed in this database. Use ALTER"
+                    " DATABASE to allow snapshot isolation.",
                     aborts="transaction",
                 )
             self._hold_snapshot()
@@ -341,6 +341,7 @@ class StoreSession:
         if work.snapshot or work.scope is not None or self.trancount == 0 or self._depth:
             return
         work.read_sequence = self.engine.commit_sequence
+        work.outer_mark = work.mark()
         self.connection.execute("BEGIN")
         fetch(self.connection, "SELECT 1 FROM main.databases LIMIT 1")
         work.snapshot = True
@@ -355,10 +356,13 @@ class StoreSession:
             self._hold_snapshot()
         if not work.snapshot and self._depth == 0:
             work.read_sequence = self.engine.commit_sequence
+        mark = work.mark()
+        if not self.connection.in_transaction:
+            work.outer_mark = mark
         self._depth += 1
         self.connection.execute(f"SAVEPOINT statement_{self._depth}")
         work.statement_kind = kind
-        return implicit, work.mark()
+        return implicit, mark
 
     def leave_statement(self, mark: WorkMark, *, implicit: bool, failed: bool) -> None:
         """For :class:`Statement`: keep or undo what the statement did."""

@@ -16,7 +16,7 @@ want to commit, or use a table whose definition is not committed, wait.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import apsw
@@ -56,11 +56,12 @@ class StatementRestart(SqlError):
 
 @dataclass(frozen=True, slots=True)
 class WorkMark:
-    """Where the work stood when a statement began."""
+    """Where the work stood when a SQLite transaction or savepoint began."""
 
     journals: dict[int, JournalMark]
     command_count: int
-    dirty: tuple[str, ...]
+    overlays: tuple[tuple[Overlay, bool], ...]
+    """Each overlay that there was, and whether it had changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,9 @@ class Savepoint:
 
     name: str
     undo_count: int
-    journal_counts: dict[int, int]
-    command_count: int
-    sqlite_name: str
-    journals: dict[int, JournalMark]
-    dirty: tuple[str, ...]
-    catalog: dict[int, CatalogState] | None
+    mark: WorkMark
+    sqlite_name: str = ""
+    catalog: dict[int, CatalogState] | None = None
 
 
 class Work:
@@ -94,6 +92,8 @@ class Work:
         self.scope: WriteScope | None = None
         """Set while the transaction is exclusive."""
         self.statement_kind = ""
+        self.outer_mark: WorkMark | None = None
+        """Where the work stood when the connection's SQLite transaction began."""
         self._overlays: dict[str, Overlay] = {}
         self._journals: dict[int, Journal] = {}
         self._savepoints: list[Savepoint] = []
@@ -252,7 +252,7 @@ class Work:
         return WorkMark(
             {key: journal.mark() for key, journal in self._journals.items() if journal.count},
             self.command_count,
-            tuple(name for name, overlay in self._overlays.items() if overlay.dirty),
+            tuple([(overlay, overlay.dirty) for overlay in self._overlays.values()]),
         )
 
     def restore(self, mark: WorkMark) -> None:
@@ -261,18 +261,9 @@ class Work:
         for key, journal in self._journals.items():
             journal.restore(mark.journals.get(key, empty))
         self.command_count = mark.command_count
-        self._after_sqlite_undo(mark.dirty)
-
-    def _after_sqlite_undo(self, dirty: tuple[str, ...]) -> None:
-        """TEMP tables that SQLite's undo took away are made again when needed."""
-        existing = {
-            name for (name,) in self.connection.execute("SELECT name FROM temp.sqlite_schema")
-        }
-        for name, overlay in list(self._overlays.items()):
-            if overlay.images_name not in existing:
-                del self._overlays[name]
-            else:
-                overlay.dirty = name in dirty
+        self._overlays = {overlay.table.sqlite_name: overlay for overlay, _ in mark.overlays}
+        for overlay, dirty in mark.overlays:
+            overlay.suspect(dirty)
 
     # -- savepoints -------------------------------------------------------------------------------
 
@@ -283,25 +274,13 @@ class Work:
 
     def savepoint(self, name: str) -> None:
         """SAVE TRANSACTION."""
-        sqlite_name = ""
-        catalog = None
+        saved = Savepoint(name, self._undo_count(), self.mark())
         if self.scope is not None:
             sqlite_name = f"saved_{len(self._savepoints)}"
             self.connection.execute(f"SAVEPOINT {sqlite_name}")
             catalog = self.engine.catalog_snapshot()
-        mark = self.mark()
-        self._savepoints.append(
-            Savepoint(
-                name,
-                self._undo_count(),
-                {key: journal.count for key, journal in self._journals.items()},
-                self.command_count,
-                sqlite_name,
-                mark.journals,
-                mark.dirty,
-                catalog,
-            )
-        )
+            saved = replace(saved, sqlite_name=sqlite_name, catalog=catalog)
+        self._savepoints.append(saved)
 
     def rollback_to(self, name: str) -> bool:
         """ROLLBACK TRANSACTION to a savepoint, which stays; returns whether there is one."""
@@ -316,14 +295,15 @@ class Work:
             self.connection.execute(f"ROLLBACK TO {saved.sqlite_name}")
             if saved.catalog is not None:
                 self.engine.restore_catalog(saved.catalog)
-            self.restore(WorkMark(saved.journals, saved.command_count, saved.dirty))
+            self.restore(saved.mark)
             return True
         if self.scope is not None:
             self._leave_exclusive()
         self._undo_to(saved.undo_count)
         for key, journal in self._journals.items():
-            journal.truncate(saved.journal_counts.get(key, 0))
-        self.command_count = saved.command_count
+            mark = saved.mark.journals.get(key)
+            journal.truncate(0 if mark is None else mark.count)
+        self.command_count = saved.mark.command_count
         return True
 
     def _undo_count(self) -> int:
@@ -359,6 +339,7 @@ class Work:
             self.connection.execute("COMMIT")
         self.snapshot = False
         self.scope = self.engine.begin_write(self.connection, self.owner)
+        self.outer_mark = self.mark()
         for name in open_statements:
             self.connection.execute(f"SAVEPOINT {name}")
 
@@ -374,11 +355,8 @@ class Work:
         self.scope = None
         if scope is not None:
             self.engine.abandon_write(scope)
-        for journal in self._journals.values():
-            journal.reload()
-        for overlay in self._overlays.values():
-            overlay.dirty = True
-        self._after_sqlite_undo(tuple(self._overlays))
+        if self.outer_mark is not None:
+            self.restore(self.outer_mark)
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -403,10 +381,13 @@ class Work:
             lsn = self._write(overlays, journals)
             self.connection.execute("COMMIT")
         except BaseException as error:
+            exclusive = self.scope is not None
             self.scope = None
             self.engine.abandon_write(scope)
+            if exclusive and self.outer_mark is not None:
+                self.restore(self.outer_mark)
             for overlay in self._overlays.values():
-                overlay.dirty = True
+                overlay.suspect(True)
             if self.snapshot and isinstance(error, apsw.ConstraintError):
                 raise self.update_conflict(overlays[0].table) from error
             raise
@@ -438,7 +419,8 @@ class Work:
             self._leave_exclusive()
         elif self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
-            self._after_sqlite_undo(tuple(self._overlays))
+            if self.outer_mark is not None:
+                self.restore(self.outer_mark)
         for overlay in self._overlays.values():
             overlay.clear()
         self._end()

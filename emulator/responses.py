@@ -48,6 +48,10 @@ _COMMANDS: Final = {
     "merge": Command.MERGE,
     "other": Command.NONE,
 }
+# Plain ints: an IntFlag's operators would cost more than the token itself.
+_MORE: Final = int(DoneStatus.MORE)
+_ERROR: Final = int(DoneStatus.ERROR)
+_COUNT: Final = int(DoneStatus.COUNT)
 _TRANSACTION_CHANGES: Final = {
     "began": EnvChangeType.BEGIN_TRANSACTION,
     "committed": EnvChangeType.COMMIT_TRANSACTION,
@@ -237,9 +241,9 @@ class Response:
             self.flush()
 
     def _hold_done(self, kind: TokenType, command: Command, count: int | None) -> None:
-        status = DoneStatus.FINAL if count is None else DoneStatus.COUNT
+        status = 0 if count is None else _COUNT
         if self._failed:
-            status |= DoneStatus.ERROR
+            status |= _ERROR
             self._failed = False
         self._pending = Done(kind, status, command, count or 0)
 
@@ -248,5 +252,5 @@ class Response:
             return
         done = self._pending
         self._pending = None
-        status = done.status | DoneStatus.MORE if more else done.status
+        status = done.status | _MORE if more else done.status
         self._append(Done(done.kind, status, done.command, done.count).encode())

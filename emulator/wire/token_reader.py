@@ -12,7 +12,6 @@ from emulator.wire.tokens import (
     Column,
     ColumnFlags,
     Done,
-    DoneStatus,
     EnvChange,
     EnvChangeType,
     FeatureExtAck,
@@ -77,7 +76,7 @@ def _token(kind: TokenType, reader: Reader) -> Token:
             return _col_metadata(reader)
         case TokenType.DONE | TokenType.DONE_PROC | TokenType.DONE_IN_PROC:
             status, command, count = _DONE.unpack(reader.take(_DONE.size))
-            return Done(kind, DoneStatus(status), command, count)
+            return Done(kind, status, command, count)
         case TokenType.ERROR | TokenType.INFO:
             body = Reader(reader.take(reader.u16()))
             number, state, severity = body.i32(), body.u8(), body.u8()

@@ -128,10 +128,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """DONE, DONEPROC or DONEINPROC by ``kind``."""
+    """DONE, DONEPROC or DONEINPROC by ``kind``; ``status`` is made of DoneStatus bits."""
 
     kind: TokenType = TokenType.DONE
-    status: DoneStatus = DoneStatus.FINAL
+    status: int = 0
     command: int = Command.NONE
     count: int = 0
 

@@ -28,6 +28,7 @@ from emulator.cdc.change_table import (
     image_reader,
 )
 from emulator.cdc.disable import drop_instance
+from emulator.cdc.jobs import check_polling_interval, check_scan_limits
 from emulator.cdc.lsn import ZERO_LSN
 from emulator.cdc.messages import cdc_error
 from emulator.cdc.metadata_tables import (
@@ -315,13 +316,18 @@ class _Cycle:
         self._load_targets(connection)
 
 
-def check_scan_parameters(continuous: int, pollinginterval: int | None) -> None:
-    """Checks sp_cdc_scan's @continuous and @pollinginterval.
+def check_scan_parameters(
+    maxtrans: int | None, maxscans: int | None, continuous: int, pollinginterval: int
+) -> None:
+    """Checks the parameters of sp_cdc_scan.
 
     Raises:
-        SqlError: 22998 for a @continuous that is not 0 or 1, 22999 for a polling interval
-            without continuous mode.
+        SqlError: 22991 and 22970 for a @maxtrans or @maxscans that is not positive, 22998 for a
+            @continuous that is not 0 or 1, 22999 for a polling interval without continuous mode,
+            22990 for one of a day and more.
     """
+    check_scan_limits(maxtrans, maxscans)
+    check_polling_interval(pollinginterval)
     if continuous not in {0, 1}:
         raise cdc_error(22998)
     if not continuous and pollinginterval:

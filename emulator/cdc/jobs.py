@@ -43,7 +43,7 @@ AGENT_ERROR: Final = 22022
 
 @dataclass(frozen=True, slots=True)
 class JobParameters:
-    """A row of msdb.dbo.cdc_jobs; None where a parameter does not belong to the job's type.
+    """A row of msdb.dbo.cdc_jobs; 0 where a parameter does not belong to the job's type.
 
     Attributes:
         pollinginterval: seconds between scan cycles.
@@ -54,12 +54,12 @@ class JobParameters:
     database_id: int
     job_type: str
     job_id: uuid.UUID
-    maxtrans: int | None = None
-    maxscans: int | None = None
-    continuous: bool | None = None
-    pollinginterval: int | None = None
-    retention: int | None = None
-    threshold: int | None = None
+    maxtrans: int = 0
+    maxscans: int = 0
+    continuous: bool = False
+    pollinginterval: int = 0
+    retention: int = 0
+    threshold: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def jobs_of(
             unpack_guid(row[2]),
             row[3],
             row[4],
-            None if row[5] is None else bool(row[5]),
+            bool(row[5]),
             row[6],
             row[7],
             row[8],
@@ -288,12 +288,12 @@ def _row(job: JobParameters) -> tuple[int | str | bytes | None, ...]:
         job.database_id,
         job.job_type,
         pack_guid(job.job_id),
-        job.maxtrans,
-        job.maxscans,
-        None if job.continuous is None else int(job.continuous),
-        job.pollinginterval,
-        job.retention,
-        job.threshold,
+        job.maxtrans or 0,
+        job.maxscans or 0,
+        int(bool(job.continuous)),
+        job.pollinginterval or 0,
+        job.retention or 0,
+        job.threshold or 0,
     )
 
 

@@ -48,6 +48,15 @@ _TEXTS: Final[dict[int, str]] = {
         " @supports_net_changes to 0 or use the @index_name parameter to identify a unique index"
         " with fewer than 15 columns as the unique row identifier and resubmit the request."
     ),
+    22852: (
+        "Could not delete change table entries made obsolete by a change in one or more low water"
+        " marks for capture instances of database {}. The failure occurred when executing the"
+        " command '{}'. The error returned was {}: '{}'. Use the action and error to determine the"
+        " cause of the failure and resubmit the request."
+    ),
+    22874: (
+        "Cannot set @enable_extended_ddl_handling parameter to 1 as this feature is not enabled."
+    ),
     22901: (
         "The database '{}' is not enabled for Change Data Capture. Ensure that the correct"
         " database context is set and retry the operation. To report on the databases enabled for"

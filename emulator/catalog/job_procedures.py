@@ -1,0 +1,145 @@
+"""sys.sp_cdc_*_job(s): the capture and cleanup jobs.
+
+https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-add-job-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.procedure_registry import (
+    Arguments,
+    ProcedureParameter,
+    flag,
+    integer,
+    procedure,
+    result_set,
+    text,
+)
+from emulator.cdc import capture_scan, jobs
+from emulator.cdc.capture_instance import require_enabled
+from emulator.results import Event, Message
+from emulator.types import BIGINT, BIT, INT, nvarchar, pack_guid
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+
+_P = ProcedureParameter
+_JOB_TYPE: Final = nvarchar(20)
+JOB_STARTED: Final = 14243
+JOB_STOPPED: Final = 14243
+
+_OPTIONS: Final = (
+    _P("@maxtrans", INT, None),
+    _P("@maxscans", INT, None),
+    _P("@continuous", BIT, None),
+    _P("@pollinginterval", BIGINT, None),
+    _P("@retention", BIGINT, None),
+    _P("@threshold", BIGINT, None),
+)
+
+
+def _options(args: Arguments) -> jobs.JobOptions:
+    return jobs.JobOptions(
+        maxtrans=integer(args["@maxtrans"]),
+        maxscans=integer(args["@maxscans"]),
+        continuous=flag(args["@continuous"]),
+        pollinginterval=integer(args["@pollinginterval"]),
+        retention=integer(args["@retention"]),
+        threshold=integer(args["@threshold"]),
+    )
+
+
+@procedure(
+    "sp_cdc_add_job",
+    _P("@job_type", _JOB_TYPE),
+    _P("@start_job", BIT, 1),
+    *_OPTIONS,
+    _P("@check_for_logreader", BIT, 0),
+)
+def _add_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    job_type = text(args["@job_type"])
+    with context.engine.write() as connection:
+        jobs.add_job(connection, context.engine, context.database, job_type, _options(args))
+    if args["@start_job"]:
+        yield from _started(context, job_type)
+
+
+@procedure("sp_cdc_change_job", _P("@job_type", _JOB_TYPE, jobs.CAPTURE), *_OPTIONS)
+def _change_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    with context.engine.write() as connection:
+        jobs.change_job(
+            connection, context.engine, context.database, text(args["@job_type"]), _options(args)
+        )
+    yield from ()
+
+
+@procedure("sp_cdc_drop_job", _P("@job_type", _JOB_TYPE))
+def _drop_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    with context.engine.write() as connection:
+        jobs.drop_job(connection, context.engine, context.database, text(args["@job_type"]))
+    yield from ()
+
+
+@procedure("sp_cdc_start_job", _P("@job_type", _JOB_TYPE, jobs.CAPTURE))
+def _start_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    yield from _started(context, text(args["@job_type"]))
+
+
+def _started(context: SessionContext, job_type: str | None) -> Iterator[Event]:
+    message = jobs.start_job(context.store.connection, context.engine, context.database, job_type)
+    yield Message(JOB_STARTED, message)
+
+
+@procedure("sp_cdc_stop_job", _P("@job_type", _JOB_TYPE, jobs.CAPTURE))
+def _stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    message = jobs.stop_job(
+        context.store.connection, context.engine, context.database, text(args["@job_type"])
+    )
+    yield Message(JOB_STOPPED, message)
+
+
+@procedure("sp_cdc_help_jobs")
+def _help_jobs(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+    database = context.database
+    require_enabled(database, "sp_cdc_help_jobs")
+    found = jobs.jobs_of(context.store.connection, context.engine, database)
+    yield from result_set(
+        """job_id uniqueidentifier, job_type nvarchar(20), job_name sysname, maxtrans int,
+ maxscans int, continuous bit, pollinginterval bigint, retention bigint, threshold bigint""",
+        (
+            (
+                pack_guid(job.job_id),
+                job.job_type,
+                jobs.job_name(database, job.job_type),
+                job.maxtrans or 0,
+                job.maxscans or 0,
+                int(bool(job.continuous)),
+                job.pollinginterval or 0,
+                job.retention or 0,
+                job.threshold or 0,
+            )
+            for job in found
+        ),
+    )
+
+
+@procedure("sp_MScdc_capture_job")
+def _capture_job(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+    """Runs the capture job's step in this session, until it ends or is cancelled."""
+    database = context.database
+    require_enabled(database, "sp_MScdc_capture_job")
+    job = jobs.find_job(context.store.connection, context.engine, database, jobs.CAPTURE)
+    while True:
+        capture_scan.scan(
+            context.engine,
+            database,
+            maxtrans=job.maxtrans or capture_scan.MAXTRANS_DEFAULT,
+            maxscans=job.maxscans or capture_scan.MAXSCANS_DEFAULT,
+            session_id=context.session_id,
+            stopped=context.cancelled.is_set,
+        )
+        if not job.continuous or context.cancelled.wait(job.pollinginterval or 1):
+            break
+    yield from ()

@@ -1,0 +1,124 @@
+"""How system procedures declare themselves: parameters as types, a body that yields events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.registry import Row, parse_columns
+from emulator.results import Event, ResultSet, ReturnStatus, Rows, StatementDone
+from emulator.types import SqlType, StorageValue
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+
+
+class Required:
+    """The default of a parameter that must be given."""
+
+    def __repr__(self) -> str:
+        """As shown in a signature."""
+        return "REQUIRED"
+
+
+REQUIRED: Final = Required()
+
+ROWS_PER_EVENT: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureParameter:
+    """A parameter; ``name`` with its @. ``default`` is what it has when it is not given."""
+
+    name: str
+    type: SqlType
+    default: StorageValue | Required = REQUIRED
+    output: bool = False
+
+
+Arguments = Mapping[str, StorageValue]
+"""Every parameter's value, by name with the @ as declared."""
+
+Body = Callable[["SessionContext", Arguments], Iterator[Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A system procedure.
+
+    Attributes:
+        schema: ``sys``.
+        name: as SQL Server spells it.
+        parameters: in positional order.
+        body: yields the events of a run, without the final return status.
+    """
+
+    schema: str
+    name: str
+    parameters: tuple[ProcedureParameter, ...]
+    body: Body
+
+    def run(self, context: SessionContext, args: Arguments) -> Iterator[Event]:
+        """Runs it; the last event is its return status.
+
+        Args:
+            context: the calling session; its database is where the procedure runs.
+            args: a value for every parameter, converted to the parameter's type.
+
+        Raises:
+            SqlError: what the procedure reports.
+        """
+        yield from self.body(context, args)
+        yield ReturnStatus(0)
+
+
+PROCEDURES: Final[dict[str, Procedure]] = {}
+"""By casefolded name. All are in schema sys and found from every database without it."""
+
+
+def procedure(name: str, *parameters: ProcedureParameter) -> Callable[[Body], Body]:
+    """Registers a function as the system procedure ``sys.name``."""
+
+    def register(body: Body) -> Body:
+        PROCEDURES[name.casefold()] = Procedure("sys", name, parameters, body)
+        return body
+
+    return register
+
+
+def result_set(columns: str, rows: Iterable[Row]) -> Iterator[Event]:
+    """The events of one result set.
+
+    Args:
+        columns: declared as :func:`emulator.catalog.registry.parse_columns` reads them.
+        rows: the rows.
+    """
+    yield ResultSet(parse_columns(columns))
+    count = 0
+    pending: list[Row] = []
+    for row in rows:
+        pending.append(row)
+        if len(pending) == ROWS_PER_EVENT:
+            count += len(pending)
+            yield Rows(pending)
+            pending = []
+    if pending:
+        count += len(pending)
+        yield Rows(pending)
+    yield StatementDone("select", count)
+
+
+def text(value: StorageValue) -> str | None:
+    """A string argument, or None."""
+    return value if isinstance(value, str) else None
+
+
+def integer(value: StorageValue) -> int | None:
+    """An integer argument, or None."""
+    return value if isinstance(value, int) else None
+
+
+def flag(value: StorageValue) -> bool | None:
+    """A bit argument, or None."""
+    return None if value is None else bool(value)

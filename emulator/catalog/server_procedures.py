@@ -1,0 +1,267 @@
+"""General system procedures: configuration, renaming, databases, who, roles.
+
+https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/system-stored-procedures-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.configuration import (
+    OPTIONS,
+    configure,
+    configured_value,
+    find_option,
+)
+from emulator.catalog.names import split_name
+from emulator.catalog.object_views import datetime_of
+from emulator.catalog.procedure_registry import (
+    Arguments,
+    ProcedureParameter,
+    procedure,
+    result_set,
+    text,
+)
+from emulator.cdc.principals import add_principal, find_principal
+from emulator.errors import SqlError, not_supported
+from emulator.results import Event, Message
+from emulator.storage import alter, ddl
+from emulator.types import SYSNAME, SqlType, StorageValue, nvarchar, varchar
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+
+_P = ProcedureParameter
+_NAME: Final = nvarchar(1035)
+
+
+@procedure(
+    "sp_configure",
+    _P("@configname", varchar(35), None),
+    _P("@configvalue", nvarchar(20), None),
+)
+def _configure(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    name, value = text(args["@configname"]), args["@configvalue"]
+    engine = context.engine
+    if name is not None and value is not None:
+        option, old = configure(engine, name, _whole(value))
+        new = configured_value(engine, option)
+        yield Message(
+            15457,
+            f"Configuration option '{option.name}' changed from {old} to {new}. Run the"
+            " RECONFIGURE statement to install.",
+        )
+        return
+    chosen = OPTIONS if name is None else (find_option(name),)
+    yield from result_set(
+        """name nvarchar(35)!, minimum int, maximum int, config_value int, run_value int""",
+        (
+            (option.name, option.minimum, option.maximum, current, current)
+            for option in sorted(chosen, key=lambda o: o.name.casefold())
+            for current in (configured_value(engine, option),)
+        ),
+    )
+
+
+def _whole(value: StorageValue) -> int:
+    try:
+        return int(str(value).strip())
+    except ValueError:
+        raise SqlError(
+            8114, "Error converting data type nvarchar to int.", procedure="sp_configure"
+        ) from None
+
+
+@procedure(
+    "sp_rename",
+    _P("@objname", _NAME),
+    _P("@newname", SYSNAME),
+    _P("@objtype", varchar(13), None),
+)
+def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    name, new_name = text(args["@objname"]) or "", text(args["@newname"]) or ""
+    kind = (text(args["@objtype"]) or "OBJECT").strip().upper()
+    shown = name.replace("'", "''")
+    command = f"EXEC sp_rename '{shown}', '{new_name}'"
+    if kind == "COLUMN":
+        _rename_column(context, name, new_name, f"{command}, 'COLUMN'")
+    elif kind == "OBJECT":
+        parts = split_name(name)
+        table = (
+            context.database.table(parts.schema or "dbo", parts.name) if parts is not None else None
+        )
+        if table is None:
+            raise _ambiguous(name, kind)
+        alter.rename_table(context.store, context.database, table, new_name, command=command)
+    else:
+        raise not_supported(f"sp_rename of a {kind}")
+    yield Message(
+        15477,
+        "Caution: Changing any part of an object name could break scripts and stored procedures.",
+        severity=10,
+    )
+
+
+def _rename_column(context: SessionContext, name: str, new_name: str, command: str) -> None:
+    parts = split_name(name)
+    table = (
+        context.database.table(parts.database or "dbo", parts.schema)
+        if parts is not None and parts.schema
+        else None
+    )
+    column = table.column(parts.name) if table is not None and parts is not None else None
+    if table is None or column is None:
+        raise _ambiguous(name, "COLUMN")
+    alter.rename_column(
+        context.store, context.database, table, column.column_id, new_name, command=command
+    )
+
+
+def _ambiguous(name: str, kind: str) -> SqlError:
+    return SqlError(
+        15248 if kind == "COLUMN" else 15225,
+        f"Either the parameter @objname is ambiguous or the claimed @objtype ({kind}) is wrong."
+        if kind == "COLUMN"
+        else f"No item by the name of '{name}' could be found in the current database, given that"
+        " @itemtype was input as '(null)'.",
+        severity=11,
+        procedure="sp_rename",
+    )
+
+
+@procedure("sp_databases")
+def _databases(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+    yield from result_set(
+        "DATABASE_NAME sysname, DATABASE_SIZE int, REMARKS varchar(254)",
+        ((d.name, 8192, None) for d in context.engine.databases.values()),
+    )
+
+
+@procedure("sp_helpdb", _P("@dbname", SYSNAME, None))
+def _helpdb(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    wanted = text(args["@dbname"])
+    databases = context.engine.databases.values()
+    chosen = [d for d in databases if wanted is None or d.name.casefold() == wanted.casefold()]
+    if not chosen:
+        raise SqlError(
+            15010,
+            f"The database '{wanted}' does not exist. Supply a valid database name. To see"
+            " available databases, use sys.databases.",
+            procedure="sp_helpdb",
+        )
+    yield from result_set(
+        """name sysname, db_size nvarchar(13), owner sysname, dbid smallint, created nvarchar(11),
+ status nvarchar(600), compatibility_level tinyint""",
+        (
+            (d.name, "      8.00 MB", "sa", d.database_id, None, "Status=ONLINE", 160)
+            for d in chosen
+        ),
+    )
+
+
+@procedure("sp_who", _P("@loginame", SYSNAME, None))
+def _who(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+    yield from result_set(
+        """spid smallint!, ecid smallint!, status nchar(30), loginame nchar(128),
+ hostname nchar(128), blk char(5), dbname nchar(128), cmd nchar(26), request_id int""",
+        [
+            (
+                *(context.session_id, 0, "runnable".ljust(30), context.login.ljust(128)),
+                *(context.host.ljust(128), "0    ", context.database.name.ljust(128)),
+                *("SELECT".ljust(26), 0),
+            )
+        ],
+    )
+
+
+@procedure("sp_server_info", _P("@attribute_id", SqlType("int"), None))
+def _server_info(_context: SessionContext, args: Arguments) -> Iterator[Event]:
+    rows = (
+        (1, "DBMS_NAME", "Microsoft SQL Server"),
+        (2, "DBMS_VER", "Tailrace embedded SQL Server - 16.0.4135.4"),
+        (10, "OWNER_TERM", "owner"),
+        (11, "TABLE_TERM", "table"),
+        (12, "MAX_OWNER_NAME_LENGTH", "128"),
+        (16, "IDENTIFIER_CASE", "MIXED"),
+        (18, "COLLATION_SEQ", "charset=iso_1 sort_order=nocase_iso charset_num=1"),
+        (500, "SYS_SPROC_VERSION", "16.00.4135"),
+    )
+    wanted = args["@attribute_id"]
+    yield from result_set(
+        "attribute_id int!, attribute_name varchar(60)!, attribute_value varchar(255)",
+        (row for row in rows if wanted in {None, row[0]}),
+    )
+
+
+@procedure("sp_addrolemember", _P("@rolename", SYSNAME), _P("@membername", SYSNAME))
+def _add_role_member(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    _change_members(context, args, add=True)
+    yield from ()
+
+
+@procedure("sp_droprolemember", _P("@rolename", SYSNAME), _P("@membername", SYSNAME))
+def _drop_role_member(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    _change_members(context, args, add=False)
+    yield from ()
+
+
+def _change_members(context: SessionContext, args: Arguments, *, add: bool) -> None:
+    role_name, member_name = str(args["@rolename"]), str(args["@membername"])
+    database = context.database
+    role, member = find_principal(database, role_name), find_principal(database, member_name)
+    if role is None or role.type != "R":
+        raise SqlError(15151, f"Cannot alter the role '{role_name}', because it does not exist or"
+                       " you do not have permission.")  # fmt: skip
+    if member is None:
+        raise SqlError(15410, f"User or role '{member_name}' does not exist in this database.",
+                       severity=11)  # fmt: skip
+    others = tuple(name for name in role.members if name.casefold() != member.name.casefold())
+    members = (*others, member.name) if add else others
+    with context.engine.write() as connection:
+        ddl.put_principal(connection, database, replace(role, members=members))
+
+
+@procedure("sp_addrole", _P("@rolename", SYSNAME), _P("@ownername", SYSNAME, None))
+def _add_role(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    name = str(args["@rolename"])
+    if find_principal(context.database, name) is not None:
+        raise SqlError(
+            15023, f"User, group, or role '{name}' already exists in the current database."
+        )
+    with context.engine.write() as connection:
+        add_principal(connection, context.database, name, "R")
+    yield from ()
+
+
+@procedure("sp_helptext", _P("@objname", _NAME), _P("@columnname", SYSNAME, None))
+def _helptext(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    name = str(args["@objname"])
+    parts = split_name(name)
+    module = (
+        context.database.module(parts.schema or "dbo", parts.name) if parts is not None else None
+    )
+    if module is None:
+        raise SqlError(
+            15009,
+            f"The object '{name}' does not exist in database '{context.database.name}' or is"
+            " invalid for this operation.",
+            procedure="sp_helptext",
+        )
+    yield from result_set(
+        "Text nvarchar(255)", ((line,) for line in module.text.splitlines(keepends=True))
+    )
+
+
+@procedure("sp_helpuser", _P("@name_in_db", SYSNAME, None))
+def _helpuser(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+    created = datetime_of(context.database.create_ticks)
+    yield from result_set(
+        "UserName sysname, RoleName sysname, UserID smallint, CreateDate datetime",
+        (
+            (principal.name, "public", principal.principal_id, created)
+            for principal in context.database.principals.values()
+            if principal.type == "S"
+        ),
+    )

@@ -1,5 +1,33 @@
-"""Loads the fixtures of tests/fix_*.py, one file for each part of the stack."""
+"""Loads the fixtures of tests/fix_*.py, one file for each part of the stack; orders the tests."""
 
 from pathlib import Path
 
-pytest_plugins = sorted(f"tests.{path.stem}" for path in Path(__file__).parent.glob("fix_*.py"))
+import pytest
+
+TESTS = Path(__file__).parent
+pytest_plugins = sorted(f"tests.{path.stem}" for path in TESTS.glob("fix_*.py"))
+
+# Fast to slow: what is quick to tell is told first.
+STAGES = (
+    "unit",
+    "wire",
+    "property",
+    "conformance",
+    "pipeline",
+    "sink",
+    "end_to_end",
+    "containers",
+)
+NEEDS_PROCESSES = ("kafka", "spark", "slow")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sorts the tests by stage; within a stage the (random) order stays."""
+    items.sort(key=stage_of)
+
+
+def stage_of(item: pytest.Item) -> tuple[bool, int]:
+    """Where a test belongs: those without other processes first, then by folder."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    stage = STAGES.index(folder) if folder in STAGES else len(STAGES)
+    return any(item.get_closest_marker(name) for name in NEEDS_PROCESSES), stage

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 from compose.local import ivy, jars
-from compose.local.java import java_executable
+from compose.local.java import QUICK_START, java_executable
 from compose.local.process import ChildProcess, free_port
 
 READY_LIMIT_S = 60.0
@@ -79,7 +79,7 @@ class KafkaBroker:
         settings.write_text(self._settings(self._port, self._controller_port))
         command = self._java(jars.ensure("kafka", progress))
         if not (self._data_dir / "logs" / "meta.properties").exists():
-            self._format(command, settings)
+            self._format([command[0], *QUICK_START, *command[1:]], settings)
         self._process = ChildProcess(
             "Kafka broker", [*command, "kafka.Kafka", str(settings)], self.log, keep=self._keep
         ).start()

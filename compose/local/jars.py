@@ -192,8 +192,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m compose.local.jars fetch\n")
         return 2
     try:
-        for group in GROUPS:
-            ensure(group)
+        ensure("spark")
+        ensure("kafka")
         registry_home()
     except (ArtifactUnavailable, LockInvalid) as error:
         sys.stderr.write(f"{error}\n")

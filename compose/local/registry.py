@@ -5,7 +5,7 @@ import urllib.request
 from pathlib import Path
 
 from compose.local import ivy, jars
-from compose.local.java import java_executable
+from compose.local.java import QUICK_START, java_executable
 from compose.local.process import ChildProcess, free_port
 
 READY_LIMIT_S = 90.0
@@ -66,7 +66,7 @@ class SchemaRegistry:
         (runner,) = home.glob("*-runner.jar")
         database = (self._data_dir / "registry").resolve()
         settings = _settings(self._port, database)
-        command = [java_executable(), _HEAP, *settings, "-jar", str(runner)]
+        command = [java_executable(), _HEAP, *QUICK_START, *settings, "-jar", str(runner)]
         self._process = ChildProcess("Schema registry", command, self.log, keep=self._keep).start()
         self._process.wait_until_ready(self._answers, READY_LIMIT_S)
         return self.url

@@ -169,7 +169,8 @@ def install_packages() -> None:
     # whatever version is newest. The lock is complete, so nothing is left to resolve.
     builder = VENV / "builder.txt"
     builder.write_text(entry_of("setuptools", lock.read_text()))
-    flags = ["--require-hashes", "--no-deps", "--no-build-isolation"]
+    # Byte code is made at first import: compiling all of PySpark here would take half a minute.
+    flags = ["--require-hashes", "--no-deps", "--no-build-isolation", "--no-compile"]
     pip([*flags, "-r", str(builder)])
     pip([*flags, "-r", str(lock)])
     stamp("packages", digest)
@@ -177,7 +178,7 @@ def install_packages() -> None:
 
 def entry_of(package: str, lock: str) -> str:
     """Returns the lines of one package in the text of a lock, with its hashes."""
-    match = re.search(rf"^{package}==.*(?:\\\n.*)*\n", lock, re.MULTILINE)
+    match = re.search(rf"^{package}==.*\n(?:[ ]+.*\n)*", lock, re.MULTILINE)
     if match is None:
         raise SetUpError(f"requirements.lock has no entry for {package}")
     return match.group(0)

@@ -1,0 +1,154 @@
+"""The locked jars: what the lock says, what Ivy is told, and that nothing else is accepted."""
+
+import functools
+import hashlib
+import http.server
+import threading
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from compose.local import ivy, jars
+from compose.local.errors import ArtifactUnavailable, LockInvalid
+
+SHA = "0" * 64
+
+
+def test_lock_is_complete_and_has_each_file_once():
+    artifacts = jars.parse_lock(jars._lock_path().read_text())
+    names = [(item.group, item.coordinate.file_name) for item in artifacts]
+    assert len(names) == len(set(names))
+    assert {item.group for item in artifacts} == set(jars.GROUPS)
+    assert [len(jars.locked(group)) for group in jars.GROUPS] == [13, 46, 1]
+
+
+def test_versions_that_belong_together():
+    assert jars.version_of("spark", "kafka-clients") == "3.9.1"
+    assert jars.version_of("kafka", "kafka_2.13") == jars.version_of("kafka", "kafka-clients")
+    assert jars.version_of("spark", "delta-spark_4.1_2.13") == jars.version_of(
+        "spark", "delta-storage"
+    )
+    with pytest.raises(LockInvalid, match="no artifact nothing in \\[kafka\\]"):
+        jars.version_of("kafka", "nothing")
+
+
+def test_classifier_and_extension_make_the_file_name():
+    (item,) = jars.parse_lock(f"[registry]\norg.example app 1.0 all tar.gz {SHA}\n")
+    assert item.coordinate.file_name == "app-1.0-all.tar.gz"
+    assert str(item.coordinate) == "org.example:app:1.0:all"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"org.example app {SHA}",
+        "org.example app 1.0 0123",
+        f"org.example app 1.0 all {SHA}",
+        f"org.example app 1.0 {'G' * 64}",
+    ],
+)
+def test_unreadable_line_is_named_by_its_number(line):
+    with pytest.raises(LockInvalid, match="line 2"):
+        jars.parse_lock(f"[kafka]\n{line}\n")
+
+
+def test_line_before_any_group_is_refused():
+    with pytest.raises(LockInvalid, match="line 1"):
+        jars.parse_lock(f"org.example app 1.0 {SHA}\n")
+
+
+def test_module_file_lists_each_artifact_intransitively():
+    text = ivy.module_file(
+        [
+            ivy.Coordinate("org.a", "plain", "1", None, "jar"),
+            ivy.Coordinate("org.b", "packed", "2", "all", "tar.gz"),
+        ]
+    )
+    dependencies = ET.fromstring(text).findall("dependencies/dependency")  # noqa: S314
+    assert [item.get("transitive") for item in dependencies] == ["false", "false"]
+    artifact = dependencies[1].find("artifact")
+    assert artifact is not None
+    assert artifact.get("{http://ant.apache.org/ivy/maven}classifier") == "all"
+    assert artifact.get("ext") == "tar.gz"
+
+
+def test_mirror_is_a_setting(monkeypatch):
+    monkeypatch.setenv("TAILRACE_MAVEN_MIRROR", "https://maven.example.com/central/")
+    assert 'root="https://maven.example.com/central/"' in ivy.settings_file(
+        Path("/c"), ivy.mirror()
+    )
+    monkeypatch.delenv("TAILRACE_MAVEN_MIRROR")
+    assert "root=" not in ivy.settings_file(Path("/c"), ivy.mirror())
+
+
+@dataclass
+class Repository:
+    """A Maven repository on 127.0.0.1 with one artifact, and a lock that names it."""
+
+    folder: Path
+    lock: Path
+
+    def publish(self, content: bytes, locked: bytes) -> None:
+        path = self.folder / "org" / "example" / "thing" / "1.0"
+        path.mkdir(parents=True)
+        (path / "thing-1.0.jar").write_bytes(content)
+        digest = hashlib.sha256(locked).hexdigest()
+        self.lock.write_text(f"[kafka]\norg.example thing 1.0 {digest}\n")
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch) -> Iterator[Repository]:
+    served = Repository(tmp_path / "maven", tmp_path / "jars.lock")
+    served.folder.mkdir()
+    handler = functools.partial(QuietHandler, directory=str(served.folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("TAILRACE_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("TAILRACE_MAVEN_MIRROR", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(jars, "_lock_path", lambda: served.lock)
+        yield served
+        server.shutdown()
+        thread.join()
+
+
+def test_downloads_once_and_again_when_the_cached_file_was_damaged(repository):
+    repository.publish(b"right", locked=b"right")
+    lines: list[str] = []
+    (path,) = jars.ensure("kafka", lines.append)
+    assert path.read_bytes() == b"right"
+    assert any("1 files" in line for line in lines)
+
+    lines.clear()
+    assert jars.ensure("kafka", lines.append) == [path]
+    assert lines == []
+
+    path.write_bytes(b"rotten")
+    jars.ensure("kafka", lines.append)
+    assert path.read_bytes() == b"right"
+
+
+def test_other_bytes_than_the_locked_ones_are_thrown_away(repository):
+    repository.publish(b"wrong", locked=b"right")
+    with pytest.raises(ArtifactUnavailable, match=r"org\.example:thing:1\.0 .* has SHA-256"):
+        jars.ensure("kafka", lambda _: None)
+    assert not list((repository.lock.parent / "cache").rglob("*.jar"))
+
+
+def test_missing_artifact_is_named_with_the_fix(repository):
+    repository.lock.write_text(f"[kafka]\norg.example absent 2.0 {SHA}\n")
+    with pytest.raises(ArtifactUnavailable) as caught:
+        jars.ensure("kafka", lambda _: None)
+    message = str(caught.value)
+    assert "org.example:absent:2.0" in message
+    assert "TAILRACE_MAVEN_MIRROR" in message

@@ -1,0 +1,102 @@
+"""Broker, registry and embedded server as processes: restart, kill, and what survives."""
+
+import json
+import urllib.request
+from pathlib import Path
+
+import pyodbc
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compose.local.errors import LocalStackError
+from compose.local.stack import LocalStack, addresses, running, stop_kept
+
+pytestmark = pytest.mark.kafka
+SCHEMA = json.dumps({"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]})
+
+
+def register(url: str, subject: str) -> int:
+    request = urllib.request.Request(  # noqa: S310
+        f"{url}/subjects/{subject}/versions",
+        data=json.dumps({"schema": SCHEMA}).encode(),
+        headers={"Content-Type": "application/vnd.schemaregistry.v1+json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        return int(json.load(answer)["id"])
+
+
+def subjects(url: str) -> list[str]:
+    with urllib.request.urlopen(f"{url}/subjects", timeout=30) as answer:  # noqa: S310
+        return list(json.load(answer))
+
+
+def test_broker_keeps_committed_transactions_over_a_kill_on_the_same_port(kafka_broker):
+    address = kafka_broker.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    admin.create_topics([NewTopic("kept", 1)])["kept"].result(30)
+    producer = Producer(
+        {"bootstrap.servers": address, "transactional.id": "writer", "log_level": 0}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("kept", b"value")
+    producer.commit_transaction(30)
+
+    kafka_broker.kill()
+    assert kafka_broker.start() == address
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "reader",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe(["kept"])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert message.value() == b"value"
+
+
+def test_topics_are_not_made_by_a_misspelt_name(kafka):
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.list_topics("no-such-topic", timeout=10)
+    assert "no-such-topic" not in admin.list_topics(timeout=10).topics
+
+
+def test_registry_keeps_what_it_answered_over_a_kill(schema_registry):
+    url = schema_registry.url
+    number = register(url, "kept-value")
+    schema_registry.kill()
+    assert schema_registry.start() == url
+    assert subjects(url) == ["kept-value"]
+    assert register(url, "kept-value") == number
+
+
+@pytest.mark.slow
+def test_stack_keeps_running_until_it_is_stopped_and_comes_back_at_its_addresses(tmp_path):
+    lines: list[str] = []
+    LocalStack(tmp_path, keep=True).start(lines.append)
+    try:
+        known = addresses(tmp_path)
+        assert any("embedded SQL Server ready" in line for line in lines)
+        assert subjects(known["registry_url"]) == []
+        assert AdminClient({"bootstrap.servers": known["bootstrap_servers"]}).list_topics(timeout=9)
+        password_file = Path(known["sqlserver"]["password_file"])
+        assert password_file.stat().st_mode & 0o077 == 0
+        with pytest.raises(LocalStackError, match="tailrace down"):
+            LocalStack(tmp_path).start()
+        assert stop_kept(tmp_path)
+        assert not running(tmp_path)
+
+        with LocalStack(tmp_path) as again:
+            assert addresses(tmp_path) == known
+            connection = pyodbc.connect(again.emulator.connection_string(), timeout=10)
+            assert connection.execute("SELECT 1").fetchval() == 1
+            connection.close()
+        assert not running(tmp_path)
+    finally:
+        stop_kept(tmp_path)

@@ -85,7 +85,6 @@ def publish(config: Path | None, flags: tuple[str, ...]) -> None:
     settings = _settings(config, flags, "publisher", "source")
     checked = _checked(settings.publisher)
     from publisher.daemon import run
-
     from publisher.errors import PublisherError
 
     with _stop_on_signal() as stop:
@@ -102,10 +101,9 @@ def sink(config: Path | None, flags: tuple[str, ...]) -> None:
     """Carry the topics of one prefix into lake tables until SIGTERM."""
     settings = _settings(config, flags, "sink", "lake")
     checked = _checked(settings.sink)
+    from compose.local.jars import spark_jars
     from spark_sink.errors import SinkError
     from spark_sink.run import run
-
-    from compose.local.jars import spark_jars
 
     with _stop_on_signal() as stop:
         try:

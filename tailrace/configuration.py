@@ -1,6 +1,6 @@
 """docs/configuration.md, made from the options' own declarations so that the two cannot differ.
 
-``python -m tailrace.configuration docs/configuration.md`` writes it; a test sees that it is current.
+``python -m tailrace.configuration docs/configuration.md`` writes it; a test checks that it was.
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 if TYPE_CHECKING:
-    from spark_sink.config import SinkConfig
-
     from publisher.config import PublisherConfig
+    from spark_sink.config import SinkConfig
 
 ENVIRONMENT_PREFIX: Final = "TAILRACE__"
 _SECTIONS: Final = ("publisher", "sink")

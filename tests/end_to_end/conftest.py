@@ -1,0 +1,179 @@
+"""The whole pipeline as its users run it: every part a process of its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from compose.local.process import ChildProcess
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition, Operation
+from schemas.registry import SchemaRegistry
+from schemas.topics import TopicNames
+from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
+from tailrace.lake import CommitRow, CommitRows
+from tailrace.topics import Event, existing_data_topics, read_all
+from tests.fix_emulator import EmulatorProcess
+
+REACHED_WITHIN_S = 120
+
+
+def wait_until(reached: Callable[[], bool], what: str, limit_s: float = REACHED_WITHIN_S) -> None:
+    """Wait for a condition, within a bound."""
+    deadline = time.monotonic() + limit_s
+    pause = threading.Event()
+    while not reached():
+        assert time.monotonic() < deadline, f"not within {limit_s} s: {what}"
+        pause.wait(0.1)
+
+
+@dataclass
+class Pipeline:
+    """Source, topics and lake of one test, and the processes between them."""
+
+    emulator: EmulatorProcess
+    folder: Path
+    prefix: str
+    bootstrap: str
+    registry_url: str
+    database: str = "Bank"
+    publisher_options: dict[str, Any] = field(default_factory=dict)
+    sink_options: dict[str, Any] = field(default_factory=dict)
+    children: dict[str, ChildProcess] = field(default_factory=dict)
+
+    @property
+    def names(self) -> TopicNames:
+        return TopicNames(self.prefix)
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    def config(self) -> Path:
+        password_file = self.folder / "password"
+        password_file.write_text(self.emulator.password)
+        options = {
+            "prefix": self.prefix,
+            "kafka": {"bootstrap": self.bootstrap},
+            "registry": {"url": self.registry_url},
+            "publisher": {
+                "source": {
+                    "host": "127.0.0.1",
+                    "port": self.emulator.port,
+                    "database": self.database,
+                    "user": self.emulator.user,
+                    "password_file": str(password_file),
+                    "trust_server_certificate": True,
+                },
+                "poll_interval_ms": 50,
+                "heartbeat_s": 1,
+                **self.publisher_options,
+            },
+            "sink": {
+                "lake": str(self.lake),
+                "spark": {"spark.driver.memory": "1g"},
+                **self.sink_options,
+            },
+        }
+        path = self.folder / "tailrace.yaml"
+        path.write_text(yaml.safe_dump(options))
+        return path
+
+    def start(self, command: str) -> ChildProcess:
+        """Start ``tailrace publish`` or ``tailrace sink``."""
+        arguments = [sys.executable, "-m", "tailrace", command, "--config", str(self.config())]
+        child = ChildProcess(f"tailrace {command}", arguments, self.folder / f"{command}.log")
+        self.children[command] = child.start()
+        return child
+
+    def stop(self) -> None:
+        for child in self.children.values():
+            child.stop(30)
+
+    def commit_rows(self) -> list[CommitRow]:
+        return CommitRows(str(self.lake / "_tailrace" / "commits")).read()
+
+    def events(self) -> list[Event]:
+        topics = existing_data_topics(self.bootstrap, self.names)
+        with SchemaRegistry(self.registry_url) as registry:
+            return list(read_all(self.bootstrap, registry, topics))
+
+    def max_lsn(self) -> str:
+        with self.emulator.connect(self.database) as connection:
+            raw = connection.execute(
+                "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
+            ).fetchval()
+        return str(Lsn.from_bytes(raw))
+
+    def scan(self) -> None:
+        """Let the capture process read the log to its end."""
+        with self.emulator.connect(self.database) as connection:
+            connection.execute("EXEC sys.sp_cdc_scan @maxtrans = 5000, @maxscans = 100")
+
+    def lake_reaches_source(self) -> None:
+        """Wait until the lake stands at the source's newest captured LSN."""
+        target = self.max_lsn()
+
+        def reached() -> bool:
+            for child in self.children.values():
+                assert child.is_running, str(child.failure("ended"))
+            rows = self.commit_rows()
+            return bool(rows) and rows[-1].through_lsn >= target
+
+        wait_until(reached, f"the lake reaches {target}")
+
+    def compare_topic(self, table: str, events: list[Event]) -> TopicComparison:
+        """The change table of dbo.<table> against its topic, by position."""
+        with self.emulator.connect(self.database) as connection:
+            rows = connection.execute(
+                "SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
+                f" FROM cdc.[dbo_{table}_CT]"
+            ).fetchall()
+        change_rows = [
+            ChangePosition(Lsn.from_bytes(a), b, Lsn.from_bytes(c), Operation(d))
+            for a, b, c, d in rows
+        ]
+        found = [
+            event.position
+            for event in events
+            if event.envelope is not None and event.topic.endswith(f".{table}")
+        ]
+        return compare_positions(table, change_rows, found)
+
+    def lake_rows(self, spark: Any, table: str, columns: list[str], row: CommitRow) -> list[Any]:
+        """The rows of a lake table at a cut."""
+        path = f"{self.database}/dbo/{table}"
+        frame = spark.read.format("delta").option("versionAsOf", row.tables[path])
+        return frame.load(f"{self.lake}/{path}").select(*columns).collect()
+
+    def compare_table(self, spark: Any, table: str, columns: list[str]) -> TableComparison:
+        """The source table against the lake table at the last cut; the first column is the key."""
+        with self.emulator.connect(self.database) as connection:
+            source = connection.execute(
+                f"SELECT {', '.join(columns)} FROM dbo.[{table}]"
+            ).fetchall()
+        lake = self.lake_rows(spark, table, columns, self.commit_rows()[-1])
+        return compare_rows(table, map(tuple, source), map(tuple, lake), 1)
+
+
+@pytest.fixture
+def pipeline(
+    emulator: EmulatorProcess, kafka: str, registry: str, tmp_path: Path, request: Any
+) -> Iterator[Pipeline]:
+    """A pipeline with nothing started yet; whatever a test starts is stopped."""
+    prefix = request.node.name.replace("_", "-")[:60].strip("-")
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    built = Pipeline(emulator, folder, prefix, kafka, registry)
+    try:
+        yield built
+    finally:
+        built.stop()

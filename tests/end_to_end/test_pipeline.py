@@ -1,0 +1,159 @@
+"""Source, topics and lake are one and the same, whatever is killed on the way."""
+
+from __future__ import annotations
+
+import random
+import threading
+from decimal import Decimal
+
+import pytest
+
+from tests.end_to_end.conftest import Pipeline, wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+ACCOUNTS = 40
+OPENING = Decimal("100.00")
+COLUMNS = ["account_id", "owner", "balance", "opened", "reference"]
+
+
+def create_bank(pipeline: Pipeline) -> None:
+    """Accounts that exist before change data capture, and a journal that is empty."""
+    with pipeline.emulator.connect() as connection:
+        connection.execute(f"CREATE DATABASE [{pipeline.database}]")
+    with pipeline.emulator.connect(pipeline.database) as connection:
+        connection.execute(
+            "CREATE TABLE dbo.accounts (account_id int NOT NULL PRIMARY KEY,"
+            " owner nvarchar(40) NOT NULL, balance decimal(12, 2) NOT NULL,"
+            " opened datetime2(3) NULL, reference uniqueidentifier NOT NULL DEFAULT NEWID())"
+        )
+        connection.execute(
+            "CREATE TABLE dbo.journal (entry_id int IDENTITY(1, 1) NOT NULL PRIMARY KEY,"
+            " account_id int NOT NULL, amount decimal(12, 2) NOT NULL)"
+        )
+        cursor = connection.cursor()
+        cursor.executemany(
+            "INSERT INTO dbo.accounts (account_id, owner, balance, opened) VALUES (?, ?, ?, ?)",
+            [(n, f"Åsa {n}", OPENING, "2013-01-01T00:00:00.123") for n in range(ACCOUNTS)],
+        )
+        connection.execute("EXEC sys.sp_cdc_enable_db")
+        for table in ("accounts", "journal"):
+            connection.execute(
+                "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = ?,"
+                " @role_name = NULL",
+                table,
+            )
+    pipeline.scan()
+
+
+def transfer(connection, chance: random.Random) -> None:
+    """One transaction over both tables: the sum of all balances and entries never changes."""
+    payer, payee = chance.sample(range(ACCOUNTS), 2)
+    amount = Decimal(chance.randint(1, 500)) / 100
+    for account, signed in ((payer, -amount), (payee, amount)):
+        connection.execute(
+            "UPDATE dbo.accounts SET balance = balance + ? WHERE account_id = ?", signed, account
+        )
+        connection.execute(
+            "INSERT INTO dbo.journal (account_id, amount) VALUES (?, ?)", account, signed
+        )
+    connection.commit()
+
+
+class Traffic:
+    """Transfers in a thread of their own, with the capture process run now and then."""
+
+    def __init__(self, pipeline: Pipeline, seed: int) -> None:
+        self._pipeline = pipeline
+        self._seed = seed
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="traffic")
+        self.transfers = 0
+        self.error: Exception | None = None
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join(30)
+        assert self.error is None, self.error
+
+    def wait_for(self, transfers: int) -> None:
+        target = self.transfers + transfers
+        wait_until(lambda: self.transfers >= target or self.error is not None, "more transfers")
+
+    def _run(self) -> None:
+        chance = random.Random(self._seed)
+        connection = self._pipeline.emulator.connect(self._pipeline.database, autocommit=False)
+        try:
+            while not self._stop.is_set():
+                transfer(connection, chance)
+                self.transfers += 1
+                if self.transfers % 10 == 0:
+                    self._pipeline.scan()
+                self._stop.wait(0.01)
+        except Exception as error:
+            self.error = error
+        finally:
+            connection.close()
+
+
+def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, spark):
+    create_bank(pipeline)
+    publisher = pipeline.start("publish")
+    sink = pipeline.start("sink")
+    with Traffic(pipeline, seed=1) as traffic:
+        wait_until(lambda: len(pipeline.commit_rows()) > 0, "the first cut is in the lake")
+        for _ in range(3):
+            traffic.wait_for(15)
+            publisher.kill()
+            traffic.wait_for(5)
+            publisher = pipeline.start("publish")
+        cuts = len(pipeline.commit_rows())
+        wait_until(lambda: len(pipeline.commit_rows()) > cuts, "another cut is in the lake")
+        sink.kill()
+        traffic.wait_for(20)
+        pipeline.start("sink")
+        traffic.wait_for(20)
+    pipeline.scan()
+    pipeline.lake_reaches_source()
+    pipeline.stop()
+
+    events = pipeline.events()
+    for table in ("accounts", "journal"):
+        comparison = pipeline.compare_topic(table, events)
+        assert comparison.equal, comparison
+    assert pipeline.compare_table(spark, "accounts", COLUMNS).equal
+    assert pipeline.compare_table(spark, "journal", ["entry_id", "account_id", "amount"]).equal
+    # Never half a transaction: at each cut the money is all there and the journal explains it.
+    for row in pipeline.commit_rows():
+        balances = pipeline.lake_rows(spark, "accounts", ["account_id", "balance"], row)
+        entries = pipeline.lake_rows(spark, "journal", ["account_id", "amount"], row)
+        explained = dict.fromkeys(range(ACCOUNTS), OPENING)
+        for account, amount in entries:
+            explained[account] += amount
+        assert dict(map(tuple, balances)) == explained, row
+
+
+def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, spark):
+    pipeline.publisher_options |= {"page_rows": 1, "rows_per_transaction": 3, "linger_ms": 0}
+    create_bank(pipeline)
+    publisher = pipeline.start("publish")
+    pipeline.start("sink")
+    wait_until(lambda: len(pipeline.commit_rows()) > 0, "the snapshot is in the lake")
+    with pipeline.emulator.connect(pipeline.database) as connection:
+        connection.execute("UPDATE dbo.accounts SET account_id = account_id + 1")
+        connection.execute("DELETE FROM dbo.accounts WHERE account_id % 7 = 0")
+    pipeline.scan()
+    publisher.kill()
+    pipeline.start("publish")
+    pipeline.lake_reaches_source()
+    pipeline.stop()
+
+    events = pipeline.events()
+    comparison = pipeline.compare_topic("accounts", events)
+    assert comparison.equal, comparison
+    assert comparison.change_rows == 2 * ACCOUNTS + ACCOUNTS // 7
+    assert pipeline.compare_table(spark, "accounts", COLUMNS).equal

@@ -1,0 +1,87 @@
+"""The sink's options: all problems at once, each with its fix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.topics import TableName
+from spark_sink.config import SinkConfig
+from spark_sink.errors import ConfigError
+
+MINIMAL: dict[str, Any] = {
+    "kafka": {"bootstrap": "localhost:9092"},
+    "registry": {"url": "http://localhost:8081"},
+    "prefix": "shop",
+    "lake": "/data/lake/",
+}
+
+
+def problems(**options: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as raised:
+        SinkConfig.load({**MINIMAL, **options})
+    return raised.value.problems
+
+
+def test_the_least_configuration():
+    config = SinkConfig.load(MINIMAL)
+
+    assert config.lake == "/data/lake"
+    assert config.commits_path == "/data/lake/_tailrace/commits"
+    assert config.progress_checkpoint == "/data/lake/_tailrace/checkpoint"
+    assert config.tables.selects(TableName("shop", "dbo", "orders"))
+    assert not config.changelog.selects(TableName("shop", "dbo", "orders"))
+
+
+def test_all_problems_are_told_together():
+    found = problems(merge_pool=0, prefix="a.b", formats="delta")
+
+    assert len(found) == 3
+    assert any(p.startswith("merge_pool = 0: ") for p in found)
+    assert any(p.startswith("prefix = 'a.b': topic prefix") for p in found)
+    assert "formats is not an option: check its spelling" in found
+
+
+def test_a_missing_option_is_named():
+    with pytest.raises(ConfigError, match="lake is missing: set it"):
+        SinkConfig.load({k: v for k, v in MINIMAL.items() if k != "lake"})
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"format": "iceberg"}, "Iceberg tables are not written yet; use delta"),
+        ({"lake": "main.sales"}, "absolute path or a URI"),
+        ({"lake": "/a`b"}, "backtick"),
+        ({"kafka": {"bootstrap": "h:1", "extra": {"isolation.level": "x"}}}, "exact cuts"),
+        ({"tables": {"include": ["("]}}, "not a regular expression"),
+        (
+            {"cluster_by": {"dbo.a": ["x"]}, "partition_by": {"dbo.a": ["y"]}},
+            "partition_by or cluster_by",
+        ),
+    ],
+)
+def test_refusals_name_the_fix(options: dict[str, Any], match: str):
+    assert any(match in problem for problem in problems(**options))
+
+
+def test_secrets_never_print():
+    extra = {"sasl.jaas.config": "password=hunter2", "group.id": "x"}
+    found = problems(kafka={"bootstrap": "h:1", "extra": extra})
+    fine = SinkConfig.load(
+        {**MINIMAL, "kafka": {"bootstrap": "h:1", "extra": {"sasl.jaas.config": "hunter2"}}}
+    )
+
+    assert "hunter2" not in " ".join(found)
+    assert "hunter2" not in repr(fine)
+
+
+def test_table_selection():
+    config = SinkConfig.load(
+        {**MINIMAL, "tables": {"include": [r"dbo\..*"], "exclude": [r"dbo\.audit"]}}
+    )
+
+    assert config.tables.selects(TableName("shop", "DBO", "orders"))
+    assert not config.tables.selects(TableName("shop", "dbo", "audit"))
+    assert not config.tables.selects(TableName("shop", "hr", "orders"))

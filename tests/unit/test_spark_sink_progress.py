@@ -1,0 +1,267 @@
+"""Planning cuts from progress records, without Kafka or Spark."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.progress import PartitionProgress, Progress
+from schemas.topics import TopicNames
+from spark_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
+from spark_sink.progress import BatchPlan, ProgressRecord, SinkState, plan_batch
+
+NAMES = TopicNames("p")
+TOPIC = "p.shop.dbo.flights"
+OTHER = "p.shop.dbo.planes"
+
+
+def lsn(number: int) -> str:
+    return f"00000001:{number:08x}:0001"
+
+
+def record(
+    offset: int,
+    after: int,
+    through: int,
+    *ranges: tuple[str, int, int],
+    closed: bool = True,
+    snapshotting: Sequence[str] = (),
+    shard: int = 0,
+    schema_id: int = 1,
+    database: str = "shop",
+) -> ProgressRecord:
+    partitions = [
+        PartitionProgress(topic, 0, first, end, end - first, 0, [schema_id])
+        for topic, first, end in ranges
+    ]
+    progress = Progress(
+        shard,
+        "server",
+        database,
+        lsn(after),
+        lsn(through),
+        1000 + through,
+        closed,
+        2000 + offset,
+        partitions,
+        list(snapshotting),
+    )
+    return ProgressRecord(0, offset, progress)
+
+
+def plan(
+    state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6, shards: int = 1
+) -> BatchPlan | None:
+    return plan_batch(state, records, NAMES, changes_max=changes_max, shards=shards)
+
+
+def planned(
+    state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6, shards: int = 1
+) -> BatchPlan:
+    found = plan(state, records, changes_max, shards)
+    assert found is not None
+    return found
+
+
+def ranges(found: BatchPlan) -> dict[str, dict[int, tuple[int, int]]]:
+    return {topic.topic: dict(topic.partitions) for topic in found.topics}
+
+
+def test_nothing_without_records():
+    assert plan(SinkState(), []) is None
+
+
+def test_records_up_to_the_newest_closed_lsn_are_one_cut():
+    found = planned(
+        SinkState(),
+        [record(0, 0, 5, (TOPIC, 0, 3)), record(2, 5, 8, (TOPIC, 4, 6), (OTHER, 0, 1))],
+    )
+
+    assert ranges(found) == {TOPIC: {0: (0, 6)}, OTHER: {0: (0, 1)}}
+    assert found.following.through_lsn == lsn(8)
+    assert found.following.through_commit_ms == 1008
+    assert found.following.batch == 3
+    assert found.following.offsets == {TOPIC: {0: 6}, OTHER: {0: 1}}
+    assert found.count == 6
+    assert found.moves
+
+
+def test_an_open_transaction_waits_for_its_end():
+    first = record(0, 0, 5, (TOPIC, 0, 3))
+    opened = record(2, 5, 5, (TOPIC, 4, 9), closed=False)
+    ended = record(4, 5, 9, (TOPIC, 10, 12))
+
+    before = planned(SinkState(), [first, opened])
+    assert ranges(before) == {TOPIC: {0: (0, 3)}}
+    assert plan(before.following, [first, opened]) is None
+
+    after = planned(before.following, [first, opened, ended])
+    assert ranges(after) == {TOPIC: {0: (4, 12)}}
+    assert after.following.through_lsn == lsn(9)
+
+
+def test_the_bound_cuts_at_closed_lsns_only():
+    records = [
+        record(0, 0, 1, (TOPIC, 0, 4)),
+        record(1, 1, 2, (TOPIC, 4, 8)),
+        record(2, 2, 2, (TOPIC, 8, 20), closed=False),
+        record(3, 2, 3, (TOPIC, 20, 21)),
+    ]
+    state = SinkState()
+    cuts = []
+    while (found := plan(state, records, changes_max=5)) is not None:
+        cuts.append((found.following.through_lsn, found.count))
+        state = found.following
+
+    assert cuts == [(lsn(1), 4), (lsn(2), 4), (lsn(3), 13)]
+
+
+def test_a_heartbeat_moves_nothing():
+    state = planned(SinkState(), [record(0, 0, 5, (TOPIC, 0, 3))]).following
+    found = planned(state, [record(2, 5, 5)])
+
+    assert not found.moves
+    assert found.following.batch == 3
+    assert plan(found.following, [record(2, 5, 5)]) is None
+
+
+def test_an_idle_publisher_that_knows_a_newer_lsn_moves_the_cut():
+    state = planned(SinkState(), [record(0, 0, 5, (TOPIC, 0, 3))]).following
+    found = planned(state, [record(2, 5, 7)])
+
+    assert found.moves
+    assert found.topics == ()
+    assert found.following.through_lsn == lsn(7)
+
+
+def test_a_table_in_its_snapshot_is_held_and_joins_whole():
+    chunk = record(0, 0, 5, (TOPIC, 0, 3), (OTHER, 0, 2), snapshotting=[OTHER])
+    more = record(2, 5, 6, (OTHER, 2, 4), snapshotting=[OTHER], schema_id=2)
+    last = record(4, 6, 6, (OTHER, 5, 7))
+
+    held = planned(SinkState(), [chunk])
+    assert ranges(held) == {TOPIC: {0: (0, 3)}}
+    assert dict(held.following.held[OTHER].partitions) == {0: (0, 2)}
+
+    still = planned(held.following, [more])
+    assert still.topics == ()
+    joined = planned(still.following, [last])
+    assert ranges(joined) == {OTHER: {0: (0, 7)}}
+    assert joined.topics[0].schema_ids == {1, 2}
+    assert joined.moves
+    assert joined.following.held == {}
+
+    at_once = planned(SinkState(), [chunk, more, last])
+    assert ranges(at_once) == {TOPIC: {0: (0, 3)}, OTHER: {0: (0, 7)}}
+
+
+def test_a_held_table_without_further_records_joins_too():
+    state = planned(SinkState(), [record(0, 0, 5, (OTHER, 0, 2), snapshotting=[OTHER])]).following
+
+    assert ranges(planned(state, [record(2, 5, 6)])) == {OTHER: {0: (0, 2)}}
+
+
+def test_our_own_topics_are_no_data():
+    found = planned(SinkState(), [record(0, 0, 5, ("p.shop.ddl", 0, 1), (TOPIC, 0, 1))])
+
+    assert ranges(found) == {TOPIC: {0: (0, 1)}}
+
+
+def test_no_cut_before_every_shard_was_heard():
+    assert plan(SinkState(), [record(0, 0, 5, (TOPIC, 0, 3))], shards=2) is None
+
+
+def test_the_slowest_shard_decides_and_the_fast_one_is_read_twice():
+    fast = record(0, 0, 10, (TOPIC, 0, 5))
+    slow = record(1, 0, 4, (OTHER, 0, 2), shard=1)
+    slow_later = record(3, 4, 12, (OTHER, 3, 6), shard=1)
+
+    first = planned(SinkState(), [fast, slow], shards=2)
+    assert first.following.through_lsn == lsn(4)
+    by_topic = {topic.topic: topic for topic in first.topics}
+    assert by_topic[TOPIC].up_to_lsn == lsn(4)
+    assert by_topic[OTHER].up_to_lsn is None
+    assert TOPIC not in first.following.offsets
+
+    second = planned(first.following, [fast, slow, slow_later], shards=2)
+    assert second.following.through_lsn == lsn(10)
+    by_topic = {topic.topic: topic for topic in second.topics}
+    assert (by_topic[TOPIC].after_lsn, by_topic[TOPIC].up_to_lsn) == (lsn(4), None)
+    assert (by_topic[OTHER].after_lsn, by_topic[OTHER].up_to_lsn) == (None, lsn(10))
+    assert second.following.batch > first.following.batch
+
+
+def test_a_gap_is_an_error():
+    state = planned(SinkState(), [record(0, 0, 5)]).following
+
+    with pytest.raises(ProgressGap, match="from LSN 00000001:00000005:0001 to"):
+        plan(state, [record(1, 6, 7)])
+
+
+def test_an_lsn_that_goes_back_is_an_error():
+    with pytest.raises(LsnWentBackwards, match="restored"):
+        plan(SinkState(), [record(0, 0, 5), record(1, 3, 4)])
+
+
+def test_another_database_is_an_error():
+    state = planned(SinkState(), [record(0, 0, 5)]).following
+
+    with pytest.raises(ForeignRecord, match="a prefix and a lake of its own"):
+        plan(state, [record(1, 5, 6, database="other")])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[ProgressRecord]:
+    """Progress records of up to three shards, some of them inside unfinished transactions."""
+    shards = draw(st.integers(1, 3))
+    through = dict.fromkeys(range(shards), 0)
+    end = dict.fromkeys(range(shards), 0)
+    records = []
+    for offset in range(draw(st.integers(1, 25))):
+        shard = draw(st.integers(0, shards - 1))
+        closed = draw(st.booleans())
+        step = draw(st.integers(0, 3)) if closed else 0
+        count = draw(st.integers(0, 4))
+        ranges_ = [(f"p.shop.dbo.t{shard}", end[shard], end[shard] + count)] if count else []
+        end[shard] += count
+        after = through[shard]
+        through[shard] += step
+        records.append(record(offset, after, through[shard], *ranges_, closed=closed, shard=shard))
+    return records
+
+
+@given(histories(), st.integers(1, 10), st.randoms(use_true_random=False))
+def test_cuts_cover_every_offset_in_order_however_records_arrive(
+    records: list[ProgressRecord], changes_max: int, chance: random.Random
+):
+    """Whatever the bound and however often planning starts anew: no offset is left out, every cut
+    is a closed LSN, and batch ids grow."""
+    shards = len({record.progress.shard for record in records})
+    state = SinkState()
+    seen: list[ProgressRecord] = []
+    applied: dict[str, int] = {}
+    batches = []
+    for one in records:
+        seen.append(one)
+        shuffled = chance.sample(seen, len(seen))
+        while (found := plan(state, shuffled, changes_max, shards)) is not None:
+            for topic in found.topics:
+                ((first, end),) = topic.partitions.values()
+                assert first <= applied.get(topic.topic, 0)
+                if topic.up_to_lsn is None:
+                    applied[topic.topic] = end
+            batches.append(found.following.batch)
+            state = replace(found.following)
+    assert all(a < b for a, b in itertools.pairwise(batches))
+    for shard, position in state.shards.items():
+        passed = [
+            r for r in records if r.progress.shard == shard and r.offset < position.next_offset
+        ]
+        ends = [p.next_offset for r in passed for p in r.progress.partitions]
+        assert applied.get(f"p.shop.dbo.t{shard}", 0) == max(ends, default=0)

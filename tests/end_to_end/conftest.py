@@ -152,10 +152,10 @@ class Pipeline:
         """The rows of a lake table at a cut."""
         path = f"{self.database}/dbo/{table}"
         frame = spark.read.format("delta").option("versionAsOf", row.tables[path])
-        return frame.load(f"{self.lake}/{path}").select(*columns).collect()
+        return list(frame.load(f"{self.lake}/{path}").select(*columns).collect())
 
     def compare_table(self, spark: Any, table: str, columns: list[str]) -> TableComparison:
-        """The source table against the lake table at the last cut; the first column is the key."""
+        """Source table and lake table at the last cut; the first column is the key."""
         with self.emulator.connect(self.database) as connection:
             source = connection.execute(
                 f"SELECT {', '.join(columns)} FROM dbo.[{table}]"

@@ -6,6 +6,7 @@ import random
 import threading
 from decimal import Decimal
 
+import pyodbc
 import pytest
 
 from tests.end_to_end.conftest import Pipeline, wait_until
@@ -94,7 +95,7 @@ class Traffic:
                 if self.transfers % 10 == 0:
                     self._pipeline.scan()
                 self._stop.wait(0.01)
-        except Exception as error:
+        except pyodbc.Error as error:
             self.error = error
         finally:
             connection.close()

@@ -28,47 +28,148 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = """TYPE_NAME sysname!, DATA_TYPE smallint!, PRECISION int,
  LITERAL_PREFIX varchar(32), LITERAL_SUFFIX varchar(32), CREATE_PARAMS varchar(32),
- NULLABLE smallint!, CASE_SENSITIVE smallint!, SEARCHABLE smallint!, UNSIGNED_ATTRIBUTE smallint, MONEY smallint!, AUTO_INCREMENT smallint,
+ NULLABLE smallint!, CASE_SENSITIVE smallint!, SEARCHABLE smallint!,
+ UNSIGNED_ATTRIBUTE smallint, MONEY smallint!, AUTO_INCREMENT smallint,
  LOCAL_TYPE_NAME sysname, MINIMUM_SCALE smallint, MAXIMUM_SCALE smallint, SQL_DATA_TYPE smallint!,
  SQL_DATETIME_SUB smallint, NUM_PREC_RADIX int, INTERVAL_PRECISION smallint, USERTYPE smallint!"""
 
-_NUMBERS: Final = (
-    # name, code, precision, unsigned, money, scales, radix, user type
-    ("bigint", -5, 19, 0, 0, 0, 10, 0),
-    ("int", 4, 10, 0, 0, 0, 10, 7),
-    ("smallint", 5, 5, 0, 0, 0, 10, 6),
-    ("tinyint", -6, 3, 1, 0, 0, 10, 5),
-    ("money", 3, 19, 0, 1, 4, 10, 11),
-    ("smallmoney", 3, 10, 0, 1, 4, 10, 21),
-    ("float", 6, 53, 0, 0, None, 2, 8),
-    ("real", 7, 24, 0, 0, None, 2, 23),
-)
-_TEXTS: Final = (
-    # name, code, precision, prefix, suffix, parameters, case sensitive, searchable, user type
-    ("char", 1, 8000, "'", "'", "length", 0, 3, 1),
-    ("varchar", 12, 8000, "'", "'", "max length", 0, 3, 2),
-    ("text", -1, 2147483647, "'", "'", None, 0, 1, 19),
-    ("nchar", -8, 4000, "N'", "'", "length", 0, 3, 0),
-    ("nvarchar", -9, 4000, "N'", "'", "max length", 0, 3, 0),
-    ("sysname", -9, 128, "N'", "'", None, 0, 3, 18),
-    ("ntext", -10, 1073741823, "N'", "'", None, 0, 1, 0),
-    ("xml", -152, 0, "N'", "'", None, 1, 0, 0),
-    ("binary", -2, 8000, "0x", None, "length", 0, 2, 3),
-    ("timestamp", -2, 8, "0x", None, None, 0, 2, 80),
-    ("varbinary", -3, 8000, "0x", None, "max length", 0, 2, 4),
-    ("image", -4, 2147483647, "0x", None, None, 0, 0, 20),
-    ("uniqueidentifier", -11, 36, "'", "'", None, 0, 2, 0),
-    ("sql_variant", -150, 8000, None, None, None, 0, 2, 0),
-)
-_TIMES: Final = (
-    # name, ODBC 3 code, ODBC 2 code, precision, scales, subcode, user type
-    ("date", 91, 9, 10, (None, None), 1, 0),
-    ("datetime2", 93, 11, 27, (0, 7), 3, 0),
-    ("datetime", 93, 11, 23, (3, 3), 3, 12),
-    ("smalldatetime", 93, 11, 16, (0, 0), 3, 22),
-    ("time", -154, -154, 16, (0, 7), 2, 0),
-    ("datetimeoffset", -155, -155, 34, (0, 7), None, 0),
-)
+_Bounds = tuple[int | None, int | None]
+
+
+def _row(
+    name: str,
+    code: int,
+    precision: int,
+    user_type: int = 0,
+    *,
+    marks: tuple[str | None, str | None] = (None, None),
+    parameters: str | None = None,
+    nullable: bool = True,
+    case: bool = False,
+    searchable: int = 2,
+    unsigned: int | None = None,
+    money: bool = False,
+    auto_increment: int | None = None,
+    local_name: str | None = None,
+    scales: _Bounds = (None, None),
+    sql_code: int | None = None,
+    subcode: int | None = None,
+    radix: int | None = None,
+) -> Row:
+    return (
+        *(name, code, precision, *marks, parameters, int(nullable), int(case), searchable),
+        *(unsigned, int(money), auto_increment, local_name or name, *scales),
+        *(code if sql_code is None else sql_code, subcode, radix, None, user_type),
+    )
+
+
+def _integers() -> list[Row]:
+    rows: list[Row] = []
+    for name, code, digits, user_type in (
+        ("bigint", -5, 19, 0),
+        ("int", 4, 10, 7),
+        ("smallint", 5, 5, 6),
+        ("tinyint", -6, 3, 5),
+    ):
+        unsigned = int(name == "tinyint")
+        for identity in (False, True):
+            rows.append(
+                _row(
+                    f"{name} identity" if identity else name,
+                    code,
+                    digits,
+                    user_type,
+                    nullable=not identity,
+                    unsigned=unsigned,
+                    auto_increment=int(identity),
+                    scales=(0, 0),
+                    radix=10,
+                )
+            )
+    return rows
+
+
+def _decimals() -> list[Row]:
+    rows: list[Row] = []
+    for name, code, user_type in (("decimal", 3, 24), ("numeric", 2, 10)):
+        for identity in (False, True):
+            rows.append(
+                _row(
+                    f"{name}() identity" if identity else name,
+                    code,
+                    38,
+                    user_type,
+                    parameters="precision" if identity else "precision,scale",
+                    nullable=not identity,
+                    unsigned=0,
+                    auto_increment=int(identity),
+                    local_name=name,
+                    scales=(0, 0 if identity else 38),
+                    radix=10,
+                )
+            )
+    return rows
+
+
+def _other_numbers() -> list[Row]:
+    dollar = ("$", None)
+    return [
+        _row("money", 3, 19, 11, marks=dollar, unsigned=0, money=True, auto_increment=0,
+             scales=(4, 4), radix=10),
+        _row("smallmoney", 3, 10, 21, marks=dollar, unsigned=0, money=True, auto_increment=0,
+             scales=(4, 4), radix=10),
+        _row("float", 6, 53, 8, unsigned=0, auto_increment=0, radix=2),
+        _row("real", 7, 24, 23, unsigned=0, auto_increment=0, radix=2),
+        _row("bit", -7, 1, 16, scales=(0, 0)),
+    ]  # fmt: skip
+
+
+def _strings() -> list[Row]:
+    quoted, national, hexadecimal = ("'", "'"), ("N'", "'"), ("0x", None)
+    return [
+        _row("char", 1, 8000, 1, marks=quoted, parameters="length", searchable=3),
+        _row("varchar", 12, 8000, 2, marks=quoted, parameters="max length", searchable=3),
+        _row("text", -1, 2147483647, 19, marks=quoted, searchable=1),
+        _row("nchar", -8, 4000, marks=national, parameters="length", searchable=3),
+        _row("nvarchar", -9, 4000, marks=national, parameters="max length", searchable=3),
+        _row("sysname", -9, 128, 18, marks=national, nullable=False, searchable=3),
+        _row("ntext", -10, 1073741823, marks=national, searchable=1),
+        _row("xml", -152, 0, marks=national, case=True, searchable=0),
+        _row("binary", -2, 8000, 3, marks=hexadecimal, parameters="length"),
+        _row("timestamp", -2, 8, 80, marks=hexadecimal, nullable=False),
+        _row("varbinary", -3, 8000, 4, marks=hexadecimal, parameters="max length"),
+        _row("image", -4, 2147483647, 20, marks=hexadecimal, searchable=0),
+        _row("uniqueidentifier", -11, 36, marks=quoted),
+        _row("sql_variant", -150, 8000),
+    ]
+
+
+def _times(odbc_version: int) -> list[Row]:
+    rows: list[Row] = []
+    known: tuple[tuple[str, int, int, int, _Bounds, int | None, int], ...] = (
+        ("date", 91, 9, 10, (None, None), 1, 0),
+        ("datetime2", 93, 11, 27, (0, 7), 3, 0),
+        ("datetime", 93, 11, 23, (3, 3), 3, 12),
+        ("smalldatetime", 93, 11, 16, (0, 0), 3, 22),
+        ("time", -154, -154, 16, (0, 7), 2, 0),
+        ("datetimeoffset", -155, -155, 34, (0, 7), None, 0),
+    )
+    for name, code_3, code_2, digits, scales, subcode, user_type in known:
+        rows.append(
+            _row(
+                name,
+                code_3 if odbc_version >= ODBC_3 else code_2,
+                digits,
+                user_type,
+                marks=("'", "'"),
+                parameters="scale" if scales == (0, 7) else None,
+                searchable=3,
+                scales=scales,
+                sql_code=9 if code_3 in {91, 93} else code_3,
+                subcode=subcode,
+            )
+        )
+    return rows
 
 
 def datatype_rows(odbc_version: int) -> list[Row]:
@@ -77,72 +178,20 @@ def datatype_rows(odbc_version: int) -> list[Row]:
     Args:
         odbc_version: 3 and above use ODBC 3's codes for dates and times.
     """
-    rows: list[Row] = []
-    for name, code, precision, unsigned, money, scale, radix, user_type in _NUMBERS:
-        rows.append(
-            (
-                *(
-                    name,
-                    code,
-                    precision,
-                    "$" if money else None,
-                    None,
-                    None,
-                    1,
-                    0,
-                    2,
-                    unsigned,
-                    money,
-                    0,
-                    name,
-                ),
-                *(scale, scale, code, None, radix, None, user_type),
-            )
-        )
-    for identity in ("", "() identity"):
-        for name, code, user_type in (("decimal", 3, 24), ("numeric", 2, 10)):
-            shown = name + identity
-            parameters = "precision" if identity else "precision,scale"
-            rows.append(
-                (
-                    *(shown, code, 38, None, None, parameters, int(not identity), 0, 2, 0, 0),
-                    *(int(bool(identity)), name, 0, 0 if identity else 38, code, None, 10),
-                    *(None, user_type),
-                )
-            )
-    for name, code, precision, _, _, _, radix, user_type in _NUMBERS[:4]:
-        rows.append(
-            (
-                *(f"{name} identity", code, precision, None, None, None, 0, 0, 2),
-                *(int(name == "tinyint"), 0, 1, f"{name} identity", 0, 0, code, None, radix),
-                *(None, user_type),
-            )
-        )
-    rows.append(
-        (
-            *("bit", -7, 1, None, None, None, 1, 0, 2, None, 0, None, "bit", 0, 0, -7),
-            *(None, None, None, 16),
-        )
-    )
-    for name, code, precision, prefix, suffix, parameters, case, search, user_type in _TEXTS:
-        nullable = int(name not in {"timestamp", "sysname"})
-        rows.append(
-            (
-                *(name, code, precision, prefix, suffix, parameters, nullable, case, search, None),
-                *(0, None, name, None, None, code, None, None, None, user_type),
-            )
-        )
-    for name, code_3, code_2, precision, scales, sub, user_type in _TIMES:
-        code = code_3 if odbc_version >= ODBC_3 else code_2
-        sql_code = 9 if code_3 in {91, 93} else code_3
-        rows.append(
-            (
-                *(name, code, precision, "'", "'", "scale" if scales[1] == 7 else None, 1, 0, 3),
-                *(None, 0, None, name, *scales, sql_code, sub, None, None, user_type),
-            )
-        )
-    order = {row[0]: place for place, row in enumerate(rows)}
-    return sorted(rows, key=lambda row: (row[1], order[row[0]]))
+    rows = [
+        *_integers(),
+        *_decimals(),
+        *_other_numbers(),
+        *_strings(),
+        *_times(odbc_version),
+    ]
+    places = {row[0]: place for place, row in enumerate(rows)}
+
+    def order(row: Row) -> tuple[int, int]:
+        code = row[1]
+        return code if isinstance(code, int) else 0, places[row[0]]
+
+    return sorted(rows, key=order)
 
 
 _PARAMETERS: Final = (

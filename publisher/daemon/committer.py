@@ -119,6 +119,11 @@ class Committer:
             self._position_ms = self._clock_ms()
             self.commit()
 
+    def finish(self) -> None:
+        """Commit what was sent before a clean stop; it is whole up to the position."""
+        if self._delivery.rows_in_transaction:
+            self.commit()
+
     def commit(self) -> None:
         """Commit what was sent with the progress and checkpoint records.
 

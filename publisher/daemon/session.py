@@ -147,6 +147,7 @@ class Session:
             self._metrics,
             self._snapshots.observe,
             self._clock_ms,
+            self._stop,
             self._on_step,
         )
 
@@ -199,6 +200,7 @@ class Session:
             if not more:
                 self._idle()
                 self._stop.wait(interval_s)
+        self._committer.finish()
         _log.info("stopped", position=str(self._book.position))
 
     def _idle(self) -> None:

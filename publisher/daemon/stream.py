@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
@@ -35,6 +36,7 @@ class Stream:
         metrics: counts.
         observe: sees every block's parts before they are sent.
         clock_ms: milliseconds UTC.
+        stop: set to end a window between two blocks.
         on_step: called with a name at each step, for tests that stop the process there.
     """
 
@@ -50,6 +52,7 @@ class Stream:
         metrics: Metrics,
         observe: Callable[[list[EncodedRows]], None],
         clock_ms: Callable[[], int],
+        stop: threading.Event,
         on_step: Callable[[str], None],
     ) -> None:
         self._config = config
@@ -62,6 +65,7 @@ class Stream:
         self._metrics = metrics
         self._observe = observe
         self._clock_ms = clock_ms
+        self._stop = stop
         self._on_step = on_step
         self.utc_offset_minutes = 0
 
@@ -126,6 +130,8 @@ class Stream:
         for block in merge([self._pages(window, reading, page_rows) for reading in readings]):
             self._observe(block.parts)
             self._committer.add(block)
+            if self._stop.is_set():
+                return
         self._committer.pass_to(window.span.up_to, is_last=window.is_last)
         self._metrics.transactions.inc(len(window.commit_ms))
 

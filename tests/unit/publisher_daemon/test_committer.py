@@ -1,0 +1,151 @@
+"""Where Kafka transactions end.
+
+Delivery is recorded here, not sent: what is tested is the order of calls.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publisher.daemon.book import Book
+from publisher.daemon.committer import Committer
+from publisher.deliver.delivery import KafkaDelivery
+from publisher.encode.rows import EncodedRows
+from publisher.metrics import Metrics
+from publisher.source.merge import merge
+from publisher.source.queries import DatabaseIdentity
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition, pack_position
+
+
+@dataclass
+class Recorder:
+    """Keeps what a delivery is told."""
+
+    rows: list[bytes] = field(default_factory=list)
+    commits: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def rows_in_transaction(self) -> int:
+        return len(self.rows)
+
+    def send(self, encoded: EncodedRows) -> None:
+        self.rows += encoded.positions
+
+    def commit(self, **fields: Any) -> None:
+        self.commits.append(fields | {"positions": self.rows})
+        self.rows = []
+
+
+def lsn(number: int) -> Lsn:
+    return Lsn(0, number, 0)
+
+
+def table(number: int, commits: list[int]) -> list[bytes]:
+    """One event for each entry, of the commit with that number."""
+    return [
+        pack_position(lsn(commit).to_bytes(), 1, Lsn(0, place, number).to_bytes(), 2)
+        for place, commit in enumerate(sorted(commits))
+    ]
+
+
+def publish(
+    tables: list[list[bytes]], *, rows_max: int, page_rows: int, up_to: int = 99
+) -> tuple[Recorder, Book]:
+    recorder = Recorder()
+    book = Book.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
+    committer = Committer(
+        cast(KafkaDelivery, recorder),
+        book,
+        rows_per_transaction=rows_max,
+        linger_ms=60_000,
+        metrics=Metrics(),
+        snapshotting=list,
+        clock_ms=lambda: 0,
+        on_step=lambda _: None,
+    )
+    pages = [
+        iter(
+            [
+                EncodedRows(f"t{number}", 0, part, [None] * len(part), list(part))
+                for start in range(0, len(rows), page_rows)
+                if (part := rows[start : start + page_rows])
+            ]
+        )
+        for number, rows in enumerate(tables)
+    ]
+    committer.add_times({lsn(number).to_bytes(): number for number in range(100)})
+    for block in merge(pages):
+        committer.add(block)
+    committer.pass_to(lsn(up_to), is_last=True)
+    return recorder, book
+
+
+def commits_of(recorder: Recorder) -> list[tuple[list[int], bool, int]]:
+    return [
+        (
+            [Lsn.from_bytes(position[:10]).block for position in commit["positions"]],
+            commit["closed"],
+            commit["through_lsn"].block,
+        )
+        for commit in recorder.commits
+    ]
+
+
+def test_whole_transactions_until_there_are_rows_enough():
+    recorder, book = publish([table(0, [1, 1, 2, 2, 3, 3])], rows_max=3, page_rows=100)
+
+    assert commits_of(recorder) == [([1, 1, 2, 2], True, 2), ([3, 3], True, 99)]
+    assert book.position == ChangePosition.end_of(lsn(99))
+
+
+def test_a_transaction_larger_than_that_spans_several_and_closes_with_the_last():
+    recorder, _ = publish([table(0, [1] * 5 + [2])], rows_max=2, page_rows=2)
+
+    assert commits_of(recorder) == [
+        ([1, 1], False, 0),
+        ([1, 1], False, 0),
+        ([1, 2], True, 2),
+    ]
+
+
+def test_with_one_row_each_the_last_row_of_a_transaction_closes_it():
+    recorder, _ = publish([table(0, [1, 1, 1])], rows_max=1, page_rows=1, up_to=1)
+
+    assert commits_of(recorder) == [([1], False, 0), ([1], False, 0), ([1], True, 1)]
+
+
+def test_a_position_inside_a_transaction_is_that_of_the_last_row_out():
+    recorder, _ = publish([table(0, [1, 1]), table(1, [1, 1])], rows_max=1, page_rows=1)
+
+    for commit in recorder.commits[:-1]:
+        record = next(iter(commit["checkpoints"].values()))
+        assert record.start_lsn == str(lsn(1))
+        assert Lsn.parse(record.seqval).to_bytes() == max(commit["positions"])[14:24]
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 9), max_size=25), min_size=1, max_size=3),
+    st.integers(1, 12),
+    st.integers(1, 12),
+)
+def test_every_commit_holds_everything_up_to_what_it_says(
+    numbers: list[list[int]], rows_max: int, page_rows: int
+):
+    tables = [table(number, commits) for number, commits in enumerate(numbers)]
+    everything = sorted(position for rows in tables for position in rows)
+
+    recorder, _ = publish(tables, rows_max=rows_max, page_rows=page_rows)
+
+    out: list[bytes] = []
+    through = Lsn.ZERO
+    for commit in recorder.commits:
+        out += commit["positions"]
+        assert commit["after_lsn"] == through
+        assert commit["closed"] or commit["through_lsn"] == through
+        through = commit["through_lsn"]
+        if commit["closed"]:
+            assert sorted(out) == [p for p in everything if p[:10] <= through.to_bytes()]
+    assert sorted(out) == everything

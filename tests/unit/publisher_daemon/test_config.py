@@ -1,0 +1,58 @@
+"""Options: all problems at once, by name, without secrets."""
+
+import pytest
+
+from publisher.config import PublisherConfig
+from publisher.errors import ConfigError
+
+GOOD = {
+    "source": {"host": "h", "database": "db", "user": "u", "password": "s3cret"},
+    "kafka": {"bootstrap": "localhost:9092"},
+    "registry": {"url": "http://localhost:8081"},
+    "prefix": "air",
+}
+
+
+def test_the_least_configuration_is_enough():
+    config = PublisherConfig.load(GOOD)
+
+    assert config.server_name == "air"
+    assert config.transactional_id == "tailrace-air-db"
+    assert config.tables.selects("dbo", "anything")
+
+
+def test_every_wrong_option_is_told_at_once():
+    wrong = GOOD | {
+        "source": {"host": "h", "port": 70000, "database": "db", "user": "u", "password": "s3cret"},
+        "kafka": {"bootstrap": "b", "extra": {"acks": "0"}},
+        "page_row": 5,
+        "linger_ms": -1,
+    }
+
+    with pytest.raises(ConfigError) as raised:
+        PublisherConfig.load(wrong)
+
+    told = "\n".join(raised.value.problems)
+    assert len(raised.value.problems) == 4
+    for part in ("source.port = 70000", "kafka.extra: remove acks", "page_row ", "linger_ms = -1"):
+        assert part in told
+    assert "s3cret" not in told
+
+
+def test_a_password_is_given_once():
+    source = {"host": "h", "database": "db", "user": "u"}
+
+    with pytest.raises(ConfigError, match="exactly one"):
+        PublisherConfig.load(GOOD | {"source": source})
+
+
+def test_tables_are_chosen_by_whole_names():
+    config = PublisherConfig.load(
+        GOOD | {"tables": {"include": [r"dbo\.flights", r"ops\..*"], "exclude": [r"ops\.log"]}}
+    )
+
+    assert config.tables.selects("DBO", "Flights")
+    assert not config.tables.selects("dbo", "flights2")
+    assert config.tables.selects("ops", "crew")
+    assert not config.tables.selects("ops", "log")
+    assert config.tables.plain_names() == [r"dbo\.flights"]

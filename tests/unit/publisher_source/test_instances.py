@@ -1,0 +1,150 @@
+"""Which capture instance, which key, which version."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from publisher.change.instance import CapturedColumn, CaptureInstance
+from publisher.source.instances import choose_instance, choose_key
+from publisher.source.pages import page_statement, value_expression
+from publisher.source.versions import current_columns, registered_form, timeline, version_at
+from schemas.envelope import SchemaColumn, TableSchema, envelope_schema, table_schema_of
+from schemas.lsn import Lsn
+from schemas.topics import TableName
+from schemas.types import ColumnType
+
+TABLE = TableName("db", "dbo", "flights")
+
+
+def at(block: int) -> Lsn:
+    return Lsn(1, block, 0)
+
+
+def column(number: int, name: str, type_: ColumnType, *, nullable: bool = True) -> CapturedColumn:
+    return CapturedColumn(number, name, number, type_, nullable, is_computed=False, in_source=True)
+
+
+COLUMNS = (
+    column(1, "id", ColumnType("int"), nullable=False),
+    column(2, "code", ColumnType("char", length=3), nullable=False),
+    column(3, "note", ColumnType("nvarchar", length=50)),
+)
+
+
+def instance(name: str, start: int | None = 10) -> CaptureInstance:
+    return CaptureInstance(
+        name=name,
+        table=TABLE,
+        start_lsn=None if start is None else at(start),
+        create_date=datetime(2013, 1, 1),  # noqa: DTZ001
+        object_id=1,
+        source_object_id=2,
+        supports_net_changes=True,
+        has_command_id=True,
+        columns=COLUMNS,
+        key=("id",),
+        key_is_unique=True,
+    )
+
+
+def test_the_newer_instance_takes_over_behind_its_hand_over():
+    older, newer = instance("a"), instance("b", 20)
+    starts = {"a": at(10), "b": at(20)}
+
+    assert choose_instance([older, newer], starts, at(20)) is older
+    assert choose_instance([older, newer], starts, at(21)) is newer
+
+
+def test_an_instance_that_the_capture_process_does_not_know_yet_is_not_read():
+    older, newer = instance("a"), instance("b", None)
+
+    assert choose_instance([older, newer], {"a": at(10)}, at(30)) is older
+    assert choose_instance([newer], {}, at(30)) is None
+
+
+def test_the_key_is_the_configured_one_else_the_primary_key_else_the_index():
+    assert choose_key(COLUMNS, [1], ["code"], ["NOTE"]) == (("note",), False)
+    assert choose_key(COLUMNS, [1], ["code"], []) == (("id",), True)
+    assert choose_key(COLUMNS, [], ["code"], []) == (("code",), True)
+    assert choose_key(COLUMNS, [], ["note"], []) == (("note",), False)
+    assert choose_key(COLUMNS, [99], [], []) == ((), False)
+    assert choose_key(COLUMNS, [], [], []) == ((), False)
+
+
+def test_a_configured_key_that_is_the_primary_key_is_unique():
+    assert choose_key(COLUMNS, [1], [], ["id"]) == (("id",), True)
+
+
+def test_the_first_version_begins_at_the_start_lsn():
+    columns = current_columns(instance("a"))
+
+    versions = timeline(instance("a"), columns, [], [], at(15))
+
+    assert [version.schema_lsn for version in versions] == [at(10)]
+    assert versions[0].columns == columns
+
+
+def test_a_restart_finds_the_registered_version_though_cleanup_moved_the_start():
+    columns = current_columns(instance("a"))
+    first = TableSchema(TABLE, "a", at(10), columns)
+    registered = table_schema_of(envelope_schema("p", first))
+
+    versions = timeline(instance("a", 40), columns, [], [registered], at(50))
+
+    assert versions == (registered,)
+
+
+def test_each_row_has_the_version_of_its_position_though_the_table_was_altered_since():
+    old = current_columns(instance("a"))
+    registered = TableSchema(TABLE, "a", at(10), registered_form(old))
+    new = (replace(old[0], type=ColumnType("bigint")), *old[1:])
+
+    versions = timeline(instance("a"), new, [at(30)], [registered], at(20))
+
+    assert version_at(versions, at(29)).columns[0].type == ColumnType("int")
+    assert version_at(versions, at(30)).columns[0].type == ColumnType("bigint")
+    assert version_at(versions, at(99)).schema_lsn == at(30)
+
+
+def test_another_key_in_the_configuration_begins_a_version_at_our_position():
+    columns = current_columns(instance("a"))
+    registered = TableSchema(TABLE, "a", at(10), registered_form(columns))
+    rekeyed = (replace(columns[0], key_ordinal=0), replace(columns[1], key_ordinal=1), columns[2])
+
+    versions = timeline(instance("a"), rekeyed, [], [registered], at(50))
+
+    assert [version.schema_lsn for version in versions] == [at(10), at(50)]
+    assert versions[-1].columns == rekeyed
+
+
+def test_only_what_can_carry_seven_digits_becomes_lossless():
+    times = replace(
+        instance("a"),
+        columns=(
+            column(1, "id", ColumnType("int"), nullable=False),
+            column(2, "exact", ColumnType("datetime2", scale=7)),
+            column(3, "coarse", ColumnType("datetime2", scale=3)),
+        ),
+    )
+
+    found = current_columns(times, ["EXACT", "coarse"])
+
+    assert [c.lossless for c in found] == [False, True, False]
+    assert value_expression(found[1]) == "CONVERT(varchar(27), [exact], 121)"
+
+
+def test_an_older_version_reads_its_own_type():
+    narrow = SchemaColumn(1, "id", ColumnType("int"))
+
+    assert value_expression(narrow, ColumnType("bigint")) == "CAST([id] AS int)"
+    assert value_expression(narrow, ColumnType("int")) == "[id]"
+
+
+def test_names_are_quoted_in_the_page_statement():
+    odd = replace(instance("we]ird'name"), columns=(column(1, "a]b", ColumnType("int")),), key=())
+    schema = TableSchema(TABLE, odd.name, at(10), current_columns(odd))
+
+    statement = page_statement(odd, schema)
+
+    assert "cdc.[we]]ird'name_CT]" in statement
+    assert "[a]]b]" in statement
+    assert statement.count("?") == 11

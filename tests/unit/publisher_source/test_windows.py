@@ -1,0 +1,64 @@
+"""How far a poll reads."""
+
+from datetime import datetime
+
+from publisher.source.queries import CommitTime
+from publisher.source.windows import plan_window
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition
+
+START = ChangePosition.end_of(Lsn(1, 0, 0))
+
+
+def at(block: int) -> Lsn:
+    return Lsn(1, block, 0)
+
+
+def commits(*blocks: int) -> list[CommitTime]:
+    return [CommitTime(at(block), datetime(2013, 1, 1, 0, 0, block)) for block in blocks]  # noqa: DTZ001
+
+
+def test_without_commits_there_is_no_window():
+    assert plan_window(START, [], 10, [], [], 0) is None
+
+
+def test_a_window_ends_at_the_last_commit_and_knows_their_times():
+    window = plan_window(START, commits(2, 5), 10, [], [], utc_offset_minutes=60)
+
+    assert window is not None
+    assert window.span.up_to == at(5)
+    assert window.first_lsn == at(2)
+    assert window.is_last
+    assert window.commit_ms[at(5).to_bytes()] == 1_356_998_405_000 - 3_600_000
+
+
+def test_as_many_commits_as_were_asked_for_mean_that_there_may_be_more():
+    window = plan_window(START, commits(2, 5), 2, [], [], 0)
+
+    assert window is not None
+    assert not window.is_last
+
+
+def test_rows_at_a_hand_over_come_from_the_older_instance():
+    window = plan_window(START, commits(2, 5, 7), 10, [at(5)], [], 0)
+
+    assert window is not None
+    assert window.span.up_to == at(5)
+    assert not window.is_last
+
+
+def test_a_hand_over_that_is_behind_us_cuts_nothing():
+    window = plan_window(START, commits(6, 7), 10, [at(5)], [], 0)
+
+    assert window is not None
+    assert window.span.up_to == at(7)
+
+
+def test_rows_at_a_ddl_lsn_have_the_new_version():
+    first = plan_window(START, commits(2, 5, 7), 10, [], [at(5)], 0)
+    second = plan_window(ChangePosition.end_of(at(2)), commits(5, 7), 10, [], [at(5)], 0)
+
+    assert first is not None
+    assert second is not None
+    assert first.span.up_to == at(2)
+    assert second.span.up_to == at(7)

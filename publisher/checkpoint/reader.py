@@ -35,6 +35,7 @@ from schemas.registry import SchemaRegistry
 from schemas.topics import TopicNames
 
 _BATCH: Final = 1000
+_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
 # The names of librdkafka's own (not the broker's) codes begin with an underscore.
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
@@ -110,13 +111,14 @@ def _high_watermark(
     """The end of the partition, open transactions included."""
     where = TopicPartition(partition.topic, partition.partition)
     try:
-        futures = AdminClient(dict(connection)).list_offsets(
+        admin = AdminClient(dict(connection))  # named: its futures never end once it is collected
+        futures = admin.list_offsets(
             {where: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=timeout_s,
         )
-        return int(futures[where].result().offset)
-    except KafkaException as error:
+        return int(futures[where].result(timeout_s + _MARGIN_S).offset)
+    except (KafkaException, TimeoutError) as error:
         raise CheckpointUnavailable(f"end of topic {partition.topic}: {error}") from error
 
 

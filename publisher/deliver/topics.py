@@ -15,6 +15,7 @@ from publisher.deliver.kafka_errors import kafka_error, translate
 from publisher.errors import DeliveryRejected, KafkaUnavailable
 
 _POLL_S: Final = 0.05
+_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,9 @@ class TopicAdmin:
         )
         for name, future in futures.items():
             try:
-                future.result()
+                future.result(self._timeout_s + _MARGIN_S)
+            except TimeoutError as error:
+                raise KafkaUnavailable(f"creating topic {name}: no answer") from error
             except KafkaException as error:
                 inner = kafka_error(error)
                 if inner is None or inner.code() != KafkaError.TOPIC_ALREADY_EXISTS:

@@ -1,5 +1,7 @@
 """Which ODBC driver is taken."""
 
+import platform
+
 import pytest
 
 from compose.local import odbc
@@ -36,7 +38,7 @@ def test_the_packaged_driver_is_a_file_for_this_machine(monkeypatch):
     ],
 )
 def test_the_build_for_the_distribution_is_taken(monkeypatch, release, folder):
-    monkeypatch.setattr(odbc.platform, "freedesktop_os_release", lambda: release)
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
     assert odbc._distribution() == folder
 
 

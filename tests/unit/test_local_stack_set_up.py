@@ -1,6 +1,8 @@
 """What `make setup` decides: what to install, from where, and what to tell whom."""
 
 import os
+import platform
+import shutil
 import sys
 
 import pytest
@@ -24,8 +26,8 @@ six==1.17.0 \\
 def bare_machine(monkeypatch):
     """A Debian machine without Java and unixODBC, on which nothing may be run."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(set_up.platform, "system", lambda: "Linux")
-    monkeypatch.setattr(set_up.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(set_up, "loads", lambda library: library != "libodbc.so.2")
     monkeypatch.setattr(set_up, "java_version", lambda: 11)
     monkeypatch.setattr(set_up, "run", lambda command, name, environ=None: commands.append(command))
@@ -65,7 +67,7 @@ def test_root_gets_what_the_distribution_has(bare_machine, monkeypatch):
 
 
 def test_other_systems_are_told_what_is_missing(bare_machine, monkeypatch):
-    monkeypatch.setattr(set_up.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with pytest.raises(set_up.SetUpError, match=r"unixodbc, a Java 17\+ runtime"):
         set_up.system_packages()
 

@@ -1,0 +1,167 @@
+"""What the pipeline tests share: a database, topics of their own, and what is in them."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from publisher.config import PublisherConfig
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition
+from schemas.registry import SchemaRegistry
+from schemas.topics import TableName, TopicNames
+from tailrace.topics import AvroDecoder, Event, existing_data_topics, read_all
+from tests.fix_emulator import EmulatorProcess
+from tests.pipeline.source_database import SourceDatabase
+
+
+@dataclass
+class Topics:
+    """The topics under a prefix of the test's own, as a read_committed consumer sees them."""
+
+    bootstrap: str
+    registry_url: str
+    prefix: str
+
+    @property
+    def names(self) -> TopicNames:
+        return TopicNames(self.prefix)
+
+    def events(self, database: str, table: str) -> list[Event]:
+        """Events and tombstones of dbo.<table>."""
+        topic = self.names.data(TableName(database, "dbo", table))
+        partitions = existing_data_topics(self.bootstrap, self.names)
+        if topic not in partitions:
+            return []
+        with SchemaRegistry(self.registry_url) as registry:
+            return list(read_all(self.bootstrap, registry, {topic: partitions[topic]}))
+
+    def changes(self, database: str, table: str) -> list[Event]:
+        """Events that are neither tombstones nor snapshot rows."""
+        return [
+            event
+            for event in self.events(database, table)
+            if event.envelope is not None and event.envelope["op"] != "r"
+        ]
+
+    def snapshot(self, database: str, table: str) -> list[Event]:
+        """Events of the initial snapshot."""
+        return [
+            event
+            for event in self.events(database, table)
+            if event.envelope is not None and event.envelope["op"] == "r"
+        ]
+
+    def positions(self, database: str, table: str) -> Counter[ChangePosition]:
+        """How often each position is there."""
+        return Counter(event.position for event in self.changes(database, table))
+
+    def state(self, database: str, table: str, key: str) -> dict[Any, dict[str, Any]]:
+        """What a subscriber who applies the events in offset order holds."""
+        rows: dict[Any, dict[str, Any]] = {}
+        for event in self.events(database, table):
+            if event.envelope is None:
+                continue
+            if event.envelope["op"] == "d":
+                rows.pop(event.envelope["before"][key], None)
+            else:
+                rows[event.envelope["after"][key]] = event.envelope["after"]
+        return rows
+
+    def progress(self) -> list[dict[str, Any]]:
+        """The progress records."""
+        with SchemaRegistry(self.registry_url) as registry:
+            decoder = AvroDecoder(registry)
+            return [
+                decoder.decode(value)[1] for value in _values(self.bootstrap, self.names.progress)
+            ]
+
+    def through(self) -> Lsn:
+        """The closed LSN; ZERO before there is any."""
+        closed = [record["through_lsn"] for record in self.progress() if record["closed"]]
+        return Lsn.parse(closed[-1]) if closed else Lsn.ZERO
+
+
+def _values(bootstrap: str, topic: str) -> Iterator[bytes]:
+    from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+    from tailrace.topics import consumer_of
+
+    consumer = consumer_of(bootstrap)
+    try:
+        if topic not in consumer.list_topics(timeout=10).topics:
+            return
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        while True:
+            for message in consumer.consume(1000, 0.1):
+                error = message.error()
+                if error is not None:
+                    assert error.name() == "_PARTITION_EOF", error
+                    return
+                yield message.value() or b""
+    finally:
+        consumer.close()
+
+
+@dataclass
+class Pipe:
+    """A source database, topics, and the options of a publisher between them."""
+
+    source: SourceDatabase
+    topics: Topics
+    further: dict[str, Any] = field(default_factory=dict)
+
+    def options(self, **further: Any) -> dict[str, Any]:
+        server = self.source.server
+        return {
+            "source": {
+                "host": "127.0.0.1",
+                "port": server.port,
+                "database": self.source.name,
+                "user": server.user,
+                "password": server.password,
+                "trust_server_certificate": True,
+                "login_timeout_s": 5,
+            },
+            "kafka": {"bootstrap": self.topics.bootstrap, "partitions": 2},
+            "registry": {"url": self.topics.registry_url},
+            "prefix": self.topics.prefix,
+            "poll_interval_ms": 20,
+            "heartbeat_s": 0.3,
+            "retry_backoff_max_s": 0.5,
+            **self.further,
+            **further,
+        }
+
+    def config(self, **further: Any) -> PublisherConfig:
+        return PublisherConfig.load(self.options(**further))
+
+    def is_caught_up(self, *, scan: bool = True) -> bool:
+        """Whether everything captured is out and no snapshot is pending."""
+        if scan:
+            self.source.scan()
+        records = self.topics.progress()
+        return bool(
+            records
+            and records[-1]["closed"]
+            and not records[-1]["snapshotting"]
+            and Lsn.parse(records[-1]["through_lsn"]) >= self.source.max_lsn()
+        )
+
+    def assert_exactly_once(self, table: str, instance: str | None = None) -> None:
+        """Every change row is in its topic once, nothing else is."""
+        published = self.topics.positions(self.source.name, table)
+        assert published == self.source.positions(instance or f"dbo_{table}")
+
+
+@pytest.fixture
+def pipe(module_emulator: EmulatorProcess, kafka: str, registry: str) -> Pipe:
+    """A database with CDC enabled and topics that no other test uses."""
+    suffix = uuid.uuid4().hex[:8]
+    source = SourceDatabase(module_emulator, f"db_{suffix}")
+    return Pipe(source, Topics(kafka, registry, f"p{suffix}"))

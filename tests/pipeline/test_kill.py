@@ -1,0 +1,74 @@
+"""kill -9 at every row of a transaction larger than a page, and in the snapshot."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running, live_until_killed
+
+pytestmark = pytest.mark.kafka
+
+ROWS = 4
+
+
+def test_killed_at_every_row_of_a_whole_table_key_update(pipe: Pipe):
+    """Page size 1, one row a Kafka transaction: killed before and after each commit."""
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, v int)")
+    source.enable("t")
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+    values = ", ".join(f"({number}, 0)" for number in range(ROWS))
+    source.execute(f"INSERT dbo.t VALUES {values}", "UPDATE dbo.t SET id = id + 1, v = id")
+    source.scan()
+    expected = source.positions("dbo_t")
+    assert len(expected) == 3 * ROWS  # inserts, then deletes and inserts of the key update
+    options = pipe.options(page_rows=1, rows_per_transaction=1, linger_ms=0, heartbeat_s=600)
+
+    for number in range(1, 3 * ROWS + 1):
+        live_until_killed(options, "sent")
+        assert len(pipe.topics.positions(source.name, "t")) == number - 1
+        live_until_killed(options, "committed")
+        assert len(pipe.topics.positions(source.name, "t")) == number
+
+    with Running(pipe.config(page_rows=1, rows_per_transaction=1)) as publisher:
+        publisher.until(pipe.is_caught_up, "it goes on")
+    pipe.assert_exactly_once("t")
+    state = pipe.topics.state(source.name, "t", "id")
+    assert {(row["id"], row["v"]) for row in state.values()} == set(
+        source.query("SELECT id, v FROM dbo.t")
+    )
+    records = pipe.topics.progress()
+    for before, after in itertools.pairwise(records):
+        assert after["after_lsn"] == before["through_lsn"]
+        assert after["closed"] or after["through_lsn"] == before["through_lsn"]
+
+
+@pytest.mark.parametrize("step", ["page", "before_commit", "committed", "snapshot_read"])
+def test_killed_in_snapshot_and_stream(pipe: Pipe, step: str):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, v int)")
+    values = ", ".join(f"({number}, 0)" for number in range(12))
+    source.execute(f"INSERT dbo.t VALUES {values}")
+    source.enable("t")
+    further = {"snapshot": {"chunk_rows": 5}, "page_rows": 3, "rows_per_transaction": 2}
+
+    for number in (1, 2):
+        # The scan shows that the log was read past the chunk, and there is something to stream.
+        source.execute(f"UPDATE dbo.t SET v = v + 1 WHERE id % 3 = {number}")
+        source.scan()
+        live_until_killed(pipe.options(**further), step, number)
+
+    with Running(pipe.config(**further)) as publisher:
+        publisher.until(pipe.is_caught_up, "it goes on")
+    published = pipe.topics.positions(source.name, "t")
+    change_rows = source.positions("dbo_t")
+    assert set(published.values()) <= {1}
+    assert published.keys() <= change_rows.keys()
+    state = pipe.topics.state(source.name, "t", "id")
+    assert {(row["id"], row["v"]) for row in state.values()} == set(
+        source.query("SELECT id, v FROM dbo.t")
+    )

@@ -1,0 +1,99 @@
+"""A part that is away is waited for, and told; nothing is lost and nothing is there twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compose.local.broker import KafkaBroker
+from compose.local.registry import SchemaRegistry
+from tests.fix_emulator import EmulatorProcess
+from tests.pipeline.conftest import Pipe, Topics
+from tests.pipeline.running import Running
+from tests.pipeline.source_database import SourceDatabase
+
+pytestmark = pytest.mark.kafka
+
+
+def is_waiting_for(publisher: Running, *errors: str) -> bool:
+    return any(entry["error"] in errors for entry in publisher.told("waiting"))
+
+
+def test_kafka_is_down_at_the_start_and_in_mid_stream(
+    emulator: EmulatorProcess, kafka_broker: KafkaBroker, registry: str
+):
+    source = SourceDatabase(emulator, "outage")
+    pipe = Pipe(source, Topics(kafka_broker.bootstrap_servers, registry, "kafkadown"))
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+    source.enable("t")
+    kafka_broker.kill()
+    kafka_options = pipe.options()["kafka"] | {
+        "commit_timeout_s": 3,
+        "extra": {"socket.connection.setup.timeout.ms": "2000"},
+    }
+
+    with Running(pipe.config(kafka=kafka_options)) as publisher:
+        publisher.until(lambda: is_waiting_for(publisher, "KafkaUnavailable"), "it says so")
+        kafka_broker.start()
+        publisher.until(pipe.is_caught_up, "it has begun")
+
+        kafka_broker.kill()
+        source.execute("INSERT dbo.t VALUES (1), (2)", "DELETE dbo.t WHERE id = 1")
+        source.scan()
+        told = len(publisher.told("waiting"))
+        publisher.until(lambda: len(publisher.told("waiting")) > told, "it says so again")
+        kafka_broker.start()
+        publisher.until(pipe.is_caught_up, "it goes on")
+
+    pipe.assert_exactly_once("t")
+
+
+def test_the_registry_is_down_at_the_start(
+    pipe: Pipe, schema_registry: SchemaRegistry, tmp_path: Path
+):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)", "INSERT dbo.t VALUES (1)")
+    source.enable("t")
+    pipe.topics.registry_url = schema_registry.url
+    schema_registry.kill()
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: is_waiting_for(publisher, "RegistryUnavailable"), "it says so")
+        schema_registry.start()
+        publisher.until(pipe.is_caught_up, "it goes on")
+
+    assert len(pipe.topics.snapshot(source.name, "t")) == 1
+
+
+def test_the_server_goes_away_and_comes_back(emulator: EmulatorProcess, kafka: str, registry: str):
+    source = SourceDatabase(emulator, "restart")
+    pipe = Pipe(source, Topics(kafka, registry, "serverdown"))
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+    source.enable("t")
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+        source.execute("INSERT dbo.t VALUES (1)")
+        emulator.kill()
+        publisher.until(lambda: is_waiting_for(publisher, "SourceUnavailable"), "it says so")
+        emulator.start()
+        source.connection = emulator.connect("restart")
+        publisher.until(pipe.is_caught_up, "it goes on")
+
+    pipe.assert_exactly_once("t")
+
+
+def test_a_stopped_capture_job_is_told(pipe: Pipe):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+    source.enable("t")
+
+    with Running(pipe.config(capture_stall_s=1, heartbeat_s=0.2)) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+        publisher.until(lambda: bool(publisher.told("capture_job_stalled")), "it says so")
+        age = publisher.metrics.registry.get_sample_value("tailrace_capture_scan_age_seconds")
+        assert age is not None
+        assert age > 1
+        source.scan()
+        publisher.until(lambda: bool(publisher.told("capture_job_runs_again")), "it says so")

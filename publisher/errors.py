@@ -141,6 +141,10 @@ class UnsupportedSchemaChange(SourceError):
     """A column changed in a way that events cannot follow."""
 
 
+class SchemaRefused(PublisherError):
+    """The schema registry refused a schema for good; the text names the subject and the fix."""
+
+
 class EncodeError(PublisherError):
     """A value does not fit its Avro type: never a silent NULL.
 

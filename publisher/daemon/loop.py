@@ -10,7 +10,7 @@ import structlog
 
 from publisher.config import PublisherConfig
 from publisher.daemon.session import Session
-from publisher.errors import PublisherError
+from publisher.errors import PublisherError, SchemaRefused
 from publisher.metrics import Metrics
 from schemas.registry import RegistryError
 
@@ -43,7 +43,7 @@ def run(
     Raises:
         ConfigError: an option is not usable.
         PreflightError: the source is not ready; names every problem.
-        PublisherError, RegistryError: what waiting does not cure.
+        PublisherError: what waiting does not cure.
     """
     with metrics or Metrics(config.metrics_port) as counted:
         if counted.port is not None:
@@ -82,6 +82,8 @@ class _Conductor:
             except (PublisherError, RegistryError) as error:
                 if not error.retryable:
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
+                    if isinstance(error, RegistryError):
+                        raise SchemaRefused(str(error)) from error
                     raise
                 self._wait(error)
 

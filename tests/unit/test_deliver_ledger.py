@@ -1,0 +1,96 @@
+"""The ledger's arithmetic and the choice of partitions; the broker is in tests/pipeline."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from publisher.deliver.delivery import _choose_partitions, _with_tombstones
+from publisher.deliver.ledger import Ledger, PartitionLedger
+from publisher.encode.rows import EncodedRows
+from publisher.errors import DeliveryRejected, OutcomeUnknown
+from schemas.framing import frame_header
+from schemas.progress import PartitionProgress
+from tests.property.oracle import position_sum
+
+
+class Report:
+    def __init__(self, offset: int | None) -> None:
+        self._offset = offset
+
+    def offset(self) -> int | None:
+        return self._offset
+
+
+def entry(messages: int, *offsets: int | None) -> PartitionLedger:
+    ledger = PartitionLedger("t", 1)
+    ledger.messages = messages
+    for offset in offsets:
+        ledger.on_delivery(None, Report(offset))
+    return ledger
+
+
+def test_counts_and_hashes_by_partition() -> None:
+    ledger = Ledger()
+    positions = [bytes([n]) * 25 for n in range(6)]
+    partitions = [0, 1, 0, 1, 1, 2]
+    ledger.add(EncodedRows("t", 7, positions, [None] * 6, [b""] * 6), partitions)
+    ledger.add(EncodedRows("t", 8, positions[:1], [None], [b""]), [2])
+    ledger.add(EncodedRows("a", 9, positions[:1], [None], [b""]), [0])
+    for topic, partition, messages in (("t", 0, 2), ("t", 1, 3), ("t", 2, 2), ("a", 0, 1)):
+        one = ledger.entry(topic, partition)
+        one.messages = messages
+        one.on_delivery(None, Report(100))
+        one.on_delivery(None, Report(100 + messages - 1))
+
+    assert ledger.progress() == [
+        PartitionProgress("a", 0, 100, 101, 1, position_sum(positions[:1]), [9]),
+        PartitionProgress("t", 0, 100, 102, 2, position_sum([positions[0], positions[2]]), [7]),
+        PartitionProgress(
+            "t", 1, 100, 103, 3, position_sum([positions[i] for i in (1, 3, 4)]), [7]
+        ),
+        PartitionProgress("t", 2, 100, 102, 2, position_sum([positions[5], positions[0]]), [7, 8]),
+    ]
+
+
+@pytest.mark.parametrize("offsets", [(), (None,), (-1001,), (5, None)])
+def test_an_unknown_offset_is_doubt(offsets: tuple[int | None, ...]) -> None:
+    with pytest.raises(OutcomeUnknown, match="topic t partition 1"):
+        entry(1, *offsets).progress()
+
+
+def test_a_failed_report_is_doubt_and_the_first_one_is_kept() -> None:
+    ledger = entry(2, 5)
+    ledger.on_delivery("first", Report(None))
+    ledger.on_delivery("second", Report(None))
+    with pytest.raises(OutcomeUnknown, match="first"):
+        ledger.progress()
+
+
+def test_foreign_records_among_ours_are_refused() -> None:
+    with pytest.raises(DeliveryRejected, match="another producer writes"):
+        entry(3, 10, 13).progress()
+
+
+def test_a_new_key_schema_does_not_move_keys() -> None:
+    payloads = [bytes([n, n]) for n in range(100)]
+    first = _choose_partitions([frame_header(1) + payload for payload in payloads], 7)
+    second = _choose_partitions([frame_header(2) + payload for payload in payloads], 7)
+    assert first == second == [zlib.crc32(payload) % 7 for payload in payloads]
+    assert len(set(first)) == 7
+
+
+def test_events_without_key_keep_their_order_in_partition_0() -> None:
+    assert _choose_partitions([None, None], 7) == [0, 0]
+
+
+def test_tombstones_follow_their_deletes() -> None:
+    keys: list[bytes | None] = [b"a", b"b", b"c", b"d"]
+    encoded = EncodedRows("t", 1, [b""] * 4, keys, [b"1", b"2", b"3", b"4"], [0, 2])
+    got = _with_tombstones(encoded, [5, 6, 7, 8])
+    assert got == (
+        [b"a", b"a", b"b", b"c", b"c", b"d"],
+        [b"1", None, b"2", b"3", None, b"4"],
+        [5, 5, 6, 7, 7, 8],
+    )

@@ -28,7 +28,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clock = clock
         self.rows = Counter(
-            "tailrace_rows", "Events published, snapshot rows included.", ["topic"], registry=self.registry
+            "tailrace_rows",
+            "Events published, snapshot rows included.",
+            ["topic"],
+            registry=self.registry,
         )
         self.snapshot_rows = Counter(
             "tailrace_snapshot_rows", "Snapshot rows published.", ["topic"], registry=self.registry

@@ -61,7 +61,8 @@ class LockManager:
         """Entries stay for ever: a waiter holds on to one while the mutex is free."""
         self._writer: LockOwner | None = None
         self._write_queue: deque[LockOwner] = deque()
-        self._waiters = 0
+        self.waiters = 0
+        """How many wait now."""
         self._closed = False
 
     # -- rows and keys --------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class LockManager:
                         if not holder:
                             del rows[resource]
             owner.tables = {}
-            if self._waiters:
+            if self.waiters:
                 self._changed.notify_all()
 
     # -- the write path -------------------------------------------------------------------------
@@ -188,7 +189,7 @@ class LockManager:
         with self._changed:
             if self._writer is owner:
                 self._writer = None
-                if self._waiters:
+                if self.waiters:
                     self._changed.notify_all()
 
     def is_writer(self, owner: LockOwner) -> bool:
@@ -220,12 +221,12 @@ class LockManager:
             return False
         limit = owner.timeout_ms if timeout_ms is None else timeout_ms
         deadline = None if limit < 0 else time.monotonic() + limit / 1000
-        self._waiters += 1
+        self.waiters += 1
         try:
             while current := blockers():
                 self._wait(owner, current, deadline)
         finally:
-            self._waiters -= 1
+            self.waiters -= 1
             owner.waiting_for = ()
         return True
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from emulator.clock import ManualClock
 from emulator.errors import SqlError
-from emulator.log.records import RowAction, RowChange
+from emulator.log.records import RowAction, RowChange, RowImage
 from emulator.storage import ddl
 from emulator.storage.engine import Engine
 from emulator.storage.model import Column, Index
@@ -40,6 +41,21 @@ def code_key(code: str | None) -> str | None:
 
 def keys(row: Row) -> set[tuple[str, object]]:
     return {("id", row[0]), ("code", code_key(row[1]))}
+
+
+def attempt(act: Callable[[], object]) -> tuple[object, int | None]:
+    """The result, or the error number."""
+    try:
+        return act(), None
+    except SqlError as error:
+        return None, error.number
+
+
+def model_row(image: RowImage) -> Row:
+    number, code, n = image
+    assert isinstance(number, int)
+    assert isinstance(n, int)
+    return number, None if code is None else str(code), n
 
 
 @dataclass
@@ -70,10 +86,10 @@ class StoreMachine(RuleBasedStateMachine):
         if cls.engine is None:
             cls.directory = Path(tempfile.mkdtemp(prefix="store-"))
             cls.engine = Engine(cls.directory, ManualClock())
-            cls.engine.create_database("model") if "model" not in cls.engine.databases else None
+            cls.engine.create_database("shop")
         assert cls.engine is not None
         cls.tables += 1
-        self.database = cls.engine.database("model")
+        self.database = cls.engine.database("shop")
         self.sessions = [Session(StoreSession(cls.engine, 50 + n)) for n in range(SESSIONS)]
         for session in self.sessions:
             session.store.lock_timeout_ms = 0
@@ -147,16 +163,14 @@ class StoreMachine(RuleBasedStateMachine):
         locked = self.surely_locked(session, hidden, new_keys) or self.meets_hidden_key(
             session, new_keys, hidden
         )
-        outcome: object = None
-        try:
-            outcome = act()
-        except SqlError as error:
+        outcome, error = attempt(act)
+        if error is not None:
             if session.store.trancount:
                 session.may_lock |= touched
-            if error.number == 1222:
+            if error == 1222:
                 assert self.maybe_locked(session, touched), "waited for nobody"
             else:
-                assert error.number in {2627, 2601}, error
+                assert error in {2627, 2601}
                 assert self.violates(after) or locked
             return
         assert not locked, "went past another transaction's lock"
@@ -272,12 +286,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         names = [saved.name for saved in session.saved]
         if name not in names:
-            try:
-                session.store.rollback_to(name)
-            except SqlError as error:
-                assert error.number == 6401
-            else:
-                raise AssertionError("rolled back to an unknown savepoint")
+            assert attempt(lambda: session.store.rollback_to(name)) == (None, 6401)
             return
         position = len(names) - 1 - names[::-1].index(name)
         saved = session.saved[position]
@@ -307,10 +316,12 @@ class StoreMachine(RuleBasedStateMachine):
             ordered = sorted(changes, key=lambda c: (c.command_id, c.seqval, operation[c.action]))
             for change in ordered:
                 if change.before is not None:
-                    assert by_id.pop(change.before[0]) == change.before
+                    before = model_row(change.before)
+                    assert by_id.pop(before[0]) == before
                 if change.after is not None:
-                    assert change.after[0] not in by_id
-                    by_id[change.after[0]] = change.after
+                    after = model_row(change.after)
+                    assert after[0] not in by_id
+                    by_id[after[0]] = after
         self.replayed = dict(enumerate(by_id.values()))
         assert sorted(by_id.values()) == sorted(self.committed.values())
 
@@ -336,7 +347,7 @@ StoreMachine.TestCase.settings = settings(
 )
 
 
-class TestStoreSession(StoreMachine.TestCase):  # type: ignore[name-defined,misc]
+class TestStoreSession(StoreMachine.TestCase):  # type: ignore[valid-type,misc]
     @classmethod
     def tearDownClass(cls) -> None:
         super().tearDownClass()

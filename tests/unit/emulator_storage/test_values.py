@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import datetime
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.clock import ManualClock, SystemClock
+from emulator.storage.collation import (
+    ACCENT_INSENSITIVE,
+    BINARY,
+    CASE_INSENSITIVE,
+    CASE_SENSITIVE,
+    collation_key,
+    sqlite_collation,
+)
+from emulator.storage.values import (
+    datetime_of,
+    decimal_text,
+    round_datetime,
+    ticks_of,
+    value_text,
+)
+from emulator.types import SqlType, pack_offset
+
+
+@given(st.datetimes())
+def test_datetimes_and_ticks(moment: datetime.datetime) -> None:
+    assert datetime_of(ticks_of(moment)) == moment
+
+
+def test_ends_of_the_calendar() -> None:
+    assert ticks_of(datetime_of(0)) == 0
+    assert datetime_of(0).isoformat() == "0001-01-01T00:00:00"
+    assert datetime_of(3_155_378_975_999_999_999).isoformat() == "9999-12-31T23:59:59.999999"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [(0, 0), (1, 0), (2, 3), (3, 3), (4, 3), (5, 7), (6, 7), (7, 7), (8, 7), (9, 10), (999, 1000)],
+)
+def test_datetime_rounds_to_300ths(milliseconds: int, shown: int) -> None:
+    """As documented for datetime: .000, .003, .007."""
+    day = 736_329 * 864_000_000_000
+    assert round_datetime(day + milliseconds * 10_000) - day == shown * 10_000
+
+
+@given(st.integers(0, 3_155_378_975_990_000_000))
+def test_rounding_twice_changes_nothing(ticks: int) -> None:
+    once = round_datetime(ticks)
+    assert round_datetime(once) == once
+    assert abs(once - ticks) <= 20_000
+
+
+@pytest.mark.parametrize(
+    ("scaled", "scale", "text"),
+    [(0, 2, "0.00"), (-5, 2, "-0.05"), (123, 0, "123"), (7, 3, "0.007")],
+)
+def test_decimal_text(scaled: int, scale: int, text: str) -> None:
+    assert decimal_text(scaled, scale) == text
+
+
+def test_offsets_show_local_time() -> None:
+    packed = pack_offset(ticks_of(datetime.datetime(2020, 1, 1, 23)), 90)  # noqa: DTZ001
+    assert value_text(packed, SqlType("datetimeoffset", scale=0)) == "2020-01-02 00:30:00 +01:30"
+
+
+def test_unknown_values_show_as_null() -> None:
+    assert value_text(None, SqlType("int")) == "<NULL>"
+    assert value_text(uuid.UUID(int=1).bytes, SqlType("binary", length=16)).startswith("0x00")
+
+
+def test_collation_names() -> None:
+    assert sqlite_collation(None) == CASE_INSENSITIVE
+    assert sqlite_collation("SQL_Latin1_General_CP1_CI_AS") == CASE_INSENSITIVE
+    assert sqlite_collation("Latin1_General_CS_AS") == CASE_SENSITIVE
+    assert sqlite_collation("Latin1_General_100_CI_AI_SC_UTF8") == ACCENT_INSENSITIVE
+    assert sqlite_collation("Latin1_General_100_BIN2_UTF8") == BINARY
+
+
+@pytest.mark.parametrize(
+    ("collation", "left", "right", "equal"),
+    [
+        (CASE_INSENSITIVE, "abc", "ABC  ", True),
+        (CASE_INSENSITIVE, "É", "é", True),
+        (CASE_INSENSITIVE, "É", "e", False),
+        (CASE_INSENSITIVE, " a", "a", False),
+        (ACCENT_INSENSITIVE, "É", "e", True),
+        (CASE_SENSITIVE, "abc", "ABC", False),
+        (CASE_SENSITIVE, "abc ", "abc", True),
+        (BINARY, "abc ", "abc", True),
+        (BINARY, "abc", "ABC", False),
+    ],
+)
+def test_equality(collation: str, left: str, right: str, equal: bool) -> None:
+    assert (collation_key(left, collation) == collation_key(right, collation)) is equal
+
+
+def test_accented_letters_sort_by_their_base() -> None:
+    words = ["zebra", "étage", "Eule", "etage", "Äpfel", "apfel", "E"]
+    assert sorted(words, key=collation_key) == [
+        "apfel", "Äpfel", "E", "etage", "étage", "Eule", "zebra",
+    ]  # fmt: skip
+
+
+def test_clocks() -> None:
+    clock = ManualClock(5)
+    assert clock.now_ticks() == 5
+    assert clock.advance(0.5) == 5_000_005
+    clock.set(7)
+    assert clock.now_ticks() == 7
+    now = datetime_of(SystemClock().now_ticks())
+    assert abs(now - datetime.datetime.now(datetime.UTC).replace(tzinfo=None)) < datetime.timedelta(
+        seconds=5
+    )

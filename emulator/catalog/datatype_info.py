@@ -72,42 +72,42 @@ def _integers() -> list[Row]:
         ("tinyint", -6, 3, 5),
     ):
         unsigned = int(name == "tinyint")
-        for identity in (False, True):
-            rows.append(
-                _row(
-                    f"{name} identity" if identity else name,
-                    code,
-                    digits,
-                    user_type,
-                    nullable=not identity,
-                    unsigned=unsigned,
-                    auto_increment=int(identity),
-                    scales=(0, 0),
-                    radix=10,
-                )
+        rows += [
+            _row(
+                f"{name} identity" if identity else name,
+                code,
+                digits,
+                user_type,
+                nullable=not identity,
+                unsigned=unsigned,
+                auto_increment=int(identity),
+                scales=(0, 0),
+                radix=10,
             )
+            for identity in (False, True)
+        ]
     return rows
 
 
 def _decimals() -> list[Row]:
     rows: list[Row] = []
     for name, code, user_type in (("decimal", 3, 24), ("numeric", 2, 10)):
-        for identity in (False, True):
-            rows.append(
-                _row(
-                    f"{name}() identity" if identity else name,
-                    code,
-                    38,
-                    user_type,
-                    parameters="precision" if identity else "precision,scale",
-                    nullable=not identity,
-                    unsigned=0,
-                    auto_increment=int(identity),
-                    local_name=name,
-                    scales=(0, 0 if identity else 38),
-                    radix=10,
-                )
+        rows += [
+            _row(
+                f"{name}() identity" if identity else name,
+                code,
+                38,
+                user_type,
+                parameters="precision" if identity else "precision,scale",
+                nullable=not identity,
+                unsigned=0,
+                auto_increment=int(identity),
+                local_name=name,
+                scales=(0, 0 if identity else 38),
+                radix=10,
             )
+            for identity in (False, True)
+        ]
     return rows
 
 

@@ -1,0 +1,206 @@
+import threading
+
+import pytest
+
+from emulator.agent import Agent, AgentMode
+from emulator.cdc import jobs
+from emulator.cdc.enable_table import EnableTable, enable_table
+from emulator.cdc.jobs import JobOptions
+from emulator.cdc.runtime import runtime
+from emulator.errors import SqlError
+from emulator.storage.model import Column
+from emulator.types import INT, TICKS_PER_DAY
+
+HOUR_S = 3600
+
+
+def job(shop, job_type):
+    with shop.engine.write() as connection:
+        return jobs.find_job(connection, shop.engine, shop.database, job_type)
+
+
+def change(shop, job_type, **options):
+    with shop.engine.write() as connection:
+        jobs.change_job(connection, shop.engine, shop.database, job_type, JobOptions(**options))
+
+
+def start(shop, job_type):
+    return jobs.start_job(shop.session.connection, shop.engine, shop.database, job_type)
+
+
+def stop(shop, job_type):
+    return jobs.stop_job(shop.session.connection, shop.engine, shop.database, job_type)
+
+
+@pytest.fixture
+def agent(orders):
+    made = Agent(orders.engine, AgentMode.MANUAL)
+    made.start()
+    yield made
+    made.close()
+
+
+def test_defaults_are_those_of_the_documentation(orders):
+    capture, cleanup = job(orders, "capture"), job(orders, "cleanup")
+    assert (capture.maxtrans, capture.maxscans) == (1000, 10)
+    assert (capture.continuous, capture.pollinginterval) == (True, 5)
+    assert (cleanup.retention, cleanup.threshold) == (4320, 5000)
+
+
+@pytest.mark.parametrize(
+    ("job_type", "options", "number"),
+    [
+        ("capture", {"retention": 5}, 22995),
+        ("capture", {"maxtrans": 0}, 22991),
+        ("capture", {"maxscans": -1}, 22970),
+        ("capture", {"pollinginterval": 86_400}, 22990),
+        ("cleanup", {"maxtrans": 5}, 22996),
+        ("cleanup", {"retention": 0}, 22994),
+        ("cleanup", {"retention": 52_594_801}, 22994),
+        ("cleanup", {"threshold": 0}, 22850),
+        ("snapshot", {}, 22992),
+    ],
+)
+def test_bad_parameters_have_their_numbers(orders, job_type, options, number):
+    with pytest.raises(SqlError) as error:
+        change(orders, job_type, **options)
+    assert error.value.number == number
+
+
+def test_add_twice_drop_and_missing(orders):
+    with orders.engine.write() as connection, pytest.raises(SqlError) as error:
+        jobs.add_job(connection, orders.engine, orders.database, "capture", JobOptions())
+    assert error.value.number == 14261
+    with orders.engine.write() as connection:
+        jobs.drop_job(connection, orders.engine, orders.database, "capture")
+    with pytest.raises(SqlError) as error:
+        start(orders, "capture")
+    assert error.value.number == 22997
+
+
+def test_start_and_stop_messages_and_refusals(orders):
+    assert stop(orders, None) == "Job 'cdc.shop_capture' stopped successfully."
+    with pytest.raises(SqlError) as error:
+        stop(orders, "capture")
+    assert error.value.number == 22022
+    assert start(orders, None) == "Job 'cdc.shop_capture' started successfully."
+    with pytest.raises(SqlError) as error:
+        start(orders, "capture")
+    assert error.value.number == 22022
+
+
+def test_manual_agent_runs_nothing_by_itself(orders, agent):
+    orders.insert("orders", (1, "a", 1, None))
+    assert orders.changes("dbo_orders") == []
+    assert agent.run_due() == 2  # capture and the started cleanup
+    assert [r["id"] for r in orders.changes("dbo_orders")] == [1]
+
+
+def test_capture_pauses_for_its_polling_interval(orders, agent):
+    agent.run_due()
+    orders.insert("orders", (1, "a", 1, None))
+    orders.clock.advance(4.9)
+    assert agent.run_due() == 0
+    orders.clock.advance(0.1)
+    assert agent.run_due() == 1
+    assert len(orders.changes("dbo_orders")) == 1
+
+
+def test_changed_parameters_take_effect_at_the_next_start(orders, agent):
+    agent.run_due()
+    change(orders, "capture", pollinginterval=60)
+    orders.clock.advance(5)
+    assert agent.run_due() == 1
+    stop(orders, "capture")
+    start(orders, "capture")
+    assert agent.run_due() == 1
+    orders.clock.advance(59)
+    assert agent.run_due() == 0
+    orders.clock.advance(1)
+    assert agent.run_due() == 1
+
+
+def test_one_time_job_ends_after_maxscans_cycles(orders, agent):
+    stop(orders, "capture")
+    change(orders, "capture", continuous=False, maxtrans=2, maxscans=2)
+    for number in range(5):
+        orders.insert("orders", (number, "n", 1, None))
+    start(orders, "capture")
+    agent.run_due()
+    assert len(orders.changes("dbo_orders")) == 4
+    assert not jobs.is_running(orders.engine, orders.database, "capture")
+
+
+def test_interval_of_zero_waits_for_commits_only(orders, agent):
+    stop(orders, "capture")
+    change(orders, "capture", pollinginterval=0)
+    start(orders, "capture")
+    agent.run_due()
+    assert agent.run_due() == 0
+    orders.insert("orders", (1, "a", 1, None))
+    assert agent.run_due() == 1
+    assert len(orders.changes("dbo_orders")) == 1
+
+
+def test_stopped_job_captures_nothing_and_nothing_is_lost(orders, agent):
+    stop(orders, "capture")
+    orders.insert("orders", (1, "a", 1, None))
+    orders.clock.advance(60)
+    agent.run_due()
+    assert orders.changes("dbo_orders") == []
+    start(orders, "capture")
+    agent.run_due()
+    assert len(orders.changes("dbo_orders")) == 1
+
+
+def test_cleanup_runs_daily_at_two(orders, agent):
+    agent.run_due()
+    orders.insert("orders", (1, "a", 1, None))
+    orders.scan()
+    orders.clock.advance(4 * 24 * HOUR_S)
+    orders.insert("orders", (2, "b", 1, None))
+    orders.scan()
+    midnight = orders.clock.now_ticks() // TICKS_PER_DAY * TICKS_PER_DAY + TICKS_PER_DAY
+    orders.clock.set(midnight + 2 * HOUR_S * 10_000_000 - 1)
+    agent.run_due()  # the clock passed earlier two o'clocks: that run is made up for
+    orders.clock.advance(4 * 24 * HOUR_S)
+    orders.insert("orders", (3, "c", 1, None))
+    orders.scan()
+    agent.run_due()
+    assert [r["id"] for r in orders.changes("dbo_orders")] == [3]
+
+
+def test_restarted_agent_starts_the_capture_job_again(orders):
+    runtime(orders.engine).jobs.clear()
+    agent = Agent(orders.engine, "manual")
+    agent.start()
+    assert jobs.is_running(orders.engine, orders.database, "capture")
+    assert not jobs.is_running(orders.engine, orders.database, "cleanup")
+    agent.close()
+
+
+def test_stopped_agent_refuses_but_tables_can_be_enabled(shop):
+    agent = Agent(shop.engine, "stopped")
+    agent.start()
+    shop.create("t", Column(0, "id", INT, False))
+    notices = enable_table(shop.engine, shop.database, EnableTable("dbo", "t", None))
+    assert [n.number for n in notices] == [22022, 22022]
+    with pytest.raises(SqlError) as error:
+        start(shop, "capture")
+    assert error.value.number == 22022
+    agent.close()
+
+
+def test_automatic_agent_captures_by_itself_and_ends_at_once(orders):
+    stop(orders, "capture")
+    change(orders, "capture", pollinginterval=0)
+    agent = Agent(orders.engine, AgentMode.AUTOMATIC)
+    agent.start()
+    orders.insert("orders", (1, "a", 1, None))
+    tick = threading.Event()
+    for _ in range(500):
+        if orders.changes("dbo_orders"):
+            break
+        tick.wait(0.01)
+    agent.close()
+    assert [r["id"] for r in orders.changes("dbo_orders")] == [1]

@@ -113,11 +113,18 @@ class Committer:
         """Send snapshot rows that are current at the closed position; commit follows."""
         self._send(parts)
 
-    def heartbeat(self) -> None:
-        """Commit a progress record though there are no rows, once nothing newer is known."""
-        if is_closed(self._book.position):
-            self._position_ms = self._clock_ms()
-            self.commit()
+    def heartbeat(self, known_ms: int | None) -> None:
+        """Commit a progress record though there may be no rows.
+
+        Args:
+            known_ms: time up to which it is known that nothing newer was committed at the source,
+                milliseconds UTC; None when more is known to come.
+        """
+        if not is_closed(self._book.position):
+            return
+        if known_ms is not None:
+            self._position_ms = max(known_ms, self._position_ms or 0)
+        self.commit()
 
     def finish(self) -> None:
         """Commit what was sent before a clean stop; it is whole up to the position."""

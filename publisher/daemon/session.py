@@ -7,6 +7,7 @@ holds, so an error at any point costs a restart of this and no thought about wha
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -191,23 +192,30 @@ class Session:
 
     def _loop(self) -> None:
         interval_s = self._config.poll_interval_ms / 1000
-        self._committer.heartbeat()
+        self._committer.heartbeat(None)
         while not self._stop.is_set():
             self._refresh_offset()
             more = self._stream.poll()
             if is_closed(self._book.position):
                 more = self._advance_snapshots() or more
+            if self._committer.idle_s >= self._config.heartbeat_s:
+                self._heartbeat(is_caught_up=not more)
             if not more:
-                self._idle()
                 self._stop.wait(interval_s)
         self._committer.finish()
         _log.info("stopped", position=str(self._book.position))
 
-    def _idle(self) -> None:
-        if self._committer.idle_s < self._config.heartbeat_s:
-            return
-        self._watch.look()
-        self._committer.heartbeat()
+    def _heartbeat(self, *, is_caught_up: bool) -> None:
+        """Look at the capture job, and write a progress record.
+
+        Having caught up, everything is out up to the moment to which the log was scanned, not up
+        to now: with the capture job stopped the lag must grow.
+        """
+        age_s = self._watch.look()
+        known_ms = None
+        if is_caught_up and not math.isinf(age_s):
+            known_ms = self._clock_ms() - round(age_s * 1000)
+        self._committer.heartbeat(known_ms)
 
     def _refresh_offset(self) -> None:
         now = time.monotonic()

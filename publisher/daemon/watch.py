@@ -31,14 +31,17 @@ class CaptureWatch:
         self._is_visible = True
         self._is_stalled = False
 
-    def look(self) -> None:
+    def look(self) -> float:
         """Look at the newest scan session; warn once per stall.
+
+        Returns:
+            Its age in seconds, infinite when there is none; 0 when it may not be seen.
 
         Raises:
             SourceError: the server did not answer.
         """
         if not self._is_visible:
-            return
+            return 0.0
         try:
             session = newest_scan_session(self._connection)
             now = local_time(self._connection)
@@ -51,7 +54,7 @@ class CaptureWatch:
                 fix="GRANT VIEW DATABASE STATE to the login",
                 reason=str(error),
             )
-            return
+            return 0.0
         age = session_age_s(session, now)
         self._metrics.capture_scan_age_seconds.set(age)
         stalled = age > self._stall_s
@@ -66,6 +69,7 @@ class CaptureWatch:
         elif self._is_stalled and not stalled:
             _log.info("capture_job_runs_again")
         self._is_stalled = stalled
+        return age
 
 
 def session_age_s(session: ScanSession | None, now: datetime) -> float:

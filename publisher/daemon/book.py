@@ -56,6 +56,7 @@ class Book:
     through: Lsn
     instances: dict[str, InstanceState] = field(default_factory=dict)
     _changed: set[str] = field(default_factory=set)
+    _forgotten: set[str] = field(default_factory=set)
 
     @classmethod
     def begin(cls, server: str, database: str, identity: DatabaseIdentity, newest: Lsn) -> Book:
@@ -113,6 +114,16 @@ class Book:
         if self.instances.get(name) != state:
             self.instances[name] = state
             self._changed.add(name)
+            self._forgotten.discard(name)
+
+    def forget(self, name: str) -> None:
+        """Drop the state of a capture instance whose changes are not followed any more.
+
+        The position goes on without it, so a table that comes back later needs a new snapshot.
+        """
+        del self.instances[name]
+        self._changed.discard(name)
+        self._forgotten.add(name)
 
     def set_snapshot(self, name: str, snapshot: SnapshotProgress) -> None:
         """Keep how far the snapshot of an instance's table is."""
@@ -124,18 +135,22 @@ class Book:
 
     def records_to_write(
         self, through: Lsn, clock_ms: Callable[[], int]
-    ) -> dict[CheckpointKey, CheckpointRecord]:
+    ) -> dict[CheckpointKey, CheckpointRecord | None]:
         """The records of what changed since :meth:`written`, and the database's own.
+
+        None takes a record away.
 
         Args:
             through: last closed LSN once they are committed.
             clock_ms: milliseconds UTC.
         """
         now = clock_ms()
-        records = {
+        records: dict[CheckpointKey, CheckpointRecord | None] = {
             CheckpointKey(self.server, self.database, name): self._instance_record(name, now)
             for name in sorted(self._changed)
         }
+        for name in sorted(self._forgotten):
+            records[CheckpointKey(self.server, self.database, name)] = None
         position = self.position
         records[CheckpointKey(self.server, self.database, _DATABASE)] = CheckpointRecord(
             start_lsn=str(position.commit_lsn),
@@ -161,6 +176,7 @@ class Book:
         """The records are committed."""
         self.through = through
         self._changed.clear()
+        self._forgotten.clear()
 
     def _instance_record(self, name: str, now: int) -> CheckpointRecord:
         state = self.instances[name]

@@ -131,8 +131,10 @@ class PublishedTables:
             except UnsupportedType as error:
                 _log.error("table_stopped", table=str(name), reason=str(error))
                 self._metrics.stopped_tables.labels(table=str(name)).set(1)
+                self._tables.pop(name, None)
                 continue
             self._tables[name] = table
+        self._forget_unread()
         self.state = catalog.state
         self._metrics.snapshotting.set(len(self.snapshotting()))
 
@@ -142,10 +144,21 @@ class PublishedTables:
                 "table_stopped",
                 table=str(name),
                 reason="its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)",
-                fix="enable it again with sys.sp_cdc_enable_table and take a new snapshot of it",
+                fix="enable it again with sys.sp_cdc_enable_table; it then gets a new snapshot",
             )
             self._metrics.stopped_tables.labels(table=str(name)).set(1)
             del self._tables[name]
+
+    def _forget_unread(self) -> None:
+        """Forget instances that nothing is read from: replaced, disabled, or left out now."""
+        read = {i.name for table in self._tables.values() for i in table.instances}
+        for name in sorted(self._book.instances.keys() - read):
+            _log.warning(
+                "capture_instance_left_behind",
+                capture_instance=name,
+                reason="it is gone, replaced by a newer one, or left out by tables.exclude",
+            )
+            self._book.forget(name)
 
     def _take_in(self, table: PublishedTable, catalog: Catalog) -> None:
         recognised = [instance for instance in table.instances if instance.start_lsn is not None]

@@ -199,7 +199,7 @@ class KafkaDelivery:
         through_commit_ms: int | None,
         closed: bool,
         snapshotting: Sequence[str] = (),
-        checkpoints: Mapping[CheckpointKey, CheckpointRecord],
+        checkpoints: Mapping[CheckpointKey, CheckpointRecord | None],
     ) -> Progress:
         """Commit what was sent together with its progress record and the checkpoints.
 
@@ -212,7 +212,7 @@ class KafkaDelivery:
             through_commit_ms: its commit time, milliseconds UTC.
             closed: false inside a source transaction that goes on in the next Kafka transaction.
             snapshotting: data topics of tables that are not part of the cut yet.
-            checkpoints: the records that changed.
+            checkpoints: the records that changed; None takes one away.
 
         Returns:
             The progress record that was committed.
@@ -249,7 +249,10 @@ class KafkaDelivery:
         if checkpoints:
             encode_key = self._records["CheckpointKey"].encode
             encode_value = self._records["Checkpoint"].encode
-            messages = [(encode_key(key), encode_value(c), 0) for key, c in checkpoints.items()]
+            messages = [
+                (encode_key(key), None if record is None else encode_value(record), 0)
+                for key, record in checkpoints.items()
+            ]
             producer.produce(self._topics.offsets, messages, {})
         producer.commit()
         self._reset()

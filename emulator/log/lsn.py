@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 import threading
+from functools import lru_cache
 from typing import Final
 
 import apsw
@@ -28,13 +29,20 @@ FIRST_BLOCK: Final = 0x10
 BLOCK_STEP: Final = 8
 
 _LSN = struct.Struct(">IIH")
+_PREFIX = struct.Struct(">II")
+_SLOTS = tuple((slot + 1).to_bytes(2, "big") for slot in range(RECORDS_PER_BLOCK))
 
 
 def lsn_of(position: int) -> bytes:
     """The LSN (10 bytes) of a log position."""
-    blocks, slot = divmod(position, RECORDS_PER_BLOCK)
-    vlf, block = divmod(blocks, BLOCKS_PER_VLF)
-    return _LSN.pack(vlf + FIRST_VLF, block * BLOCK_STEP + FIRST_BLOCK, slot + 1)
+    return _block_prefix(position // RECORDS_PER_BLOCK) + _SLOTS[position % RECORDS_PER_BLOCK]
+
+
+@lru_cache(maxsize=256)
+def _block_prefix(block: int) -> bytes:
+    """The first eight bytes; records are read block by block, so few are in use at a time."""
+    vlf, block = divmod(block, BLOCKS_PER_VLF)
+    return _PREFIX.pack(vlf + FIRST_VLF, block * BLOCK_STEP + FIRST_BLOCK)
 
 
 def position_of(lsn: bytes) -> int:

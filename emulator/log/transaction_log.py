@@ -223,21 +223,15 @@ class TransactionLog:
 
 
 def _change(record: Record) -> RowChange | DdlChange:
-    position, command_id, object_id, action = record[:4]
-    if action == ACTION_DDL:
-        kind, command, detail = record[4:]
-        column_id, old_type, new_type = detail
-        return DdlChange(
-            object_id, lsn_of(position), kind, command, column_id, _type(old_type), _type(new_type)
+    position, command_id, object_id, action, column_ids, before, after = record
+    if action != ACTION_DDL:
+        return RowChange(
+            object_id, lsn_of(position), command_id, _ACTIONS[action], column_ids, before, after
         )
-    return RowChange(
-        object_id,
-        lsn_of(position),
-        command_id,
-        _ACTIONS[action],
-        record[4],
-        record[5],
-        record[6],
+    # A DDL record has the kind, the text and the details in the places of a row's.
+    column_id, old_type, new_type = after
+    return DdlChange(
+        object_id, lsn_of(position), column_ids, before, column_id, _type(old_type), _type(new_type)
     )
 
 

@@ -14,7 +14,7 @@ import apsw
 from emulator.errors import SqlError
 from emulator.log.query import fetch
 from emulator.storage.model import Index, Table
-from emulator.storage.overlay import Overlay
+from emulator.storage.overlay import ARRAY_ROWS_MIN, Overlay
 from emulator.storage.table_plan import Row, TablePlan, UniqueKey, positions_of
 from emulator.storage.values import value_text
 from emulator.storage.work import Work
@@ -52,14 +52,21 @@ def put_unique(
     Raises:
         SqlError: 2627 or 2601.
     """
-    for key in plan.unique:
-        for row in rows:
-            _refuse_committed_duplicate(work, overlay, plan.table, key, row)
+    at_once = len(rows) >= ARRAY_ROWS_MIN and not work.is_stale(plan.table)
+    if not at_once:
+        for key in plan.unique:
+            for row in rows:
+                _refuse_committed_duplicate(work, overlay, plan.table, key, row)
     try:
         overlay.put([(rid, *row) for rid, row in zip(rids, rows, strict=True)])
     except apsw.ConstraintError:
         raise _find_duplicate(work, overlay, plan, rids, rows) from None
     for key in plan.unique:
+        if at_once and overlay.meets_committed_key(key.column_ids, rids):
+            for row in rows:
+                _refuse_committed_duplicate(work, overlay, plan.table, key, row)
+        if not key.nullable:
+            continue
         for rid, row in zip(rids, rows, strict=True):
             values = key.values(row)
             # SQLite's unique indexes take NULLs for different.

@@ -128,6 +128,11 @@ class LockManager:
                 entry.exclusive = owner
             return waited
 
+    def holds_table(self, owner: LockOwner, table: str) -> bool:
+        """Whether ``owner`` has the whole table, so that nothing in it needs a lock of its own."""
+        entry = self._tables.get(table)
+        return entry is not None and entry.exclusive is owner
+
     def wait_for_table(self, owner: LockOwner, table: str) -> bool:
         """Wait until nobody else holds the table exclusively (a reader meeting open DDL)."""
         with self._changed:

@@ -9,6 +9,7 @@ two new rows with one key meet there.
 from __future__ import annotations
 
 import marshal
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -24,6 +25,10 @@ CREATE TEMP TABLE IF NOT EXISTS undo(
   n INTEGER PRIMARY KEY, overlay TEXT NOT NULL, rid INTEGER NOT NULL, hidden INTEGER NOT NULL,
   image BLOB)
 """
+
+
+ARRAY_ROWS_MIN: Final = 8
+"""From so many rows on, one statement over an array of row ids beats one statement per row."""
 
 
 class Overlay:
@@ -65,6 +70,15 @@ class Overlay:
         self._remove = f"DELETE FROM {images} WHERE rid = ?"
         self._put = f"INSERT INTO {images}(rid, {columns}) VALUES ({marks})"
         self._image = f"SELECT {columns} FROM {images} WHERE rid = ?"
+        self._rows = (
+            f"SELECT rid, {columns} FROM {base} WHERE rid IN carray(?)"
+            f" AND rid NOT IN (SELECT rid FROM {hidden})",
+            f"SELECT rid, {columns} FROM {images} WHERE rid IN carray(?)",
+        )
+        self._take_away = (
+            f"DELETE FROM {images} WHERE rid IN carray(?)",
+            f"INSERT OR IGNORE INTO {hidden}(rid) SELECT value FROM carray(?)",
+        )
         self._committed = f"SELECT {columns} FROM {base} WHERE rid = ?"
         self._clear = (f"DELETE FROM {hidden}", f"DELETE FROM {images}")
         self._apply = (
@@ -87,6 +101,18 @@ class Overlay:
                 return None
         return self.committed_row(self._connection, rid)
 
+    def rows(self, rids: Sequence[int]) -> list[Row | None]:
+        """The rows as this session sees them, in that order."""
+        if len(rids) < ARRAY_ROWS_MIN:
+            return [self.row(rid) for rid in rids]
+        base, images = self._rows
+        ids = apsw.carray(array("q", rids))
+        found = {row[0]: row[1:] for row in fetch(self._connection, base, (ids,))}
+        if self.dirty:
+            for row in fetch(self._connection, images, (ids,)):
+                found[row[0]] = row[1:]
+        return [found.get(rid) for rid in rids]
+
     def committed_row(self, connection: apsw.Connection, rid: int) -> Row | None:
         """The row as committed, in that connection's snapshot, or None."""
         return next(iter(fetch(connection, self._committed, (rid,))), None)
@@ -103,10 +129,19 @@ class Overlay:
 
     def take_away(self, rids: Sequence[int]) -> None:
         """Make rows disappear from this session's view."""
-        pairs = [(rid,) for rid in rids]
-        if self.dirty:
-            self._connection.executemany(self._remove, pairs)
-        self._connection.executemany(self._hide, pairs)
+        if not rids:
+            return
+        if len(rids) < ARRAY_ROWS_MIN:
+            pairs = [(rid,) for rid in rids]
+            if self.dirty:
+                self._connection.executemany(self._remove, pairs)
+            self._connection.executemany(self._hide, pairs)
+        else:
+            ids = apsw.carray(array("q", rids))
+            remove, hide = self._take_away
+            if self.dirty:
+                self._connection.execute(remove, (ids,))
+            self._connection.execute(hide, (ids,))
         self.dirty = self.may_hide = True
 
     def put(self, rows: Sequence[Row]) -> None:
@@ -115,8 +150,20 @@ class Overlay:
         Raises:
             apsw.ConstraintError: two images have one unique key.
         """
+        if not rows:
+            return
         self.dirty = True
         self._connection.executemany(self._put, rows)
+
+    def meets_committed_key(self, column_ids: Sequence[int], rids: Sequence[int]) -> bool:
+        """Whether one of these images has the unique key of a committed row that stays."""
+        same = " AND ".join(f"old.c{column_id} IS new.c{column_id}" for column_id in column_ids)
+        query = (
+            f'SELECT 1 FROM temp."{self.images_name}" AS new CROSS JOIN {self.base_source} AS old'
+            f" ON {same} WHERE new.rid IN carray(?)"
+            f' AND old.rid NOT IN (SELECT rid FROM temp."{self.hidden_name}") LIMIT 1'
+        )
+        return bool(fetch(self._connection, query, (apsw.carray(array("q", rids)),)))
 
     def hide_all(self) -> None:
         """TRUNCATE: no row is left."""

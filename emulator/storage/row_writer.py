@@ -57,7 +57,10 @@ class RowWriter:
 
     def lock(self, rids: Sequence[int], rows: Sequence[Row] = ()) -> None:
         """Lock rows and the keys that new rows have."""
-        self.work.lock_rows(self.table, self.plan.resources(rids, rows) if rows else rids)
+        work = self.work
+        whole = work.engine.locks.holds_table(work.owner, self.table.sqlite_name)
+        resources = () if whole else self.plan.resources(rids, rows) if rows else rids
+        work.lock_rows(self.table, resources)
 
     def log(self, changes: Iterable[tuple[int, int, Row | None, Row | None]]) -> None:
         """Log (position or -1 for a new one, action, before, after) when the table is tracked."""
@@ -157,8 +160,7 @@ def _update_in_place(
     work.record_undo(overlay, rids)
     stays: list[tuple[int, Row, Row]] = []
     moves: list[tuple[int, Row, Row]] = []
-    for rid, new in zip(rids, new_rows, strict=True):
-        old = overlay.row(rid)
+    for rid, old, new in zip(rids, overlay.rows(rids), new_rows, strict=True):
         if old is None:
             raise StatementRestart(work.owner.session_id)
         if plan.key_changed(old, new):
@@ -188,12 +190,10 @@ def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
         writer.lock(chunk)
         work.refuse_stale(writer.table, writer.overlay, chunk)
         work.record_undo(writer.overlay, chunk)
-        old_rows = []
-        for rid in chunk:
-            old = writer.overlay.row(rid)
-            if old is None:
-                raise StatementRestart(work.owner.session_id)
-            old_rows.append(old)
+        found = writer.overlay.rows(chunk)
+        old_rows = [row for row in found if row is not None]
+        if len(old_rows) < len(found):
+            raise StatementRestart(work.owner.session_id)
         writer.overlay.take_away(chunk)
         writer.checks.vanished(old_rows)
         writer.log([(-1, ACTION_DELETE, old, None) for old in old_rows])

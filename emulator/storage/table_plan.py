@@ -19,13 +19,14 @@ CHUNK_LARGE_ROWS: Final = 8
 class UniqueKey:
     """A unique index, with what checking it needs at hand."""
 
-    __slots__ = ("collations", "column_ids", "index", "key_values", "positions")
+    __slots__ = ("collations", "column_ids", "index", "nullable", "positions")
 
     def __init__(self, table: Table, index: Index) -> None:
         self.index = index
         self.column_ids = index.column_ids
         self.positions = positions_of(table, index.column_ids)
         columns = [table.columns[position] for position in self.positions]
+        self.nullable = any(column.nullable for column in columns)
         self.collations = tuple(
             sqlite_collation(c.type.collation) if c.type.is_character else "" for c in columns
         )

@@ -15,6 +15,7 @@ from emulator.errors import SqlError, not_supported
 from emulator.parameter_declarations import Declaration, parse_declarations
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tds_types import from_wire
+from emulator.tsql.conversions import converter
 from emulator.types import INT, SqlType, StorageValue
 from emulator.wire.requests import ParameterStatus, ProcedureId, RpcCall, RpcParameter
 
@@ -241,10 +242,11 @@ def _bind(
         if index is None:
             raise _not_supplied(prepared, declaration)
         value: StorageValue = given[index].value
-        sent = from_wire(given[index].type)
+        if value is not None:
+            conversion = converter(from_wire(given[index].type), declaration.type)
+            value = value if conversion is None else conversion(value)
         output = bool(given[index].status & ParameterStatus.BY_REFERENCE)
-        sql_type = declaration.type if declaration.type.name == sent.name else sent
-        parameters.append(Parameter(declaration.name, sql_type, value, output))
+        parameters.append(Parameter(declaration.name, declaration.type, value, output))
         ordinals[folded] = index + skipped
     return parameters, ordinals
 

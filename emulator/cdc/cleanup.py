@@ -6,9 +6,9 @@ entries share the time; the low watermark of every instance is raised to it in o
 first; only then are obsolete change rows and mapping entries deleted, at most ``threshold`` rows by
 one statement, and a failure on one table does not stop the others.
 
-Inferred: an instance whose low watermark is already above the new one keeps it, and the time is
-mapped with "smallest LSN of the newest entry at or before it"; when no entry is that old nothing
-is cleaned up. Mapping entries are kept as long as any instance may need them.
+Inferred: the time is mapped to the first entry at or after it, so that what is older than the
+retention goes and what is younger stays; an instance whose low watermark is already above the new
+one keeps it. Mapping entries are kept as long as any instance may need them.
 """
 
 from __future__ import annotations
@@ -159,17 +159,14 @@ def run_cleanup_job(engine: Engine, database: Database) -> CleanupResult:
 def retention_mark(
     connection: apsw.Connection, database: Database, retention_minutes: int
 ) -> bytes | None:
-    """The low watermark for a retention, or None when nothing is that old."""
+    """The low watermark for a retention, or None when nothing was captured."""
     newest_time = lsn_time_mapping.newest_time(connection, database)
     if newest_time is None:
         return None
     oldest_kept = newest_time - retention_minutes * _TICKS_PER_MINUTE
-    lsn = lsn_time_mapping.lsn_for_time(
-        connection, database, "largest less than or equal", oldest_kept
+    return lsn_time_mapping.lsn_for_time(
+        connection, database, "smallest greater than or equal", oldest_kept
     )
-    if lsn is None:
-        return None
-    return lsn_time_mapping.smallest_lsn_of_same_time(connection, database, lsn)
 
 
 def _delete_below(

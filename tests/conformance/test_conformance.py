@@ -1,0 +1,133 @@
+"""Runs the cases through the real ODBC driver, on the embedded server or on a given one."""
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterator
+
+import pyodbc
+import pytest
+
+from tests.conformance.case import Case, Names, load_cases, type_of
+from tests.fix_conformance import count_case
+
+_NUMBER = re.compile(r"\((-?\d+)\)")
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def target(request) -> str:
+    """Connection string of the server that is tried."""
+    given = request.config.getoption("--sqlserver-dsn")
+    if given:
+        return str(given)
+    server = request.getfixturevalue("module_emulator")
+    return str(server.connection_string())
+
+
+@pytest.fixture
+def connection(target: str, case: Case, request) -> Iterator[pyodbc.Connection]:
+    """A connection whose database was made for the case, and is dropped after it."""
+    name = f"conformance_{next(_numbers)}"
+    with pyodbc.connect(target, autocommit=True, timeout=10) as made:
+        made.execute(f"IF DB_ID(N'{name}') IS NOT NULL DROP DATABASE [{name}]")
+        made.execute(f"CREATE DATABASE [{name}]")
+        made.execute(f"USE [{name}]")
+        if case.database == "cdc":
+            made.execute("EXEC sys.sp_cdc_enable_db")
+        yield made
+        made.execute("USE master")
+        made.execute(f"DROP DATABASE [{name}]")
+
+
+def native_number(error: pyodbc.Error) -> int:
+    """SQL Server's number: the first in parentheses after the driver's prefix."""
+    found = _NUMBER.findall(str(error.args[1]))
+    return int(found[0]) if found else 0
+
+
+def run(cursor: pyodbc.Cursor, sql: str):
+    """Executes; returns (description, rows) of the first result set, and all messages."""
+    cursor.execute(sql)
+    description, rows, messages = None, None, list(cursor.messages or ())
+    while True:
+        if cursor.description is not None and rows is None:
+            description, rows = cursor.description, cursor.fetchall()
+        elif cursor.description is not None:
+            cursor.fetchall()
+        if not cursor.nextset():
+            break
+        messages += list(cursor.messages or ())
+    texts = [re.sub(r"^(\[[^\]]*\])*", "", text) for _, text in messages]
+    return description, rows, texts
+
+
+def scan(cursor: pyodbc.Cursor) -> None:
+    """Lets the capture process read the log, whether or not its job runs."""
+    # Where it does not run, scanning by hand is possible at once.
+    with contextlib.suppress(pyodbc.Error):
+        cursor.execute("EXEC sys.sp_cdc_stop_job @job_type = N'capture'")
+    cursor.execute("EXEC sys.sp_cdc_scan")
+
+
+def check_step(cursor: pyodbc.Cursor, step: dict, names: Names, database: str) -> None:
+    if step.get("scan"):
+        scan(cursor)
+        return
+    sql = step["sql"].replace("{database}", database)
+    if "error" in step:
+        with pytest.raises(pyodbc.Error) as raised:
+            run(cursor, sql)
+        assert native_number(raised.value) == step["error"], raised.value.args[1]
+        assert step.get("error_text", "").replace("{database}", database) in raised.value.args[1]
+        return
+    description, rows, messages = run(cursor, sql)
+    if "columns" in step:
+        assert description is not None, "no result set"
+        check_columns(step["columns"], description)
+    if "rows" in step:
+        assert rows is not None, "no result set"
+        check_rows(step, [tuple(row) for row in rows], names)
+    if "messages" in step:
+        assert messages == [text.replace("{database}", database) for text in step["messages"]]
+
+
+def check_columns(expected: list[str], description: tuple) -> None:
+    """Names, in order, and types where the case gives them."""
+    shown = [
+        f"{column[0]} {type_of(column)}" if " " in wanted else column[0]
+        for wanted, column in zip(expected, description, strict=False)
+    ]
+    assert shown == expected
+    assert len(description) == len(expected), [column[0] for column in description]
+
+
+def check_rows(step: dict, rows: list[tuple], names: Names) -> None:
+    expected = step["rows"]
+    assert len(rows) == len(expected), rows
+    if step.get("unordered"):
+        rows = sorted(rows, key=lambda row: [str(value) for value in row])
+        expected = sorted(expected, key=lambda row: [str(value) for value in row])
+    for row, wanted in zip(rows, expected, strict=True):
+        assert len(row) == len(wanted), row
+        for value, pattern in zip(row, wanted, strict=True):
+            assert names.matches(pattern, value), f"{value!r} is not {pattern!r} in {row}"
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.name)
+def test_case(case: Case, connection: pyodbc.Connection, request) -> None:
+    outcome = "failed"
+    try:
+        names = Names()
+        cursor = connection.cursor()
+        ((database,),) = cursor.execute("SELECT DB_NAME()").fetchall()
+        for number, step in enumerate(case.steps, 1):
+            try:
+                check_step(cursor, step, names, database)
+            except (AssertionError, pyodbc.Error) as error:
+                raise AssertionError(
+                    f"step {number} ({step.get('sql', 'scan')}): {error}"
+                ) from error
+        outcome = "passed"
+    finally:
+        count_case(request.config, case.source, outcome)

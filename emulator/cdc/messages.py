@@ -198,7 +198,15 @@ _TEXTS: Final[dict[int, str]] = {
         " source table '{}' no longer accurately reflects the source table. Refer to previous"
         " errors in the current session to identify the cause and correct any associated problems."
     ),
+    22979: (
+        "The unique index '{}' on table '{}' is used by Change Data Capture. The constraint using"
+        " this index cannot be dropped or disabled."
+    ),
     22981: "Object does not exist or access is denied.",
+    22983: (
+        "The unique index '{}' on source table '{}' is used by Change Data Capture. To alter or"
+        " drop the index, you must first disable Change Data Capture on the table."
+    ),
     22985: (
         "Change data capture has not been enabled for source table '{}.{}'. Specify the name of a"
         " table enabled for Change Data Capture. To report on the tables enabled for Change Data"

@@ -1,0 +1,47 @@
+"""What change data capture forbids to be done to a source table.
+
+https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-change-tables-transact-sql:
+"After change data capture is enabled, no modification is allowed on the primary key."
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.cdc.capture_instance import source_instances
+from emulator.cdc.messages import cdc_error
+
+if TYPE_CHECKING:
+    import apsw
+
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Table
+
+
+def refuse_index_removal(
+    connection: apsw.Connection, database: Database, table: Table, index_name: str
+) -> None:
+    """Refuses to drop the index that identifies rows for a capture instance.
+
+    Args:
+        connection: what to read CDC's metadata with.
+        database: the table's database.
+        table: the source table.
+        index_name: the index, or the constraint that it stands behind.
+
+    Raises:
+        SqlError: 22979 for a constraint's index, 22983 for another.
+    """
+    if not table.is_tracked_by_cdc:
+        return
+    folded = index_name.casefold()
+    used = {
+        (instance.index_name or "").casefold()
+        for instance in source_instances(connection, database, table)
+    }
+    if folded not in used:
+        return
+    index = next((i for i in table.indexes if i.name.casefold() == folded), None)
+    if index is not None and (index.primary_key or index.unique_constraint):
+        raise cdc_error(22979, index.name, table.name)
+    raise cdc_error(22983, index_name, table.name)

@@ -73,6 +73,12 @@ class TransactionLog:
         self._readers: list[apsw.Connection] = []
         with write() as connection:
             self.allocator = LsnAllocator(database_id, connection)
+            ((last,),) = fetch(
+                connection,
+                "SELECT coalesce(max(commit_ticks), 0) FROM log_transactions WHERE database_id = ?",
+                (database_id,),
+            )
+        self._last_commit_ticks: int = last
 
     # -- reading: LogReader ---------------------------------------------------------------------
 
@@ -208,6 +214,9 @@ class TransactionLog:
         commit_ticks: int,
         change_count: int,
     ) -> None:
+        # Commit times grow with commit LSNs, as mapping times to LSNs supposes, also when the
+        # machine's clock is set back.
+        self._last_commit_ticks = max(self._last_commit_ticks, commit_ticks)
         connection.execute(
             "INSERT INTO log_transactions(database_id, commit_position, begin_position,"
             " begin_ticks, commit_ticks, change_count) VALUES (?, ?, ?, ?, ?, ?)",
@@ -216,7 +225,7 @@ class TransactionLog:
                 commit_position,
                 begin_position,
                 begin_ticks,
-                commit_ticks,
+                self._last_commit_ticks,
                 change_count,
             ),
         )

@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import itertools
-import json
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,16 +23,15 @@ from emulator.clock import Clock, ManualClock, SystemClock
 from emulator.errors import INTERNAL, SqlError
 from emulator.log.journal import Record
 from emulator.log.query import fetch
-from emulator.log.transaction_log import LOG_SCHEMA, TransactionLog
-from emulator.storage.catalog_store import SERVER_SCHEMA, entries, put_entry, table_from_text
+from emulator.log.transaction_log import LOG_SCHEMA
+from emulator.storage.catalog_store import SERVER_SCHEMA
 from emulator.storage.collation import register_collations
-from emulator.storage.database import (
-    FIXED_PRINCIPALS,
-    FIXED_SCHEMAS,
-    CatalogState,
-    Database,
-    Module,
-    Principal,
+from emulator.storage.database import CatalogState, Database
+from emulator.storage.databases import (
+    SYSTEM_DATABASES,
+    insert_database,
+    load_databases,
+    remove_database,
 )
 from emulator.storage.identity import IdentityValues, RowVersions
 from emulator.storage.locks import LockManager, LockOwner
@@ -43,11 +40,11 @@ from emulator.types import DEFAULT_COLLATION
 
 __all__ = ["Clock", "Database", "Engine", "ManualClock", "SystemClock", "WriteScope"]
 
-SYSTEM_DATABASES: Final = {"master": 1, "tempdb": 2, "model": 3, "msdb": 4}
-FIRST_USER_DATABASE_ID: Final = 5
-
 BUSY_TIMEOUT_MS: Final = 10_000
 """SQLite's own wait; only a checkpoint can make a connection meet it, as writers queue before."""
+
+WAL_KEPT_BYTES: Final = 64 * 1024 * 1024
+"""A write-ahead log that one huge commit made longer is cut back to this by the next checkpoint."""
 
 CACHE_KIB: Final = 16_384
 """Page cache per connection and per TEMP database."""
@@ -108,7 +105,8 @@ class Engine:
             connection.execute(SERVER_SCHEMA + LOG_SCHEMA)
         self.identities = IdentityValues(self._writer)
         self.row_versions = RowVersions(self._writer)
-        self._load()
+        with self.write() as connection:
+            self._publish(load_databases(self, connection))
 
     # -- connections ----------------------------------------------------------------------------
 
@@ -116,11 +114,14 @@ class Engine:
         """A new connection with the collations and every function that a hook registers."""
         connection = apsw.Connection(str(self._path), statementcachesize=1024)
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        fetch(
-            connection,
-            f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -{CACHE_KIB};"
-            f" PRAGMA temp_store = FILE; PRAGMA temp.cache_size = -{CACHE_KIB}",
-        )
+        for setting in (
+            "synchronous = NORMAL",
+            f"cache_size = -{CACHE_KIB}",
+            f"temp.cache_size = -{CACHE_KIB}",
+            "temp_store = FILE",
+            f"journal_size_limit = {WAL_KEPT_BYTES}",
+        ):
+            fetch(connection, f"PRAGMA {setting}")
         register_collations(connection)
         for hook in self.connection_hooks:
             hook(connection)
@@ -238,9 +239,7 @@ class Engine:
                     f"Database '{name}' already exists. Choose a different database name.",
                     state=3,
                 )
-            ((highest,),) = fetch(connection, "SELECT max(database_id) FROM databases")
-            database_id = max(FIRST_USER_DATABASE_ID, highest + 1)
-            database = self._insert_database(connection, database_id, name, collation)
+            database = insert_database(self, connection, name, collation)
         self._publish([*self.databases.values(), database])
         return database
 
@@ -264,15 +263,7 @@ class Engine:
                 f"Cannot drop the database '{name}' because it is a system database.",
             )
         with self.write() as connection:
-            for table in database.tables():
-                connection.execute(f'DROP TABLE IF EXISTS main."{table.sqlite_name}"')
-            for catalog_table in (
-                "databases", "catalog", "object_ids", "identity_values", "row_versions",
-                "log_state", "log_transactions", "log_chunks",
-            ):  # fmt: skip
-                connection.execute(
-                    f"DELETE FROM {catalog_table} WHERE database_id = ?", (database.database_id,)
-                )
+            remove_database(connection, database)
         self._publish([d for d in self.databases.values() if d is not database])
         database.version += 1
         database.log.close()
@@ -358,77 +349,7 @@ class Engine:
         self._writer.close()
         self._lock_file.close()
 
-    # -- loading --------------------------------------------------------------------------------
-
-    def _load(self) -> None:
-        known = {
-            row[0]: row
-            for row in self._writer.execute(
-                "SELECT database_id, name, create_ticks, collation, guid, recovery_fork_guid"
-                " FROM databases"
-            )
-        }
-        with self.write() as connection:
-            loaded = [
-                self._insert_database(connection, database_id, name, DEFAULT_COLLATION)
-                for name, database_id in SYSTEM_DATABASES.items()
-                if database_id not in known
-            ]
-            loaded += [self._open_database(*row) for row in known.values()]
-        self._publish(loaded)
-
-    def _insert_database(
-        self, connection: apsw.Connection, database_id: int, name: str, collation: str
-    ) -> Database:
-        row = (
-            database_id, name, self.clock.now_ticks(), collation, str(uuid.uuid4()),
-            str(uuid.uuid4()),
-        )  # fmt: skip
-        connection.execute("INSERT INTO databases VALUES (?, ?, ?, ?, ?, ?)", row)
-        for schema, schema_id in FIXED_SCHEMAS.items():
-            put_entry(connection, database_id, "schema", schema, json.dumps(schema_id))
-        for principal, (principal_id, kind) in FIXED_PRINCIPALS.items():
-            put_entry(
-                connection, database_id, "principal", principal,
-                json.dumps([principal_id, principal, kind, []]),
-            )  # fmt: skip
-        return self._open_database(*row)
-
-    def _open_database(
-        self,
-        database_id: int,
-        name: str,
-        create_ticks: int,
-        collation: str,
-        guid: str,
-        recovery_fork_guid: str,
-    ) -> Database:
-        log = TransactionLog(database_id, self.connect, self.write)
-        database = Database(
-            self, database_id, name, create_ticks, collation, uuid.UUID(guid),
-            uuid.UUID(recovery_fork_guid), log,
-        )  # fmt: skip
-        state = database.state
-        for kind, key, text in entries(self._writer, database_id):
-            if kind == "table":
-                table = table_from_text(text)
-                state.tables[table.object_id] = table
-                state.names[table.schema.casefold(), table.name.casefold()] = table.object_id
-                continue
-            value = json.loads(text)
-            if kind == "schema":
-                state.schemas[key] = value
-            elif kind == "option":
-                state.options[key] = value
-            elif kind == "principal":
-                principal_id, principal, principal_type, members = value
-                state.principals[key] = Principal(
-                    principal_id, principal, principal_type, tuple(members)
-                )
-            elif kind == "module":
-                module = Module(**value)
-                state.modules[module.schema.casefold(), module.name.casefold()] = module
-        return database
+    # -- inside -----------------------------------------------------------------------------------
 
     def _log_ddl(self, scope: WriteScope) -> None:
         for database_id, records in scope.ddl_records.items():

@@ -23,10 +23,11 @@ from emulator.storage.constraints import put_unique, refuse_null
 from emulator.storage.foreign_keys import ForeignKeyChecks
 from emulator.storage.model import Table
 from emulator.storage.overlay import Overlay
-from emulator.storage.stage import Stage
+from emulator.storage.stage import SeenRows, Stage
 from emulator.storage.table_plan import Row, TablePlan
 from emulator.storage.values import GivenValue
-from emulator.storage.work import StatementRestart, Work
+from emulator.storage.view import StatementRestart
+from emulator.storage.work import Work
 
 GivenRow = tuple[GivenValue, ...]
 
@@ -129,8 +130,12 @@ def update_rows(work: Work, table: Table, changes: Iterable[tuple[int, GivenRow]
     writer = RowWriter(work, table, "UPDATE")
     staged = writer.stage(changes)
     moved = writer.stage()
+    seen = SeenRows()
+    count = 0
     for chunk in staged.chunks():
-        moved.extend(_update_in_place(writer, chunk))
+        once = [change for change in chunk if seen.add(change[0])]
+        count += len(once)
+        moved.extend(_update_in_place(writer, once))
     staged.close()
     for deferred_chunk in moved.chunks():
         rids = [rid for rid, _, _ in deferred_chunk]
@@ -140,7 +145,7 @@ def update_rows(work: Work, table: Table, changes: Iterable[tuple[int, GivenRow]
         writer.log([(position, ACTION_INSERT, None, row) for _, position, row in deferred_chunk])
     moved.close()
     writer.checks.verify()
-    return staged.count
+    return count
 
 
 def _update_in_place(
@@ -186,7 +191,11 @@ def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
     """DELETE: see :meth:`StoreSession.delete`."""
     writer = RowWriter(work, table, "DELETE")
     staged = writer.stage(rids)
-    for chunk in staged.chunks():
+    seen = SeenRows()
+    count = 0
+    for given in staged.chunks():
+        chunk = [rid for rid in given if seen.add(rid)]
+        count += len(chunk)
         writer.lock(chunk)
         work.refuse_stale(writer.table, writer.overlay, chunk)
         work.record_undo(writer.overlay, chunk)
@@ -199,7 +208,7 @@ def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
         writer.log([(-1, ACTION_DELETE, old, None) for old in old_rows])
     staged.close()
     writer.checks.verify()
-    return staged.count
+    return count
 
 
 def truncate_table(work: Work, table: Table) -> None:

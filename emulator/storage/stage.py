@@ -96,3 +96,23 @@ class Stage:
         )
         self._chunks += -(-len(memory) // size)
         memory.clear()
+
+
+class SeenRows:
+    """Row ids met so far in a statement, one bit each: they are small and dense."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, rid: int) -> bool:
+        """Whether it is new."""
+        byte, bit = rid >> 3, 1 << (rid & 7)
+        bits = self._bits
+        if byte >= len(bits):
+            bits.extend(bytes(byte + 1024 - len(bits)))
+        if bits[byte] & bit:
+            return False
+        bits[byte] |= bit
+        return True

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -24,7 +24,8 @@ from emulator.storage.locks import LockOwner
 from emulator.storage.model import Table
 from emulator.storage.row_writer import delete_rows, insert_rows, truncate_table, update_rows
 from emulator.storage.values import GENERATED, GivenValue
-from emulator.storage.work import StatementRestart, Work, WorkMark
+from emulator.storage.view import StatementRestart
+from emulator.storage.work import Work, WorkMark
 
 if TYPE_CHECKING:
     from emulator.storage.database import CatalogState, Database
@@ -63,6 +64,9 @@ class StoreSession:
         self._owner = LockOwner(session_id)
         self._work = Work(engine, self.connection, self._owner)
         self._depth = 0
+        self._keep_locks = False
+        self._outer_trancount = 0
+        """How many transactions were open when the outermost statement began."""
         self._catalogs: dict[int, dict[int, CatalogState]] = {}
         """Schema objects as they were before DDL, by the depth of the statement it is in."""
 
@@ -96,7 +100,8 @@ class StoreSession:
     def begin(self) -> None:
         """BEGIN TRANSACTION; nested ones only count."""
         if self.trancount == 0:
-            self._work.begin(self.engine.clock.now_ticks())
+            if not self._work.active:
+                self._work.begin(self.engine.clock.now_ticks())
             self.descriptor = self.engine.next_descriptor()
         self.trancount += 1
 
@@ -107,13 +112,21 @@ class StoreSession:
             The commit LSN when the transaction logged anything, else None.
 
         Raises:
-            SqlError: 3902 outside a transaction. Any other error has rolled back the transaction.
+            SqlError: 3902 outside a transaction; 3916 inside a statement that did not begin one.
+                Any other error has rolled back the transaction.
         """
         if self.trancount == 0:
             raise SqlError(
                 3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
-        if self.trancount > 1:
+        if self.trancount <= self._outer_trancount:
+            raise SqlError(
+                3916,
+                "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN"
+                " TRANSACTION is used first.",
+                state=0,
+            )
+        if self.trancount > 1 or self._depth:
             self.trancount -= 1
             return None
         try:
@@ -129,11 +142,15 @@ class StoreSession:
         """ROLLBACK TRANSACTION: everything, whatever the nesting.
 
         Raises:
-            SqlError: 3903 outside a transaction.
+            SqlError: 3903 outside a transaction, 3915 inside a statement (INSERT .. EXEC).
         """
         if self.trancount == 0:
             raise SqlError(
                 3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
+            )
+        if self._depth:
+            raise SqlError(
+                3915, "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.", state=0
             )
         self.trancount = 0
         self.descriptor = 0
@@ -188,11 +205,18 @@ class StoreSession:
             body: reads on :attr:`connection` and calls insert, update, delete; may run repeatedly.
             kind: see :meth:`statement`.
         """
-        for _ in range(RESTARTS_MAX):
-            with contextlib.suppress(StatementRestart), self.statement(kind):
+        # Locks of an attempt stay for the next one: what it met locked it finds unchanged.
+        self._keep_locks = True
+        try:
+            for _ in range(RESTARTS_MAX):
+                with contextlib.suppress(StatementRestart), self.statement(kind):
+                    return body()
+            with self.statement(kind):
                 return body()
-        with self.statement(kind):
-            return body()
+        finally:
+            self._keep_locks = False
+            if not self._work.active:
+                self.engine.locks.release(self._owner)
 
     def source(self, table: Table) -> str:
         """SQLite text for FROM that shows the table as this session sees it: rid, c1, c2, ...
@@ -243,7 +267,8 @@ class StoreSession:
 
         Args:
             table: where.
-            changes: (row id, full new row); each row id once.
+            changes: (row id, full new row). Of several for one row the first counts, as UPDATE ..
+                FROM takes one of the matches.
 
         Returns:
             How many rows.
@@ -255,7 +280,7 @@ class StoreSession:
             return update_rows(self._work, table, changes)
 
     def delete(self, table: Table, rids: Iterable[int]) -> int:
-        """Delete rows by id; returns how many.
+        """Delete rows by id, each once; returns how many.
 
         Raises:
             SqlError: 547, 1222, 1205, 3960. StatementRestart.
@@ -280,6 +305,16 @@ class StoreSession:
             SqlError: 1222, 1205, 3617.
         """
         self.engine.locks.lock_table(self._owner, table.sqlite_name, shared=shared)
+
+    def lock_rows(self, table: Table, rids: Sequence[int]) -> None:
+        """Lock rows until the end of the transaction (UPDLOCK, XLOCK), within a statement.
+
+        Raises:
+            StatementRestart: one of them is not any more what this statement read.
+            SqlError: 1222, 1205, 3617, 3960.
+        """
+        self._work.lock_rows(table, rids)
+        self._work.refuse_stale(table, self._work.overlay(table), rids)
 
     # -- DDL (for ddl.py) -------------------------------------------------------------------------
 
@@ -359,6 +394,8 @@ class StoreSession:
         mark = work.mark()
         if not self.connection.in_transaction:
             work.outer_mark = mark
+        if self._depth == 0:
+            self._outer_trancount = self.trancount
         self._depth += 1
         self.connection.execute(f"SAVEPOINT statement_{self._depth}")
         work.statement_kind = kind
@@ -370,16 +407,21 @@ class StoreSession:
         name = f"statement_{self._depth}"
         catalog = self._catalogs.pop(self._depth, None)
         self._depth -= 1
+        if self._depth == 0:
+            self._outer_trancount = 0
         if not failed:
             self.connection.execute(f"RELEASE {name}")
-            if implicit:
+            # A BEGIN TRANSACTION inside (INSERT .. EXEC) leaves the statement's work in its hands.
+            if implicit and self.trancount == 0:
                 try:
                     work.commit()
                 except BaseException:
                     work.rollback()
                     raise
         elif implicit:
-            work.rollback()
+            self.trancount = 0
+            self.descriptor = 0
+            work.rollback(keep_locks=self._keep_locks)
         else:
             self.connection.execute(f"ROLLBACK TO {name}")
             self.connection.execute(f"RELEASE {name}")

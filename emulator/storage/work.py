@@ -15,7 +15,7 @@ want to commit, or use a table whose definition is not committed, wait.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,29 +29,10 @@ from emulator.storage.locks import LockOwner
 from emulator.storage.model import Table
 from emulator.storage.overlay import UNDO_SCHEMA, Overlay
 from emulator.storage.stage import STAGE_SCHEMA
-from emulator.types import StorageValue
+from emulator.storage.view import SessionView
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Engine, WriteScope
-
-
-class StatementRestart(SqlError):
-    """What the statement read was changed by somebody else before it could lock it: run it again.
-
-    SQL Server would have waited at the row and gone on with its new version; here the statement's
-    reading is done, so it is repeated. Whoever runs statements catches this and repeats; a client
-    that sees it sees a deadlock error (1205), which it may retry too.
-    """
-
-    def __init__(self, session_id: int = 0) -> None:
-        super().__init__(
-            1205,
-            f"Transaction (Process ID {session_id}) was deadlocked on lock resources with another"
-            " process and has been chosen as the deadlock victim. Rerun the transaction.",
-            severity=13,
-            state=52,
-            aborts="transaction",
-        )
+    from emulator.storage.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,139 +56,23 @@ class Savepoint:
     catalog: dict[int, CatalogState] | None = None
 
 
-class Work:
+class Work(SessionView):
     """One session's open transaction, reused for the next one."""
 
     def __init__(self, engine: Engine, connection: apsw.Connection, owner: LockOwner) -> None:
-        self.engine = engine
-        self.connection = connection
-        self.owner = owner
+        super().__init__(engine, connection, owner)
         self.active = False
         self.begin_ticks = 0
-        self.read_sequence = 0
-        """The engine's commit count when the statement's (or SNAPSHOT transaction's) view began."""
-        self.snapshot = False
-        """A SNAPSHOT transaction holds its read transaction."""
         self.command_count = 0
-        self.scope: WriteScope | None = None
-        """Set while the transaction is exclusive."""
         self.statement_kind = ""
         self.outer_mark: WorkMark | None = None
         """Where the work stood when the connection's SQLite transaction began."""
-        self._overlays: dict[str, Overlay] = {}
         self._journals: dict[int, Journal] = {}
         self._savepoints: list[Savepoint] = []
         self._identity_tables: dict[tuple[int, int], Table] = {}
         self._row_version_databases: set[int] = set()
-        self._fresh: apsw.Connection | None = None
         for schema in (JOURNAL_SCHEMA, STAGE_SCHEMA, UNDO_SCHEMA):
             connection.execute(schema)
-
-    # -- what the session sees ------------------------------------------------------------------
-
-    def overlay(self, table: Table) -> Overlay:
-        """The table's overlay, made when this session changes it for the first time."""
-        overlay = self._overlays.get(table.sqlite_name)
-        if overlay is None or overlay.table is not table:
-            if overlay is not None and overlay.dirty:
-                raise StatementRestart(self.owner.session_id)
-            overlay = Overlay(self.connection, table)
-            self._overlays[table.sqlite_name] = overlay
-        return overlay
-
-    def changed(self, table: Table) -> Overlay | None:
-        """The table's overlay when it has uncommitted changes."""
-        overlay = self._overlays.get(table.sqlite_name)
-        return overlay if overlay is not None and overlay.dirty else None
-
-    def is_stale(self, table: Table) -> bool:
-        """Whether somebody committed changes of the table since this view of the data began."""
-        if self.scope is not None:
-            return False
-        return self.engine.table_sequences.get(table.sqlite_name, 0) > self.read_sequence
-
-    def current(self, table: Table) -> apsw.Connection:
-        """A connection that sees the table's newest committed rows."""
-        return self.fresh() if self.is_stale(table) else self.connection
-
-    def fresh(self) -> apsw.Connection:
-        """A second connection, whose every query sees what is committed now."""
-        if self._fresh is None:
-            self._fresh = self.engine.connect()
-        return self._fresh
-
-    def find(
-        self,
-        table: Table,
-        column_ids: Sequence[int],
-        key: Sequence[StorageValue],
-        *,
-        limit: int = -1,
-    ) -> list[int]:
-        """Row ids with these column values: committed ones as of now, and this session's own."""
-        condition = " AND ".join(f"c{column_id} IS ?" for column_id in column_ids)
-        overlay = self.changed(table)
-        rids: list[int] = []
-        if overlay is not None:
-            images = f'SELECT rid FROM temp."{overlay.images_name}" WHERE {condition} LIMIT ?'
-            rids += [rid for (rid,) in fetch(self.connection, images, (*key, limit))]
-        committed = f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition} LIMIT ?'
-        bindings = (*key, limit if overlay is None else -1)
-        for (rid,) in fetch(self.current(table), committed, bindings):
-            if overlay is None or not overlay.hides(rid):
-                rids.append(rid)
-        return rids
-
-    # -- locks ------------------------------------------------------------------------------------
-
-    def lock_rows(self, table: Table, resources: Iterable[Hashable]) -> None:
-        """Lock rows and keys for writing, and make sure that the table is what it was.
-
-        Raises:
-            StatementRestart: the table was altered or dropped meanwhile.
-            SqlError: 1222, 1205, 3617.
-        """
-        self.engine.locks.lock(self.owner, table.sqlite_name, resources)
-        database = self.engine.database_by_id(table.database_id)
-        if database is None or database.table_by_id(table.object_id) is not table:
-            raise StatementRestart(self.owner.session_id)
-
-    def share(self, table: Table, resources: Iterable[Hashable]) -> bool:
-        """Lock rows or keys against writing by others; returns whether it had to wait."""
-        return self.engine.locks.lock(self.owner, table.sqlite_name, resources, shared=True)
-
-    def refuse_stale(self, table: Table, overlay: Overlay, rids: Sequence[int]) -> None:
-        """After locking rows that a query found: see that nobody changed them in between.
-
-        Raises:
-            StatementRestart: somebody did.
-            SqlError: 3960 in a SNAPSHOT transaction.
-        """
-        if not self.is_stale(table):
-            return
-        fresh = self.fresh()
-        for rid in rids:
-            if overlay.dirty and (overlay.hides(rid) or overlay.image(rid) is not None):
-                continue
-            seen = overlay.committed_row(self.connection, rid)
-            if overlay.committed_row(fresh, rid) != seen:
-                if self.snapshot:
-                    raise self.update_conflict(table)
-                raise StatementRestart(self.owner.session_id)
-
-    def update_conflict(self, table: Table) -> SqlError:
-        """Error 3960."""
-        database = self.engine.database_by_id(table.database_id)
-        return SqlError(
-            3960,
-            "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot"
-            f" isolation to access table '{table.schema}.{table.name}' directly or indirectly in"
-            f" database '{database.name if database else ''}' to update, delete, or insert the row"
-            " that has been modified or deleted by another transaction. Retry the transaction or"
-            " change the isolation level for the update/delete statement.",
-            state=2,
-            aborts="transaction",
-        )
 
     # -- log --------------------------------------------------------------------------------------
 
@@ -413,7 +278,7 @@ class Work:
             self.engine.row_versions.persist(self.connection, database_id)
         return lsn
 
-    def rollback(self) -> None:
+    def rollback(self, *, keep_locks: bool = False) -> None:
         """Forget everything."""
         if self.scope is not None:
             self._leave_exclusive()
@@ -423,9 +288,9 @@ class Work:
                 self.restore(self.outer_mark)
         for overlay in self._overlays.values():
             overlay.clear()
-        self._end()
+        self._end(keep_locks=keep_locks)
 
-    def _end(self) -> None:
+    def _end(self, *, keep_locks: bool = False) -> None:
         for journal in self._journals.values():
             journal.clear()
         if self._savepoints:
@@ -433,12 +298,7 @@ class Work:
             self._savepoints.clear()
         self._identity_tables.clear()
         self._row_version_databases.clear()
-        self.engine.locks.release(self.owner)
+        if not keep_locks:
+            self.engine.locks.release(self.owner)
         self.active = False
         self.snapshot = False
-
-    def close(self) -> None:
-        """Let go of the second connection."""
-        if self._fresh is not None:
-            self._fresh.close()
-            self._fresh = None

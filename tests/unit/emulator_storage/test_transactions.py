@@ -402,3 +402,60 @@ def test_concurrent_increments_lose_nothing(
     for worker in workers:
         worker.join()
     assert rows(store, table) == [(1, "counter", 200)]
+
+
+def test_a_transaction_may_begin_inside_a_statement(
+    connect: Connect, store: StoreSession, table: Table
+) -> None:
+    """INSERT .. EXEC of a procedure with transactions in it."""
+    with store.statement():
+        store.begin()
+        store.insert(table, [(1, "a", 1)])
+        assert store.commit() is None
+        store.insert(table, [(2, "b", 2)])
+    assert store.trancount == 0
+    assert len(rows(connect(), table)) == 2
+    store.begin()
+    with store.statement():
+        with pytest.raises(SqlError, match="3916"):
+            store.commit()
+        with pytest.raises(SqlError, match="3915"):
+            store.rollback()
+        store.begin()
+    assert store.trancount == 2
+    store.rollback()
+
+
+def test_a_row_that_a_statement_names_twice_counts_once(
+    store: StoreSession, table: Table, database: Database
+) -> None:
+    store.insert(table, [(1, "a", 1)])
+    rid = rid_of(store, table, 1)
+    assert store.update(table, [(rid, (1, "first", 1)), (rid, (1, "second", 1))]) == 1
+    assert rows(store, table) == [(1, "first", 1)]
+    assert store.delete(table, [rid, rid]) == 1
+    assert [t.change_count for t in database.log.committed(None, 9)] == [1, 1, 1]
+
+
+def test_locked_rows_hold_off_writers(connect: Connect, store: StoreSession, table: Table) -> None:
+    other = connect()
+    other.lock_timeout_ms = 0
+    store.insert(table, [(1, "a", 1)])
+    rid = rid_of(store, table, 1)
+    store.begin()
+    with store.statement():
+        store.lock_rows(table, [rid])
+    with pytest.raises(SqlError, match="1222"):
+        other.delete(table, [rid])
+    store.commit()
+    assert other.delete(table, [rid]) == 1
+
+
+def test_commit_times_never_go_back(
+    store: StoreSession, table: Table, database: Database, clock: ManualClock
+) -> None:
+    store.insert(table, [(1, "a", 1)])
+    clock.advance(-60)
+    store.insert(table, [(2, "b", 2)])
+    first, second = database.log.committed(None, 9)
+    assert second.commit_ticks >= first.commit_ticks

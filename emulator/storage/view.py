@@ -1,0 +1,169 @@
+"""What one session sees: committed rows in its snapshot, its own changes over them, and the newest.
+
+A statement reads in one snapshot. Checks that must not be fooled by it (unique keys, parents,
+whether a row is still what the statement read) ask :meth:`SessionView.current`: the session's own
+connection while nobody committed changes of that table since the snapshot, else a second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import apsw
+
+from emulator.errors import SqlError
+from emulator.log.query import fetch
+from emulator.storage.locks import LockOwner
+from emulator.storage.model import Table
+from emulator.storage.overlay import Overlay
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Engine, WriteScope
+
+
+class StatementRestart(SqlError):
+    """What the statement read was changed by somebody else before it could lock it: run it again.
+
+    SQL Server would have waited at the row and gone on with its new version; here the statement's
+    reading is done, so it is repeated. Whoever runs statements catches this and repeats; a client
+    that sees it sees a deadlock error (1205), which it may retry too.
+    """
+
+    def __init__(self, session_id: int = 0) -> None:
+        super().__init__(
+            1205,
+            f"Transaction (Process ID {session_id}) was deadlocked on lock resources with another"
+            " process and has been chosen as the deadlock victim. Rerun the transaction.",
+            severity=13,
+            state=52,
+            aborts="transaction",
+        )
+
+
+class SessionView:
+    """The reading side of a session's work, and the locks that keep what it saw true."""
+
+    def __init__(self, engine: Engine, connection: apsw.Connection, owner: LockOwner) -> None:
+        self.engine = engine
+        self.connection = connection
+        self.owner = owner
+        self.read_sequence = 0
+        """The engine's commit count when the statement's (or SNAPSHOT transaction's) view began."""
+        self.snapshot = False
+        """A SNAPSHOT transaction holds its read transaction."""
+        self.scope: WriteScope | None = None
+        """Set while the transaction is exclusive."""
+        self._overlays: dict[str, Overlay] = {}
+        self._fresh: apsw.Connection | None = None
+
+    def close(self) -> None:
+        """Let go of the second connection."""
+        if self._fresh is not None:
+            self._fresh.close()
+            self._fresh = None
+
+    def overlay(self, table: Table) -> Overlay:
+        """The table's overlay, made when this session changes it for the first time."""
+        overlay = self._overlays.get(table.sqlite_name)
+        if overlay is None or overlay.table is not table:
+            if overlay is not None and overlay.dirty:
+                raise StatementRestart(self.owner.session_id)
+            overlay = Overlay(self.connection, table)
+            self._overlays[table.sqlite_name] = overlay
+        return overlay
+
+    def changed(self, table: Table) -> Overlay | None:
+        """The table's overlay when it has uncommitted changes."""
+        overlay = self._overlays.get(table.sqlite_name)
+        return overlay if overlay is not None and overlay.dirty else None
+
+    def is_stale(self, table: Table) -> bool:
+        """Whether somebody committed changes of the table since this view of the data began."""
+        if self.scope is not None:
+            return False
+        return self.engine.table_sequences.get(table.sqlite_name, 0) > self.read_sequence
+
+    def current(self, table: Table) -> apsw.Connection:
+        """A connection that sees the table's newest committed rows."""
+        return self.fresh() if self.is_stale(table) else self.connection
+
+    def fresh(self) -> apsw.Connection:
+        """A second connection, whose every query sees what is committed now."""
+        if self._fresh is None:
+            self._fresh = self.engine.connect()
+        return self._fresh
+
+    def find(
+        self,
+        table: Table,
+        column_ids: Sequence[int],
+        key: Sequence[StorageValue],
+        *,
+        limit: int = -1,
+    ) -> list[int]:
+        """Row ids with these column values: committed ones as of now, and this session's own."""
+        condition = " AND ".join(f"c{column_id} IS ?" for column_id in column_ids)
+        overlay = self.changed(table)
+        rids: list[int] = []
+        if overlay is not None:
+            images = f'SELECT rid FROM temp."{overlay.images_name}" WHERE {condition} LIMIT ?'
+            rids += [rid for (rid,) in fetch(self.connection, images, (*key, limit))]
+        committed = f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition} LIMIT ?'
+        bindings = (*key, limit if overlay is None else -1)
+        for (rid,) in fetch(self.current(table), committed, bindings):
+            if overlay is None or not overlay.hides(rid):
+                rids.append(rid)
+        return rids
+
+    # -- locks ------------------------------------------------------------------------------------
+
+    def lock_rows(self, table: Table, resources: Iterable[Hashable]) -> None:
+        """Lock rows and keys for writing, and make sure that the table is what it was.
+
+        Raises:
+            StatementRestart: the table was altered or dropped meanwhile.
+            SqlError: 1222, 1205, 3617.
+        """
+        self.engine.locks.lock(self.owner, table.sqlite_name, resources)
+        database = self.engine.database_by_id(table.database_id)
+        if database is None or database.table_by_id(table.object_id) is not table:
+            raise StatementRestart(self.owner.session_id)
+
+    def share(self, table: Table, resources: Iterable[Hashable]) -> bool:
+        """Lock rows or keys against writing by others; returns whether it had to wait."""
+        return self.engine.locks.lock(self.owner, table.sqlite_name, resources, shared=True)
+
+    def refuse_stale(self, table: Table, overlay: Overlay, rids: Sequence[int]) -> None:
+        """After locking rows that a query found: see that nobody changed them in between.
+
+        Raises:
+            StatementRestart: somebody did.
+            SqlError: 3960 in a SNAPSHOT transaction.
+        """
+        if not self.is_stale(table):
+            return
+        fresh = self.fresh()
+        for rid in rids:
+            if overlay.dirty and (overlay.hides(rid) or overlay.image(rid) is not None):
+                continue
+            seen = overlay.committed_row(self.connection, rid)
+            if overlay.committed_row(fresh, rid) != seen:
+                if self.snapshot:
+                    raise self.update_conflict(table)
+                raise StatementRestart(self.owner.session_id)
+
+    def update_conflict(self, table: Table) -> SqlError:
+        """Error 3960."""
+        database = self.engine.database_by_id(table.database_id)
+        return SqlError(
+            3960,
+            "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot"
+            f" isolation to access table '{table.schema}.{table.name}' directly or indirectly in"
+            f" database '{database.name if database else ''}' to update, delete, or insert the row"
+            " that has been modified or deleted by another transaction. Retry the transaction or"
+            " change the isolation level for the update/delete statement.",
+            state=2,
+            aborts="transaction",
+        )

@@ -28,6 +28,12 @@ SERVER_NAME: Final = "TAILRACE"
 AGENT_SERVICE: Final = "SQL Server Agent (MSSQLSERVER)"
 SCAN_PHASE_DONE: Final = "Done"
 
+_RECOVERY_MODELS: Final = {
+    "FULL": (1, "FULL"),
+    "BULK_LOGGED": (2, "BULK_LOGGED"),
+    "SIMPLE": (3, "SIMPLE"),
+}
+
 
 @view(
     "sys.databases",
@@ -53,21 +59,28 @@ SCAN_PHASE_DONE: Final = "Done"
 )
 def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database in sorted(context.engine.databases.values(), key=lambda d: d.database_id):
-        snapshot = int(bool(database.options.get("allow_snapshot_isolation")))
-        simple = database.name in {"master", "msdb", "tempdb"}
+        snapshot = int(bool(database.options.get("snapshot_isolation_state")))
+        compatibility = database.options.get("compatibility_level", COMPATIBILITY_LEVEL)
         waits = is_enabled(database) and database.log.last_commit() is not None
         yield (
             *(database.name, database.database_id, None, SA_SID),
-            *(datetime_of(database.create_ticks), COMPATIBILITY_LEVEL, database.collation),
+            *(datetime_of(database.create_ticks), compatibility, database.collation),
             *(0, "MULTI_USER", int(bool(database.options.get("is_read_only"))), 0, 0),
             *(0, "ONLINE", 0, 0, 0, snapshot, "ON" if snapshot else "OFF"),
-            int(bool(database.options.get("read_committed_snapshot"))),
-            *((3, "SIMPLE") if simple else (1, "FULL")),
+            int(bool(database.options.get("is_read_committed_snapshot_on"))),
+            *_RECOVERY_MODELS[_recovery_model(database)],
             *(2, "CHECKSUM", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0),
             *(0, 0, 0, 0, 0, pack_guid(database.guid), 0),
             *((6, "REPLICATION") if waits else (0, "NOTHING")),
             *(0, int(is_enabled(database)), 0, 0),
         )
+
+
+def _recovery_model(database: Database) -> str:
+    chosen = database.options.get("recovery")
+    if isinstance(chosen, str) and chosen.upper() in _RECOVERY_MODELS:
+        return chosen.upper()
+    return "SIMPLE" if database.name in {"master", "msdb", "tempdb"} else "FULL"
 
 
 @view(

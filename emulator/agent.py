@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+import apsw
+
 from emulator.cdc import capture_scan, cleanup, jobs
 from emulator.cdc.capture_instance import is_enabled
 from emulator.cdc.runtime import JobRun, runtime
@@ -119,7 +121,11 @@ class Agent:
 
     def _loop(self) -> None:
         while not self._closing.is_set():
-            self.run_due()
+            try:
+                self.run_due()
+            except Exception:  # noqa: BLE001 - capture must not end silently with the thread
+                _log.exception("a job failed; the agent goes on")
+                self._closing.wait(CLOCK_LOOK_S)
             with self._state.changed:
                 if not self._closing.is_set() and not self._news():
                     self._state.changed.wait(self._wait_s())
@@ -196,7 +202,7 @@ class Agent:
                 self._end(key, schedule.run)
                 return
             self._capture(database, schedule)
-        except SqlError as error:
+        except (SqlError, apsw.Error) as error:
             # The Agent's job step fails and is retried; a failed capture scan is retried after
             # its pause, and the error stands in sys.dm_cdc_errors.
             _log.warning("job %s failed: %s", jobs.job_name(database, parameters.job_type), error)

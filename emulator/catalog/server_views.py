@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SA_SID: Final = b"\x01"
 COMPATIBILITY_LEVEL: Final = 160
 SERVER_NAME: Final = "TAILRACE"
+DATETIME_HALF_STEP_TICKS: Final = 16_667
+"""Half of 1/300 s: what rounding to datetime may add."""
 AGENT_SERVICE: Final = "SQL Server Agent (MSSQLSERVER)"
 SCAN_PHASE_DONE: Final = "Done"
 
@@ -270,7 +272,9 @@ def _scan_sessions(context: SessionContext, database: Database) -> Iterator[Row]
 def _scan_session_row(session: ScanSession) -> Row:
     return (
         session.session_id,
-        datetime_of(session.start_ticks),
+        # Never later than it was: that a session began after an instant proves that it saw
+        # everything up to then.
+        datetime_of(session.start_ticks - DATETIME_HALF_STEP_TICKS),
         datetime_of(session.end_ticks),
         session.duration_s,
         SCAN_PHASE_DONE if session.session_id else "Aggregate",

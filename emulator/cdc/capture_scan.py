@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import apsw
+
 from emulator.cdc import ddl_history, lsn_time_mapping, scan_position
 from emulator.cdc.capture_instance import CaptureInstance, capture_instances, require_enabled
 from emulator.cdc.change_table import (
@@ -44,8 +46,6 @@ from emulator.log.records import DdlChange, LogTransaction, RowChange
 from emulator.storage.model import Table
 
 if TYPE_CHECKING:
-    import apsw
-
     from emulator.storage.engine import Database, Engine
 
 MAXTRANS_DEFAULT: Final = 500
@@ -108,6 +108,11 @@ def scan(
             except SqlError as error:
                 _record_failure(engine, database, begun, error)
                 raise
+            except apsw.Error as error:
+                failure = cdc_error(22859, procedure="sp_cdc_scan")
+                failure.message += f" {error}"
+                _record_failure(engine, database, begun, failure)
+                raise failure from error
             sessions.append(history.record(session))
             if session.tran_count < maxtrans:
                 break

@@ -43,6 +43,9 @@ def enable_database(engine: Engine, database: Database) -> bool:
             return False
         if database.schema_name(CDC_SCHEMA) or find_principal(database, CDC_USER):
             raise cdc_error(22906, database.name, procedure="sp_cdc_enable_db")
+        # A dropped database of the same id may have left these behind.
+        jobs.drop_jobs(connection, engine, database)
+        runtime(engine).forget(database)
         ddl.create_schema(connection, database, CDC_SCHEMA)
         add_principal(connection, database, CDC_USER, "S")
         for definition in METADATA_TABLES:

@@ -40,6 +40,7 @@ class AwaitingInstance:
 def begin(connection: apsw.Connection, database: Database, lsn: bytes) -> None:
     """The database was enabled at that LSN: nothing before it is captured."""
     connection.execute(_SCHEMA)
+    forget(connection, database)
     save(connection, database, lsn)
 
 

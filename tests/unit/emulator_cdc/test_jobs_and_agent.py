@@ -4,6 +4,7 @@ import pytest
 
 from emulator.agent import Agent, AgentMode
 from emulator.cdc import jobs
+from emulator.cdc.enable_database import enable_database
 from emulator.cdc.enable_table import EnableTable, enable_table
 from emulator.cdc.jobs import JobOptions
 from emulator.cdc.runtime import runtime
@@ -204,3 +205,21 @@ def test_automatic_agent_captures_by_itself_and_ends_at_once(orders):
         tick.wait(0.01)
     agent.close()
     assert [r["id"] for r in orders.changes("dbo_orders")] == [1]
+
+
+def test_dropped_database_leaves_nothing_to_the_next_of_its_id(orders, agent):
+    orders.insert("orders", (1, "a", 1, None))
+    orders.engine.drop_database("shop")
+    agent.run_due()
+    database = orders.engine.create_database("shop")
+    assert database.database_id == orders.database.database_id
+    orders.database = database
+    enable_database(orders.engine, database)
+    orders.create("orders", Column(0, "id", INT, False))
+    orders.track("orders")
+    orders.insert("orders", (7,))
+
+    orders.scan()
+
+    assert [r["id"] for r in orders.changes("dbo_orders")] == [7]
+    assert jobs.is_running(orders.engine, database, "capture")

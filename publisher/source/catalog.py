@@ -203,5 +203,6 @@ def tables(connection: Connection) -> dict[str, bool]:
     rows = connection.query(
         "SELECT s.name, t.name, t.is_tracked_by_cdc FROM sys.tables t"
         " JOIN sys.schemas s ON s.schema_id = t.schema_id WHERE t.is_ms_shipped = 0"
+        " AND s.name <> N'cdc'"
     )
     return {f"{row[0]}.{row[1]}": bool(row[2]) for row in rows}

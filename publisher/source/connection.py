@@ -154,8 +154,8 @@ class Connection:
     def _translate(self, error: Exception, doing: str) -> SourceError:
         sqlstate = str(error.args[0]) if error.args else ""
         text = str(error.args[-1]) if error.args else ""
-        numbers = {int(number) for number in _NATIVE_NUMBER.findall(text)}
-        make, advice = self._classify(sqlstate, numbers, is_login=doing == "connecting")
+        numbers = [int(number) for number in _NATIVE_NUMBER.findall(text)]
+        make, advice = self._classify(sqlstate, set(numbers), is_login=doing == "connecting")
         where = f"SQL Server {self._config.host}:{self._config.port}"
         number = next((n for n in numbers if n > 0), 0)
         return make(

@@ -1,0 +1,146 @@
+"""Batches and procedure calls of one session: T-SQL text in, events out.
+
+The rules of what an error ends are the interpreter's; here is what is left of it at the end of a
+batch: open statements are closed, table variables go, a doomed transaction is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from emulator.catalog.context import SessionContext
+from emulator.errors import SqlError
+from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
+from emulator.tsql.frames import Frame
+from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal
+from emulator.tsql.parse_base import TokenCursor
+from emulator.tsql.parser import parse_batch
+from emulator.tsql.procedures import drop_tables, given_parameters
+from emulator.tsql.undeclared import undeclared_parameters
+from emulator.tsql.workspace import Workspace
+from emulator.types import SqlType
+
+
+class BatchRunner:
+    """Runs the requests of one session; not thread-safe."""
+
+    def __init__(self, context: SessionContext) -> None:
+        """Prepare the session's connection."""
+        self.context = context
+        self._initial_database = context.database
+        self._workspace = Workspace(context)
+        self._interpreter = Interpreter(context, self._workspace)
+
+    def run(self, sql: str, parameters: Sequence[Parameter] = ()) -> Iterator[Event]:
+        """A batch, or text with parameters as of sp_executesql.
+
+        Args:
+            sql: T-SQL.
+            parameters: typed values; OUTPUT ones come back as ReturnValue at the end.
+
+        Raises:
+            SqlError: an error that ended the batch. One that only ended its statement is an
+                ErrorMessage among the events.
+        """
+        options = self.context.options
+        frame = Frame(depth=1 if parameters else 0)
+        for parameter in parameters:
+            frame.declare(parameter.name, parameter.type, parameter.value)
+        block = parse_batch(sql, quoted_identifier=options.quoted_identifier)
+        yield from self._guarded(self._interpreter.block(block.statements, frame), frame)
+        for parameter in parameters:
+            if parameter.output:
+                value = frame.values[parameter.name.casefold()]
+                yield ReturnValue(parameter.name, parameter.type, value)
+
+    def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Event]:
+        """A procedure by name; ends with its ReturnStatus.
+
+        Raises:
+            SqlError: 2812 and what the procedure raises.
+        """
+        name = TokenCursor(procedure).dotted_name()
+        frame = Frame()
+        given = given_parameters(parameters)
+        calls = self._interpreter.procedures.call(name, given, frame)
+        outputs: list[ReturnValue] = []
+        status = ReturnStatus(0)
+        for event in self._guarded(calls, frame):
+            if isinstance(event, ReturnStatus):
+                status = event
+            elif isinstance(event, ReturnValue):
+                outputs.append(event)
+            else:
+                yield event
+        yield status
+        yield from outputs
+
+    def _guarded(self, events: Iterator[Event], frame: Frame) -> Iterator[Event]:
+        """Events of a batch, with what its end does."""
+        interpreter, store = self._interpreter, self.context.store
+        try:
+            yield from events
+        except ReturnSignal:
+            pass
+        except JumpSignal as jump:
+            raise SqlError(
+                135, f"Cannot use a {jump.kind} statement outside the scope of a WHILE statement.",
+                severity=15, aborts="batch",
+            ) from jump  # fmt: skip
+        except SqlError as error:
+            yield from interpreter.ended(error)
+            raise
+        finally:
+            interpreter.try_depth = 0
+            if frame.tables:
+                drop_tables(frame)
+                self._workspace.local_version += 1
+        if self._workspace.doomed and store.trancount:
+            yield from interpreter.rollback()
+            raise SqlError(
+                3998,
+                "Uncommittable transaction is detected at the end of the batch. The transaction is"
+                " rolled back.",
+                aborts="batch",
+            )
+
+    def describe_parameters(self, sql: str) -> list[tuple[str, SqlType]]:
+        """Names and types of the variables that a text uses without declaring them.
+
+        Raises:
+            SqlError: the text does not compile; 11508 and its like where a type is not determined.
+        """
+        return undeclared_parameters(self.context, self._workspace, sql)
+
+    def begin(self) -> Iterator[Event]:
+        """A transaction manager request: begin."""
+        yield from self._interpreter.begin()
+
+    def commit(self) -> Iterator[Event]:
+        """A transaction manager request: commit."""
+        yield from self._interpreter.commit()
+
+    def rollback(self, name: str = "") -> Iterator[Event]:
+        """A transaction manager request: roll back everything, or to a savepoint."""
+        if name:
+            yield from self.run(f"ROLLBACK TRANSACTION [{name.replace(']', ']]')}]")
+        else:
+            yield from self._interpreter.rollback()
+
+    def reset(self) -> None:
+        """RESETCONNECTION: the session is as after its login."""
+        store = self.context.store
+        if store.trancount:
+            for _ in self._interpreter.rollback():
+                pass
+        for table in self._workspace.temporary.values():
+            table.drop()
+        self._workspace.temporary.clear()
+        self._workspace.local_version += 1
+        self._interpreter.cursors.known.clear()
+        self.context.options = type(self.context.options)()
+        self.context.database = self._initial_database
+        store.isolation = "read committed"
+        store.lock_timeout_ms = -1
+        self.context.rowcount = self.context.last_error = 0
+        self.context.scope_identity = None

@@ -1,0 +1,295 @@
+"""UPDATE and DELETE: a SELECT of row ids and new rows, then the store's own operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from emulator.errors import SqlError, not_supported
+from emulator.tsql import messages
+from emulator.tsql.arithmetic import arithmetic
+from emulator.tsql.nodes import DefaultMark, Join, Source, TableName, Top, VariableTable
+from emulator.tsql.output import OutputPlan, compile_output
+from emulator.tsql.parser import parse_expression
+from emulator.tsql.plan import Execution, Plan
+from emulator.tsql.planner import assigned
+from emulator.tsql.queries import QueryCompiler
+from emulator.tsql.rows import RowProgram, row_program, stored
+from emulator.tsql.scope import BoundSource, Scope
+from emulator.tsql.statements import Assignment, Delete, Update
+from emulator.tsql.targets import StoredTarget, Target, resolve_target
+from emulator.tsql.values import Value
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.storage.model import Column
+    from emulator.tsql.compiler import Compilation
+
+
+@dataclass(slots=True)
+class UpdatePlan:
+    """A compiled UPDATE: the query yields rid, the full new row, the old row (for OUTPUT or
+    rowversion checks) and the values of variables."""
+
+    target: Target
+    plan: Plan
+    joined: bool
+    program: RowProgram | None
+    output: OutputPlan | None
+    variables: tuple[str, ...]
+
+    def run(self, execution: Execution) -> int:
+        """Updates; returns how many rows. Called inside a statement, perhaps repeatedly."""
+        context = execution.context
+        width = len(self.target.table.columns)
+        text, bindings = self.plan.prepare(execution)
+        found = execution.workspace.connection.execute(text, bindings).fetchall()
+        if self.joined:
+            found = list({row[0]: row for row in reversed(found)}.values())[::-1]
+        changes: list[tuple[int, Any]] = [(row[0], row[1 : width + 1]) for row in found]
+        if self.program is not None:
+            program = self.program
+            changes = [
+                (rid, program.run(execution, row, "UPDATE", self.target)) for rid, row in changes
+            ]
+        if changes:
+            self.target.update(context, changes)
+        if self.output is not None:
+            self.output.begin()
+            now = self.target.read(context, [rid for rid, _ in changes])
+            for row in found:
+                old = row[width + 1 : 2 * width + 1]
+                self.output.add(execution, new=now[row[0]], old=old, action="UPDATE")
+        if self.variables and found:
+            for name, value in zip(self.variables, found[-1][-len(self.variables) :], strict=True):
+                execution.frame.values[name] = value
+        return len(changes)
+
+
+@dataclass(slots=True)
+class DeletePlan:
+    """A compiled DELETE: the query yields rid and the old row (for OUTPUT)."""
+
+    target: Target
+    plan: Plan
+    joined: bool
+    output: OutputPlan | None
+
+    def run(self, execution: Execution) -> int:
+        """Deletes; returns how many rows. Called inside a statement, perhaps repeatedly."""
+        text, bindings = self.plan.prepare(execution)
+        found = execution.workspace.connection.execute(text, bindings).fetchall()
+        if self.joined:
+            found = list({row[0]: row for row in found}.values())
+        if found:
+            self.target.delete(execution.context, [row[0] for row in found])
+        if self.output is not None:
+            self.output.begin()
+            for row in found:
+                self.output.add(execution, old=row[1:], action="DELETE")
+        return len(found)
+
+
+class ChangeCompiler:
+    """Compiles UPDATE and DELETE."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.compilation = compilation
+        self.compiler = QueryCompiler(compilation)
+
+    def update(self, node: Update) -> UpdatePlan:
+        """The plan of an UPDATE."""
+        prefix = self.compiler.enter_common_tables(node.common_tables)
+        target, source, scope, bound = self._sources(node.target, node.source)
+        assigned_columns = assignments(self.compiler, node.assignments, target, bound, scope)
+        texts = [f"{bound.key}.rid"]
+        for position, column in enumerate(target.table.columns):
+            texts.append(assigned_columns.get(position) or f"{bound.key}.{column.sqlite_name}")
+        output = compile_output(self.compilation, node.output, target, ["inserted", "deleted"])
+        if output is not None:
+            texts += [f"{bound.key}.{c.sqlite_name}" for c in target.table.columns]
+        names, values = self._variables(node.assignments, target, assigned_columns, scope)
+        texts += values
+        text = prefix + self._text(texts, source, node.where, node.top, scope)
+        return UpdatePlan(
+            target,
+            self.compilation.plan(text),
+            node.source is not None,
+            row_program(self.compilation, target),
+            output,
+            names,
+        )
+
+    def delete(self, node: Delete) -> DeletePlan:
+        """The plan of a DELETE."""
+        prefix = self.compiler.enter_common_tables(node.common_tables)
+        target, source, scope, bound = self._sources(node.target, node.source)
+        texts = [f"{bound.key}.rid"]
+        output = compile_output(self.compilation, node.output, target, ["deleted"])
+        if output is not None:
+            texts += [f"{bound.key}.{c.sqlite_name}" for c in target.table.columns]
+        text = prefix + self._text(texts, source, node.where, node.top, scope)
+        return DeletePlan(target, self.compilation.plan(text), node.source is not None, output)
+
+    def _text(
+        self, texts: list[str], source: str, where: Any, top: Top | None, scope: Scope
+    ) -> str:
+        """The SELECT."""
+        condition = f" WHERE {self.compiler.condition(where, scope)}" if where is not None else ""
+        limit = ""
+        if top is not None:
+            if top.percent:
+                raise not_supported("TOP ... PERCENT")
+            limit = f" LIMIT {self.compiler.row_count(top.count)}"
+        return f"SELECT {', '.join(texts)} FROM {source}{condition}{limit}"
+
+    def _sources(
+        self, node: TableName | VariableTable, source: Source | None
+    ) -> tuple[Target, str, Scope, BoundSource]:
+        """The target among the sources of FROM; alone without one.
+
+        Raises:
+            SqlError: 208 unknown target, 8154 ambiguous target.
+        """
+        scope = Scope()
+        if source is None:
+            self._refuse_common_table(node)
+            target = resolve_target(self.compilation, node)
+            text = self.compiler.source(node, scope)
+            return target, text, scope, scope.sources[0]
+        text = self.compiler.source(source, scope)
+        name = (node.name,) if isinstance(node, VariableTable) else node.name
+        named = self._named(source, name)
+        matches = [s for s in scope.sources if s.answers_to(name)]
+        if len(matches) > 1:
+            raise messages.compile_error(8154, f"The table '{name[-1]}' is ambiguous.")
+        if not matches:
+            self._refuse_common_table(node)
+            target = resolve_target(self.compilation, node)
+            extra = self.compiler.source(node, scope)
+            return target, f"{extra} JOIN ({text})", scope, scope.sources[-1]
+        self._refuse_common_table(named or node)
+        return resolve_target(self.compilation, named or node), text, scope, matches[0]
+
+    def _named(self, source: Source, name: tuple[str, ...]) -> TableName | VariableTable | None:
+        """The table of FROM that the target's name (often an alias) means."""
+        if isinstance(source, Join):
+            return self._named(source.left, name) or self._named(source.right, name)
+        if isinstance(source, TableName | VariableTable):
+            own = source.name if isinstance(source, VariableTable) else source.name[-1]
+            if (source.alias or own).casefold() == name[-1].casefold():
+                return source
+        elif getattr(source, "alias", "").casefold() == name[-1].casefold():
+            raise not_supported("changing rows through a subquery")
+        return None
+
+    def _refuse_common_table(self, node: TableName | VariableTable) -> None:
+        """Rows are not changed through a CTE."""
+        if (
+            isinstance(node, TableName)
+            and len(node.name) == 1
+            and self.compiler.common_table(node.name[0])
+        ):
+            raise not_supported("changing rows through a common table expression")
+
+    def _variables(
+        self,
+        nodes: Sequence[Assignment],
+        target: Target,
+        columns: dict[int, str],
+        scope: Scope,
+    ) -> tuple[tuple[str, ...], list[str]]:
+        """Names and texts of ``SET @x = ..``."""
+        names, texts = [], []
+        for node in nodes:
+            if node.variable is None:
+                continue
+            variable = self.compilation.variable(node.variable)
+            if node.column is None:
+                value = self.compiler.value(node.value, scope)
+                if node.operator != "=":
+                    value = arithmetic(node.operator[0], variable, value)
+            else:
+                position, column = find_column(target, node.column[-1])
+                value = Value(columns[position], column.type)
+            declared = self.compilation.frame.types[node.variable.casefold()]
+            names.append(node.variable.casefold())
+            texts.append(assigned(value, declared).sql)
+        return tuple(names), texts
+
+
+def find_column(target: Target, name: str) -> tuple[int, Column]:
+    """Position and definition of a column of the target.
+
+    Raises:
+        SqlError: 207.
+    """
+    column = target.table.column(name)
+    if column is None:
+        raise messages.invalid_column(name, 1)
+    return target.table.columns.index(column), column
+
+
+def assignments(
+    compiler: QueryCompiler,
+    nodes: Sequence[Assignment],
+    target: Target,
+    bound: BoundSource,
+    scope: Scope,
+) -> dict[int, str]:
+    """SQLite text of the new value of each assigned column, by position.
+
+    Raises:
+        SqlError: 207, 264, 271, 272, 8102.
+    """
+    texts: dict[int, str] = {}
+    for node in nodes:
+        if node.column is None:
+            continue
+        position, column = find_column(target, node.column[-1])
+        if position in texts:
+            raise messages.compile_error(
+                264,
+                f"The column name '{column.name}' is specified more than once in the SET clause or"
+                " column list of an INSERT. A column cannot be assigned more than one value in the"
+                " same clause.",
+            )
+        _refuse_fixed(column)
+        if isinstance(node.value, DefaultMark):
+            default = parse_expression(column.default) if column.default else None
+            value = compiler.value(default, Scope()) if default else Value("NULL", column.type)
+        else:
+            value = compiler.value(node.value, scope)
+        if node.operator != "=":
+            current = next(c for c in bound.columns if c.name == column.name).value()
+            value = arithmetic(node.operator[0], current, value)
+        texts[position] = stored(value, column, target).sql
+    return texts
+
+
+def _refuse_fixed(column: Column) -> None:
+    """Columns that no statement may set."""
+    error: SqlError | None = None
+    if column.identity is not None:
+        error = messages.compile_error(8102, f"Cannot update identity column '{column.name}'.")
+    elif column.computed is not None:
+        error = messages.compile_error(
+            271,
+            f'The column "{column.name}" cannot be modified because it is either a computed column'
+            " or is the result of a UNION operator.",
+        )
+    elif column.type.name == "timestamp":
+        error = messages.compile_error(272, "Cannot update a timestamp column.")
+    if error is not None:
+        raise error
+
+
+__all__ = [
+    "ChangeCompiler",
+    "DeletePlan",
+    "StorageValue",
+    "StoredTarget",
+    "UpdatePlan",
+    "replace",
+]

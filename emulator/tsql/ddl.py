@@ -1,0 +1,475 @@
+"""CREATE, ALTER and DROP: definitions compiled here, kept by emulator.storage.ddl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from emulator.errors import SqlError, not_supported
+from emulator.storage import ddl as store_ddl
+from emulator.storage.database import Principal
+from emulator.storage.model import Check, Column, Index, Table
+from emulator.tsql import messages
+from emulator.tsql.compiler import Compilation
+from emulator.tsql.conversions import assigner, check_allowed
+from emulator.tsql.definitions import DefinitionBuilder, generated_name, normalised
+from emulator.tsql.local_tables import TEMPDB_ID, LocalTable
+from emulator.tsql.names import resolve_name, stored_table
+from emulator.tsql.nodes import Name
+from emulator.tsql.parser import parse_expression
+from emulator.tsql.plan import Execution
+from emulator.tsql.queries import QueryCompiler
+from emulator.tsql.rows import columns_of, compile_defaults, row_program
+from emulator.tsql.scope import Scope
+from emulator.tsql.statements import (
+    AlterAdd,
+    AlterColumn,
+    AlterDatabase,
+    AlterDrop,
+    ColumnDefinition,
+    ConstraintDefinition,
+    CreateDatabase,
+    CreateIndex,
+    CreateModule,
+    CreatePrincipal,
+    CreateSchema,
+    CreateTable,
+    DropObject,
+    Statement,
+)
+from emulator.tsql.targets import StoredTarget
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.tsql.frames import Frame
+    from emulator.tsql.workspace import Workspace
+
+_KIND_LETTERS = {"PROCEDURE": "P", "VIEW": "V"}
+
+
+class Definer:
+    """Runs definition statements of one session."""
+
+    def __init__(self, context: SessionContext, workspace: Workspace) -> None:
+        self.context = context
+        self.workspace = workspace
+        self._methods: dict[type, Callable[[Any, Frame], None]] = {
+            CreateDatabase: self._create_database,
+            AlterDatabase: self._alter_database,
+            CreateSchema: self._create_schema,
+            CreateTable: self._create_table,
+            CreateIndex: self._create_index,
+            CreatePrincipal: self._create_principal,
+            CreateModule: self._create_module,
+            DropObject: self._drop,
+            AlterAdd: self._alter_add,
+            AlterDrop: self._alter_drop,
+            AlterColumn: self._alter_column,
+        }
+
+    def handles(self, statement: Statement) -> bool:
+        """Whether a statement defines something."""
+        return type(statement) in self._methods
+
+    def run(self, statement: Statement, frame: Frame) -> None:
+        """Runs one.
+
+        Raises:
+            SqlError: what SQL Server would report.
+        """
+        self._methods[type(statement)](statement, frame)
+
+    def compilation(self, frame: Frame) -> Compilation:
+        """A compilation in the session's database."""
+        return Compilation(self.context, self.workspace, frame)
+
+    # Databases and schemas ----------------------------------------------------------------------
+
+    def _create_database(self, node: CreateDatabase, _: Frame) -> None:
+        if self.context.store.trancount:
+            raise SqlError(
+                226,
+                "CREATE DATABASE statement not allowed within multi-statement transaction.",
+                state=6,
+            )
+        self.context.engine.create_database(node.name)
+
+    def _alter_database(self, node: AlterDatabase, _: Frame) -> None:
+        engine = self.context.engine
+        database = engine.database(node.name) if node.name else self.context.database
+        for option, value in node.settings:
+            with engine.write() as connection:
+                if option == "ALLOW_SNAPSHOT_ISOLATION":
+                    state = int(value == "ON")
+                    database.set_option("snapshot_isolation_state", state, connection)
+                elif option == "READ_COMMITTED_SNAPSHOT":
+                    database.set_option(
+                        "is_read_committed_snapshot_on", int(value == "ON"), connection
+                    )
+                elif option == "COMPATIBILITY_LEVEL":
+                    database.set_option("compatibility_level", int(value), connection)
+                elif option in _OPTIONS_WITHOUT_EFFECT:
+                    database.set_option(option.lower(), value, connection)
+                else:
+                    raise not_supported(f"ALTER DATABASE SET {option}")
+
+    def _create_schema(self, node: CreateSchema, _: Frame) -> None:
+        store_ddl.create_schema(self.context.store, self.context.database, node.name)
+
+    def _create_principal(self, node: CreatePrincipal, _: Frame) -> None:
+        database = self.context.database
+        if node.kind == "LOGIN":
+            raise not_supported(
+                "CREATE LOGIN (the server has the one login that it was started with)"
+            )
+        if any(name.casefold() == node.name.casefold() for name in database.principals):
+            raise SqlError(
+                15023,
+                f"User, group, or role '{node.name}' already exists in the current database.",
+            )
+        highest = max(
+            p.principal_id for p in database.principals.values() if p.principal_id < 16384
+        )
+        kind = "S" if node.kind == "USER" else "R"
+        store_ddl.put_principal(
+            self.context.store, database, Principal(highest + 1, node.name, kind)
+        )
+
+    # Tables -------------------------------------------------------------------------------------
+
+    def _create_table(self, node: CreateTable, frame: Frame) -> None:
+        name = node.name[-1]
+        builder = DefinitionBuilder(self.compilation(frame), name)
+        parts = builder.parts(node.columns, node.constraints)
+        indexes = [*parts.indexes]
+        for index in node.indexes:
+            indexes.append(self._index(builder, index, parts.columns))
+        if name.startswith("#"):
+            if name.startswith("##"):
+                raise not_supported("global temporary tables (##name)")
+            self.create_temporary(name, parts.columns, indexes, parts.checks)
+            return
+        where = resolve_name(self.context, node.name, node.line)
+        store_ddl.create_table(
+            self.context.store,
+            where.database,
+            where.schema,
+            where.name,
+            parts.columns,
+            indexes=indexes,
+            foreign_keys=parts.foreign_keys,
+            checks=parts.checks,
+        )
+
+    def create_temporary(
+        self, name: str, columns: list[Column], indexes: list[Index], checks: list[Check]
+    ) -> LocalTable:
+        """A #temp table.
+
+        Raises:
+            SqlError: 2714 when there is one of that name.
+        """
+        folded = name.casefold()
+        if folded in self.workspace.temporary:
+            raise messages.already_exists(name)
+        table = self.local_table(name, columns, indexes, checks, transactional=True)
+        self.workspace.temporary[folded] = table
+        self.workspace.local_version += 1
+        return table
+
+    def local_table(
+        self,
+        name: str,
+        columns: list[Column],
+        indexes: list[Index],
+        checks: list[Check],
+        *,
+        transactional: bool,
+    ) -> LocalTable:
+        """A table of the session's own."""
+        numbered = tuple(replace(i, index_id=n) for n, i in enumerate(indexes, 1))
+        table = Table(
+            -self.workspace.next_local_id(),
+            TEMPDB_ID,
+            "dbo",
+            name,
+            tuple(columns),
+            numbered,
+            (),
+            tuple(checks),
+        )
+        return LocalTable(self.workspace.connection, table, name, transactional=transactional)
+
+    def table_variable(
+        self,
+        name: str,
+        definitions: tuple[ColumnDefinition, ...],
+        constraints: tuple[ConstraintDefinition, ...],
+        frame: Frame,
+    ) -> LocalTable:
+        """A table variable, empty."""
+        parts = DefinitionBuilder(self.compilation(frame), name).parts(definitions, constraints)
+        return self.local_table(
+            name, parts.columns, parts.indexes, parts.checks, transactional=False
+        )
+
+    def _index(self, builder: DefinitionBuilder, node: CreateIndex, columns: list[Column]) -> Index:
+        """An index definition."""
+        return Index(
+            0,
+            node.name,
+            tuple(builder.column_id(columns, c) for c in node.columns),
+            node.descending,
+            unique=node.unique,
+            clustered=node.clustered,
+            included_column_ids=tuple(builder.column_id(columns, c) for c in node.included),
+        )
+
+    def _create_index(self, node: CreateIndex, frame: Frame) -> None:
+        if node.table[-1].startswith("#"):
+            # It would only make queries faster; a unique one would have to be kept.
+            if node.unique:
+                raise not_supported("CREATE UNIQUE INDEX on a temporary table")
+            return
+        database, table = stored_table(self.context, node.table, node.line)
+        builder = DefinitionBuilder(self.compilation(frame), table.name)
+        index = self._index(builder, node, list(table.columns))
+        store_ddl.create_index(self.context.store, database, table, index)
+
+    # DROP ---------------------------------------------------------------------------------------
+
+    def _drop(self, node: DropObject, frame: Frame) -> None:
+        for name in node.names:
+            try:
+                self._drop_one(node, name)
+            except SqlError as error:
+                if not (node.if_exists and error.number in {3701, 911, 15151, 208}):
+                    raise
+
+    def _drop_one(self, node: DropObject, name: Name) -> None:
+        store, context = self.context.store, self.context
+        if node.kind == "DATABASE":
+            if context.engine.databases.get(name[-1].casefold()) is None:
+                raise messages.cannot_drop("database", name[-1])
+            context.engine.drop_database(name[-1])
+        elif node.kind == "SCHEMA":
+            store_ddl.drop_schema(store, context.database, name[-1])
+        elif node.kind == "INDEX":
+            database, table = stored_table(context, node.table, node.line)
+            store_ddl.drop_index(store, database, table, name[-1])
+        elif node.kind == "TABLE":
+            self._drop_table(name, node)
+        elif node.kind in _KIND_LETTERS:
+            where = resolve_name(context, name, node.line)
+            module = where.database.module(where.schema, where.name)
+            if module is None or module.type != _KIND_LETTERS[node.kind]:
+                raise messages.cannot_drop(node.kind.lower(), messages.dotted(name))
+            store_ddl.drop_module(store, where.database, module)
+        else:
+            raise not_supported(f"DROP {node.kind}")
+
+    def _drop_table(self, name: Name, node: DropObject) -> None:
+        if name[-1].startswith("#"):
+            local = self.workspace.temporary.pop(name[-1].casefold(), None)
+            if local is None:
+                raise messages.cannot_drop("table", name[-1])
+            local.drop()
+            self.workspace.local_version += 1
+            return
+        where = resolve_name(self.context, name, node.line)
+        table = where.database.table(where.schema, where.name)
+        if table is None:
+            raise messages.cannot_drop("table", messages.dotted(name))
+        command = f"DROP TABLE {messages.dotted(name)}"
+        store_ddl.drop_table(self.context.store, where.database, table, command=command)
+
+    # Modules ------------------------------------------------------------------------------------
+
+    def _create_module(self, node: CreateModule, _: Frame) -> None:
+        where = resolve_name(self.context, node.name, node.line)
+        known = where.database.module(where.schema, where.name)
+        table = where.database.table(where.schema, where.name)
+        if table is not None or (known is not None and node.mode == "CREATE"):
+            raise messages.already_exists(where.name, node.line)
+        if known is None and node.mode == "ALTER":
+            raise messages.invalid_object(node.name, node.line)
+        text = (
+            node.text if node.mode == "CREATE" else f"CREATE {node.text[len(node.mode) :].lstrip()}"
+        )
+        store_ddl.create_module(
+            self.context.store,
+            where.database,
+            where.database.schema_name(where.schema) or where.schema,
+            where.name,
+            _KIND_LETTERS[node.kind],
+            text,
+        )
+
+    # ALTER TABLE --------------------------------------------------------------------------------
+
+    def _alter_add(self, node: AlterAdd, frame: Frame) -> None:
+        database, table = stored_table(self.context, node.table, node.line)
+        builder = DefinitionBuilder(self.compilation(frame), table.name)
+        store = self.context.store
+        constraints = [*node.constraints]
+        for definition in node.columns:
+            constraints += definition.constraints
+            in_key = any(c.kind == "PRIMARY KEY" for c in definition.constraints)
+            column = builder.column(definition, table.columns, 0, in_key=in_key)
+            value = None
+            if column.default is not None and (definition.with_values or not column.nullable):
+                value = self._default_value(column, table, database, frame)
+            table = store_ddl.add_columns(
+                store,
+                database,
+                table,
+                [column],
+                values={column.name: value} if value is not None else None,
+                command=node.text,
+            )
+        for constraint in constraints:
+            table = self._add_constraint(builder, constraint, database, table, node.text, frame)
+
+    def _default_value(self, column: Column, table: Table, database: Any, frame: Frame) -> Any:
+        """What existing rows get of a new column's default."""
+        shaped = replace(table, columns=(*table.columns, column))
+        target = StoredTarget(shaped, database)
+        position = len(table.columns)
+        defaults = compile_defaults(self.compilation(frame), target, [position])
+        execution = Execution(self.context, self.workspace, frame)
+        return defaults.values(execution)[position]
+
+    def _add_constraint(
+        self,
+        builder: DefinitionBuilder,
+        constraint: ConstraintDefinition,
+        database: Any,
+        table: Table,
+        command: str,
+        frame: Frame,
+    ) -> Table:
+        """ADD CONSTRAINT."""
+        store = self.context.store
+        if constraint.kind == "DEFAULT":
+            column_id = builder.column_id(table.columns, constraint.columns[0])
+            name = constraint.name or generated_name("DF", table.name, constraint.columns[0])
+            text = normalised(constraint.expression)
+            QueryCompiler(self.compilation(frame)).value(parse_expression(text), Scope())
+            return store_ddl.set_default(
+                store, database, table, column_id, name, text, command=command
+            )
+        clustered_free = not any(i.clustered for i in table.indexes)
+        made = builder.constraint(constraint, table.columns, clustered_free=clustered_free)
+        if isinstance(made, Index) and made.primary_key:
+            nullable = [c for c in table.columns if c.column_id in made.column_ids and c.nullable]
+            if nullable:
+                raise SqlError(
+                    8111,
+                    "Cannot define PRIMARY KEY constraint on nullable column in table"
+                    f" '{table.name}'.",
+                )
+        if isinstance(made, Check):
+            self._verify_check(made, table, database, frame)
+        return store_ddl.add_constraint(store, database, table, made, command=command)
+
+    def _verify_check(self, check: Check, table: Table, database: Any, frame: Frame) -> None:
+        """Existing rows must satisfy a new CHECK."""
+        shaped = replace(table, checks=(check,), columns=table.columns)
+        target = StoredTarget(shaped, database)
+        program = row_program(self.compilation(frame), target)
+        assert program is not None
+        columns = ", ".join(c.sqlite_name for c in table.columns)
+        source = self.context.store.source(table)
+        execution = Execution(self.context, self.workspace, frame)
+        rows = self.workspace.connection.execute(f"SELECT {columns} FROM {source}").fetchall()
+        for row in rows:
+            program.run(execution, row, "ALTER TABLE", target)
+
+    def _alter_drop(self, node: AlterDrop, _: Frame) -> None:
+        database, table = stored_table(self.context, node.table, node.line)
+        store = self.context.store
+        for kind, name in node.items:
+            try:
+                if kind == "COLUMN":
+                    self._refuse_used_column(table, name)
+                    table = store_ddl.drop_column(store, database, table, name, command=node.text)
+                else:
+                    table = store_ddl.drop_constraint(
+                        store, database, table, name, command=node.text
+                    )
+            except SqlError as error:
+                if not (node.if_exists and error.number in {4924, 3728}):
+                    raise
+
+    def _refuse_used_column(self, table: Table, name: str) -> None:
+        """A column that a CHECK or computed column names cannot go."""
+        folded = name.casefold()
+        users = [(c.name, c.expression) for c in table.checks]
+        users += [(c.name, c.computed) for c in table.columns if c.computed is not None]
+        for user, text in users:
+            if folded in {n.casefold() for n in _names_in(parse_expression(text))}:
+                raise SqlError(5074, f"The object '{user}' is dependent on column '{name}'.")
+
+    def _alter_column(self, node: AlterColumn, frame: Frame) -> None:
+        database, table = stored_table(self.context, node.table, node.line)
+        definition = node.column
+        old = table.column(definition.name)
+        if old is None:
+            raise SqlError(
+                4924,
+                f"ALTER TABLE ALTER COLUMN failed because column '{definition.name}' does not exist"
+                f" in table '{table.name}'.",
+            )
+        builder = DefinitionBuilder(self.compilation(frame), table.name)
+        made = builder.column(definition, table.columns, old.column_id)
+        if made.type.is_character and old.type.is_character and "COLLATE" not in node.text.upper():
+            made = replace(made, type=replace(made.type, collation=old.type.collation))
+        self._refuse_alter(table, old, made)
+        nullable = True if definition.nullable is None else definition.nullable
+        new = replace(old, type=made.type, nullable=nullable)
+        convert = None
+        if old.type != made.type:
+            check_allowed(old.type, made.type, explicit=False)
+            shown = f"{database.name}.{table.schema}.{table.name}"
+            conversion = assigner(old.type, made.type, shown, old.name)
+            if conversion is not None:
+                convert = _null_through(conversion)
+        store_ddl.alter_column(
+            self.context.store, database, table, old.column_id, new, convert, command=node.text
+        )
+
+    def _refuse_alter(self, table: Table, old: Column, new: Column) -> None:
+        """Columns whose type cannot change."""
+        if old.computed is not None or old.type.name == "timestamp":
+            kind = "COMPUTED" if old.computed is not None else "timestamp"
+            raise SqlError(4928, f"Cannot alter column '{old.name}' because it is '{kind}'.")
+        if new.type == old.type:
+            return
+        grows = (
+            new.type.name == old.type.name
+            and new.type.name in {"varchar", "nvarchar", "varbinary"}
+            and (new.type.length >= old.type.length or new.type.length == -1)
+        )
+        users = [i.name for i in table.indexes if old.column_id in i.column_ids]
+        users += [k.name for k in table.foreign_keys if old.column_id in k.column_ids]
+        if users and not grows:
+            raise SqlError(5074, f"The object '{users[0]}' is dependent on column '{old.name}'.")
+
+
+_OPTIONS_WITHOUT_EFFECT = frozenset(
+    {"RECOVERY", "AUTO_CLOSE", "AUTO_SHRINK", "AUTO_CREATE_STATISTICS", "AUTO_UPDATE_STATISTICS",
+     "PAGE_VERIFY", "MULTI_USER", "SINGLE_USER", "RESTRICTED_USER", "READ_WRITE", "ONLINE",
+     "TRUSTWORTHY", "ANSI_NULL_DEFAULT", "ANSI_PADDING", "ANSI_WARNINGS", "QUERY_STORE",
+     "DELAYED_DURABILITY", "TARGET_RECOVERY_TIME"}
+)  # fmt: skip
+
+
+def _null_through(conversion: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """NULL stays NULL."""
+    return lambda value: None if value is None else conversion(value)
+
+
+def _names_in(node: Any) -> list[str]:
+    """Column names in an expression."""
+    return list(columns_of(node))

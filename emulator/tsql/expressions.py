@@ -1,0 +1,431 @@
+"""Expressions and conditions to SQLite text.
+
+Values are storage values throughout, so SQLite compares, groups and sorts them natively; whatever SQL
+Server does differently (overflow, division by zero, decimals wider than 64 bits) goes through a
+function of functions/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from emulator.errors import not_supported
+from emulator.tsql import messages, types_of
+from emulator.tsql.arithmetic import arithmetic, complemented, negated
+from emulator.tsql.comparison import compared, comparable
+from emulator.tsql.compiler import Compilation
+from emulator.tsql.conversions import check_allowed, try_convert
+from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.lexicographic import Keyset, keyset, lower_bound, twin_slots, upper_bound
+from emulator.tsql.nodes import (
+    AtTimeZone,
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Collate,
+    ColumnName,
+    Comparison,
+    DefaultMark,
+    Exists,
+    Expression,
+    GlobalVariable,
+    InList,
+    InQuery,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Not,
+    Quantified,
+    Query,
+    ScalarQuery,
+    Star,
+    Unary,
+    Variable,
+)
+from emulator.tsql.scope import Scope
+from emulator.tsql.values import (
+    CONVERSIONS,
+    Value,
+    constant,
+    conversion_position,
+    converted,
+    apply,
+)
+from emulator.tsql.conversions import converter
+from emulator.types import INT, SqlType
+
+_CONDITIONS: Final = (
+    Comparison,
+    Logical,
+    Not,
+    IsNull,
+    Between,
+    InList,
+    InQuery,
+    Quantified,
+    Like,
+    Exists,
+)
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class ExpressionCompiler:
+    """Compiles expressions; the query compiler adds subqueries."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.compilation = compilation
+        self._values: dict[type, Callable[[Any, Scope], Value]] = {
+            Literal: lambda node, _: constant(node.value, node.type),
+            Variable: lambda node, _: compilation.variable(node.name),
+            ColumnName: self._column,
+            GlobalVariable: self._global,
+            Unary: self._unary,
+            Binary: self._binary,
+            Case: self._case,
+            Cast: self._cast,
+            Collate: self._collate,
+            Call: self._call,
+            ScalarQuery: self._scalar_query,
+            AtTimeZone: self._at_time_zone,
+        }
+
+    # To be provided -----------------------------------------------------------------------------
+
+    def subquery(self, query: Query, scope: Scope) -> tuple[str, list[Value]]:
+        """Text and columns of a subquery."""
+        raise NotImplementedError
+
+    def call(self, node: Call, scope: Scope) -> Value:
+        """A function call."""
+        raise NotImplementedError
+
+    def global_variable(self, name: str) -> Value:
+        """An @@ variable."""
+        raise NotImplementedError
+
+    # Values -------------------------------------------------------------------------------------
+
+    def value(self, node: Expression, scope: Scope) -> Value:
+        """A scalar.
+
+        Raises:
+            SqlError: whatever is wrong with it.
+        """
+        if scope.grouped is not None and not scope.inside_aggregate:
+            free = replace(scope, grouped=None)
+            if not isinstance(node, Literal | Variable | ColumnName):
+                matched = self._grouped_text(node, free)
+                if matched is not None and matched.sql in scope.grouped:
+                    return matched
+        compile_node = self._values.get(type(node))
+        if compile_node is None:
+            raise self._misplaced(node)
+        return compile_node(node, scope)
+
+    def _grouped_text(self, node: Expression, scope: Scope) -> Value | None:
+        """The expression without the check of GROUP BY, when it holds no aggregate."""
+        from emulator.tsql.functions.aggregates import contains_aggregate
+
+        if isinstance(node, _CONDITIONS) or contains_aggregate(node):
+            return None
+        return self.value(node, scope)
+
+    def _misplaced(self, node: Expression) -> Exception:
+        """The error of a node that is not a scalar."""
+        if isinstance(node, Star):
+            return messages.syntax("*", 1)
+        if isinstance(node, DefaultMark):
+            return messages.keyword_syntax("DEFAULT", 1)
+        if isinstance(node, Comparison):
+            return messages.syntax(node.operator, 1)
+        return messages.syntax(type(node).__name__.upper(), 1)
+
+    def _column(self, node: ColumnName, scope: Scope) -> Value:
+        return scope.resolve(node.parts, node.line).value()
+
+    def _global(self, node: GlobalVariable, scope: Scope) -> Value:
+        return self.global_variable(node.name)
+
+    def _call(self, node: Call, scope: Scope) -> Value:
+        return self.call(node, scope)
+
+    def _unary(self, node: Unary, scope: Scope) -> Value:
+        operand = self.value(node.operand, scope)
+        if node.operator == "+":
+            return operand
+        return complemented(operand) if node.operator == "~" else negated(operand)
+
+    def _binary(self, node: Binary, scope: Scope) -> Value:
+        return arithmetic(
+            node.operator, self.value(node.left, scope), self.value(node.right, scope)
+        )
+
+    def _case(self, node: Case, scope: Scope) -> Value:
+        conditions: list[str] = []
+        if node.operand is None:
+            conditions = [self.condition(when, scope) for when, _ in node.branches]
+        else:
+            operand = self.value(node.operand, scope)
+            conditions = [
+                compared("=", operand, self.value(when, scope)) for when, _ in node.branches
+            ]
+        results = [self.value(then, scope) for _, then in node.branches]
+        otherwise = self.value(node.otherwise, scope) if node.otherwise else None
+        return choose(conditions, results, otherwise)
+
+    def _cast(self, node: Cast, scope: Scope) -> Value:
+        value = self.value(node.operand, scope)
+        style = None
+        if node.style is not None:
+            if "PARSE" in node.function:
+                raise not_supported(f"{node.function} ... USING culture")
+            style_value = self.value(node.style, scope)
+            if style_value.constant is None or not isinstance(style_value.constant.value, int):
+                if style_value.is_null:
+                    return replace(constant(None, node.type), type=node.type)
+                raise not_supported("CONVERT with a style that is not an integer constant")
+            style = style_value.constant.value
+        target = node.type
+        if target.is_character and value.type.is_character and value.type.collation:
+            target = replace(target, collation=value.type.collation)
+        return self.cast(value, target, style, quiet=node.function.startswith("TRY_"))
+
+    def cast(
+        self, value: Value, target: SqlType, style: int | None = None, *, quiet: bool = False
+    ) -> Value:
+        """CAST and CONVERT; ``quiet`` yields NULL instead of an error."""
+        source = value.type
+        if value.is_null:
+            return replace(value, type=target)
+        if not quiet:
+            return apply(value, converter(source, target, style), target)
+        check_allowed(source, target, explicit=True)
+        position = conversion_position(_quiet(source, target, style))
+        return Value(f"cv({value.sql}, {position})", target)
+
+    def _collate(self, node: Collate, scope: Scope) -> Value:
+        value = self.value(node.operand, scope)
+        if not value.type.is_character:
+            raise messages.compile_error(
+                447, f"Expression type {value.type.name} is invalid for COLLATE clause."
+            )
+        folded = node.collation.casefold()
+        name = None if folded in {"database_default", "catalog_default"} else node.collation
+        collation = name or self.compilation.database.collation
+        return replace(value, type=replace(value.type, collation=collation))
+
+    def _scalar_query(self, node: ScalarQuery, scope: Scope) -> Value:
+        text, columns = self.subquery(node.query, scope)
+        if len(columns) != 1:
+            raise messages.compile_error(
+                116,
+                "Only one expression can be specified in the select list when the subquery is not"
+                " introduced with EXISTS.",
+            )
+        column = columns[0]
+        alias = self.compilation.alias("q")
+        if _at_most_one_row(node.query):
+            return Value(f"({text})", column.type)
+        return Value(f"(SELECT t_single(v0) FROM ({text}) AS {alias})", column.type)
+
+    def _at_time_zone(self, node: AtTimeZone, scope: Scope) -> Value:
+        zone = self.value(node.zone, scope)
+        if zone.constant is None or str(zone.constant.value).upper() != "UTC":
+            raise not_supported("AT TIME ZONE other than 'UTC'")
+        value = self.value(node.operand, scope)
+        scale = value.type.scale if value.type.name in {"datetime2", "datetimeoffset"} else 7
+        target = SqlType("datetimeoffset", scale=scale)
+        if value.type.name == "datetimeoffset":
+            return Value(f"t_switchoffset({value.sql}, 0)", target)
+        return converted(value, target, explicit=True)
+
+    # Conditions ---------------------------------------------------------------------------------
+
+    def condition(self, node: Expression, scope: Scope) -> str:
+        """SQLite text of a condition, three-valued as in SQL Server."""
+        if isinstance(node, Logical):
+            return self._logical(node, scope)
+        if isinstance(node, Comparison):
+            return compared(
+                node.operator, self.value(node.left, scope), self.value(node.right, scope)
+            )
+        if isinstance(node, Not):
+            return f"(NOT {self.condition(node.operand, scope)})"
+        if isinstance(node, IsNull):
+            value = self.value(node.operand, scope)
+            return f"({value.sql} IS {'NOT ' if node.negated else ''}NULL)"
+        if isinstance(node, Between):
+            return self._between(node, scope)
+        if isinstance(node, InList):
+            return self._in_list(node, scope)
+        if isinstance(node, InQuery):
+            return self._in_query(node, scope)
+        if isinstance(node, Like):
+            return self._like(node, scope)
+        if isinstance(node, Exists):
+            text, _ = self.subquery(node.query, scope)
+            return f"EXISTS ({text})"
+        if isinstance(node, Quantified):
+            return self._quantified(node, scope)
+        if isinstance(node, Call) and node.name[-1].upper() == "UPDATE":
+            raise not_supported("UPDATE() outside of a trigger")
+        raise messages.not_boolean(_near(node), 1)
+
+    def _logical(self, node: Logical, scope: Scope) -> str:
+        operands = [self.condition(operand, scope) for operand in node.operands]
+        text = "(" + f" {node.operator} ".join(operands) + ")"
+        found = keyset(node) if node.operator == "OR" else None
+        return text if found is None else self._keyset(found, text, scope)
+
+    def _keyset(self, found: Keyset, text: str, scope: Scope) -> str:
+        """A keyset condition as a row comparison, or with a bound that lets SQLite seek."""
+        lefts: list[str] = []
+        rights: list[str] = []
+        twins: list[tuple[int, int]] = []
+        for column, others in zip(found.columns, found.others, strict=True):
+            value = self.value(column, scope)
+            pairs = [comparable(value, self.value(other, scope)) for other in others]
+            slots = twin_slots([right for _, right in pairs])
+            collated = value.type.is_character and value.stored
+            if slots is None or any(left != value.sql and not collated for left, _ in pairs):
+                return text
+            lefts.append(value.sql)
+            rights.append(pairs[0][1])
+            twins += slots
+            if len(lefts) == 1:
+                bounds = [right for _, right in pairs[:2]]
+        if not twins or self.compilation.merge_twins:
+            return f"(({', '.join(lefts)}) {found.operator} ({', '.join(rights)}))"
+        self.compilation.twins += twins
+        ascending = found.operator in {">", ">="}
+        bound = lower_bound(*bounds) if ascending else upper_bound(*bounds)
+        return f"({text} AND {lefts[0]} {'>=' if ascending else '<='} {bound})"
+
+    def _between(self, node: Between, scope: Scope) -> str:
+        value = self.value(node.operand, scope)
+        low = compared(">=", value, self.value(node.low, scope))
+        high = compared("<=", value, self.value(node.high, scope))
+        text = f"({low} AND {high})"
+        return f"(NOT {text})" if node.negated else text
+
+    def _in_list(self, node: InList, scope: Scope) -> str:
+        value = self.value(node.operand, scope)
+        pairs = [comparable(value, self.value(item, scope)) for item in node.items]
+        operand = pairs[0][0]
+        if all(left == operand for left, _ in pairs):
+            text = f"({operand} IN ({', '.join(right for _, right in pairs)}))"
+        else:
+            text = "(" + " OR ".join(f"({left} = {right})" for left, right in pairs) + ")"
+        return f"(NOT {text})" if node.negated else text
+
+    def _in_query(self, node: InQuery, scope: Scope) -> str:
+        value = self.value(node.operand, scope)
+        text, columns = self.subquery(node.query, scope)
+        if len(columns) != 1:
+            raise messages.compile_error(
+                116,
+                "Only one expression can be specified in the select list when the subquery is not"
+                " introduced with EXISTS.",
+            )
+        alias = self.compilation.alias("q")
+        left, right = comparable(value, replace(columns[0], sql=f"{alias}.v0"))
+        text = f"({left} IN (SELECT {right} FROM ({text}) AS {alias}))"
+        return f"(NOT {text})" if node.negated else text
+
+    def _quantified(self, node: Quantified, scope: Scope) -> str:
+        value = self.value(node.operand, scope)
+        text, columns = self.subquery(node.query, scope)
+        alias = self.compilation.alias("q")
+        condition = compared(node.operator, value, replace(columns[0], sql=f"{alias}.v0"))
+        # max(CASE) over the rows: true, else unknown, else false.
+        rank = f"CASE WHEN {condition} THEN 2 WHEN {condition} IS NULL THEN 1 ELSE 0 END"
+        if node.quantifier == "ANY":
+            ranked = f"(SELECT coalesce(max({rank}), 0) FROM ({text}) AS {alias})"
+        else:
+            ranked = f"(SELECT coalesce(min({rank}), 2) FROM ({text}) AS {alias})"
+        return f"(CASE {ranked} WHEN 2 THEN 1 WHEN 1 THEN NULL ELSE 0 END)"
+
+    def _like(self, node: Like, scope: Scope) -> str:
+        value = self.as_text(self.value(node.operand, scope))
+        pattern = self.as_text(self.value(node.pattern, scope))
+        escape = self.as_text(self.value(node.escape, scope)).sql if node.escape else "NULL"
+        sensitive = int(
+            "_CS" in (value.type.collation or "") or "_BIN" in (value.type.collation or "")
+        )
+        text = f"t_like({value.sql}, {pattern.sql}, {escape}, {sensitive})"
+        return f"(NOT {text})" if node.negated else text
+
+    # For functions ------------------------------------------------------------------------------
+
+    def as_text(self, value: Value) -> Value:
+        """A value as text, converted implicitly."""
+        if value.type.is_character:
+            return value
+        length = 8000 if family(value.type) is Family.BINARY else 100
+        return converted(value, SqlType("varchar", length=length), explicit=True)
+
+    def as_int(self, value: Value) -> Value:
+        """A value as int, converted implicitly."""
+        return converted(value, INT)
+
+
+def _quiet(source: SqlType, target: SqlType, style: int | None) -> Callable[[Any], Any]:
+    """TRY_CAST as a conversion."""
+    key = (source, target, style)
+    known = _QUIET.get(key)
+    if known is None:
+
+        def attempt(value: Any) -> Any:
+            return try_convert(value, source, target, style)
+
+        known = _QUIET[key] = attempt
+    return known
+
+
+_QUIET: Final[dict[tuple[SqlType, SqlType, int | None], Callable[[Any], Any]]] = {}
+
+
+def choose(conditions: list[str], results: list[Value], otherwise: Value | None) -> Value:
+    """CASE over compiled parts, in the type that all results share."""
+    everything = results if otherwise is None else [*results, otherwise]
+    target = types_of.unite(v.type for v in everything if not v.is_null)
+    parts = [
+        f"WHEN {condition} THEN {converted(result, target).sql}"
+        for condition, result in zip(conditions, results, strict=True)
+    ]
+    if otherwise is not None:
+        parts.append(f"ELSE {converted(otherwise, target).sql}")
+    nullable = otherwise is None or any(v.nullable for v in everything)
+    return Value(f"(CASE {' '.join(parts)} END)", target, nullable)
+
+
+def _at_most_one_row(query: Query) -> bool:
+    """Whether a query cannot yield two rows: an aggregate without GROUP BY, or no FROM."""
+    from emulator.tsql.functions.aggregates import contains_aggregate
+    from emulator.tsql.nodes import Select
+
+    body = query.body
+    if not isinstance(body, Select) or body.group_by:
+        return False
+    if body.source is None:
+        return True
+    if body.top is not None and isinstance(body.top.count, Literal):
+        return body.top.count.value == 1 and not body.top.ties
+    return any(contains_aggregate(item.expression) for item in body.items)
+
+
+def _near(node: Expression) -> str:
+    """The text near which a non-boolean stands."""
+    if isinstance(node, ColumnName):
+        return node.parts[-1]
+    if isinstance(node, Variable | GlobalVariable):
+        return node.name
+    return ")"
+
+
+__all__ = ["CONVERSIONS", "ExpressionCompiler", "choose"]

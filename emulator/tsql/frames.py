@@ -1,0 +1,40 @@
+"""Frames: the variables of a running batch or procedure, and the error that it is handling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from emulator.errors import SqlError
+from emulator.types import SqlType, StorageValue
+
+if TYPE_CHECKING:
+    from emulator.tsql.local_tables import LocalTable
+
+
+@dataclass(slots=True)
+class Frame:
+    """One batch, EXEC text or procedure call.
+
+    Names are casefolded and have their @.
+    """
+
+    depth: int = 0
+    """@@NESTLEVEL."""
+    procedure: str = ""
+    types: dict[str, SqlType] = field(default_factory=dict)
+    values: dict[str, StorageValue] = field(default_factory=dict)
+    tables: dict[str, LocalTable] = field(default_factory=dict)
+    handled: list[SqlError] = field(default_factory=list)
+    """Errors of the CATCH blocks around, innermost last."""
+    fetch_status: int = -1
+    """@@FETCH_STATUS."""
+    return_value: int = 0
+    try_depth: int = 0
+    """How many TRY blocks of this frame are running."""
+
+    def declare(self, name: str, sql_type: SqlType, value: StorageValue = None) -> None:
+        """Adds a variable."""
+        folded = name.casefold()
+        self.types[folded] = sql_type
+        self.values[folded] = value

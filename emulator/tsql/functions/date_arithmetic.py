@@ -1,0 +1,231 @@
+"""DATEADD, DATEDIFF, DATETRUNC, EOMONTH."""
+
+from __future__ import annotations
+
+import calendar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from emulator.errors import SqlError, not_supported
+from emulator.tsql import messages
+from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.functions.date_parts import LOCAL_TYPE, local_ticks, part_of
+from emulator.tsql.functions.registry import builtin, special, sqlite_function
+from emulator.tsql.nodes import Call
+from emulator.tsql.temporal import (
+    DAYS_MAX,
+    TICKS_MAX,
+    TICKS_PER_HOUR,
+    TICKS_PER_MINUTE,
+    TICKS_PER_SECOND,
+    date_of,
+    days_of,
+)
+from emulator.tsql.values import Value, converted
+from emulator.types import (
+    BIGINT,
+    DATE,
+    DATETIME,
+    INT,
+    TICKS_PER_DAY,
+    SqlType,
+    pack_offset,
+    unpack_offset,
+)
+
+if TYPE_CHECKING:
+    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.scope import Scope
+
+_UNITS: Final = {
+    "week": 7 * TICKS_PER_DAY,
+    "day": TICKS_PER_DAY,
+    "weekday": TICKS_PER_DAY,
+    "dayofyear": TICKS_PER_DAY,
+    "hour": TICKS_PER_HOUR,
+    "minute": TICKS_PER_MINUTE,
+    "second": TICKS_PER_SECOND,
+    "millisecond": 10_000,
+    "microsecond": 10,
+}
+_MONTHS: Final = {"year": 12, "quarter": 3, "month": 1}
+
+
+@special("DATEADD", 3)
+def dateadd(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+    """DATEADD(part, number, moment): the moment's own type; datetime for text."""
+    part = part_of(node.arguments[0], "dateadd")
+    number = compiler.value(node.arguments[1], scope)
+    number = converted(number, INT if number.type.name != "bigint" else BIGINT, explicit=True)
+    value = compiler.value(node.arguments[2], scope)
+    kind = family(value.type)
+    if kind not in {Family.DATE, Family.TIME, Family.MOMENT, Family.OFFSET}:
+        value = converted(value, DATETIME)
+        kind = Family.MOMENT
+    nullable = number.nullable or value.nullable
+    if kind is Family.TIME:
+        if part in _MONTHS or _UNITS.get(part, 0) >= TICKS_PER_DAY:
+            raise _unsupported_part(part, "dateadd", "time")
+        text = f"((t_dateadd('{part}', {number.sql}, {value.sql} + {TICKS_PER_DAY * 40000}))"
+        return Value(f"({text} % {TICKS_PER_DAY}))", value.type, nullable)
+    if kind is Family.DATE:
+        if part not in _MONTHS and _UNITS.get(part, 0) < TICKS_PER_DAY:
+            raise _unsupported_part(part, "dateadd", "date")
+        text = f"t_dateadd('{part}', {number.sql}, {local_ticks(value)})"
+        return Value(f"({text} / {TICKS_PER_DAY})", value.type, nullable)
+    if kind is Family.OFFSET:
+        text = f"t_dateadd_offset('{part}', {number.sql}, {value.sql})"
+        return Value(text, value.type, nullable)
+    result = Value(f"t_dateadd('{part}', {number.sql}, {value.sql})", LOCAL_TYPE, nullable)
+    if value.type.name == "datetime2":
+        return converted(result, value.type)
+    return converted(result, value.type)
+
+
+def _unsupported_part(part: str, function: str, type_name: str) -> SqlError:
+    """9810."""
+    return messages.compile_error(
+        9810,
+        f"The datepart {part} is not supported by date function {function} for data type"
+        f" {type_name}.",
+    )
+
+
+@sqlite_function("t_dateadd", 3)
+def add(part: str, number: int, ticks: int) -> int:
+    """A moment moved by a number of parts; the day is kept within its month."""
+    if part in _MONTHS:
+        days, within = divmod(ticks, TICKS_PER_DAY)
+        date = date_of(days)
+        month_index = date.year * 12 + date.month - 1 + number * _MONTHS[part]
+        year, month = divmod(month_index, 12)
+        if not 1 <= year <= 9999:
+            raise _overflow()
+        day = min(date.day, calendar.monthrange(year, month + 1)[1])
+        return days_of(year, month + 1, day) * TICKS_PER_DAY + within
+    if part == "nanosecond":
+        moved = ticks + (number + 50) // 100
+    elif part in _UNITS:
+        moved = ticks + number * _UNITS[part]
+    else:
+        raise not_supported(f"DATEADD({part}, ...)")
+    if not 0 <= moved <= TICKS_MAX:
+        raise _overflow()
+    return moved
+
+
+def _overflow() -> SqlError:
+    """517."""
+    return SqlError(517, "Adding a value to a 'datetime' column caused an overflow.")
+
+
+@sqlite_function("t_dateadd_offset", 3)
+def _add_offset(part: str, number: int, value: bytes) -> bytes:
+    utc, offset = unpack_offset(value)
+    local = add(part, number, utc + offset * TICKS_PER_MINUTE)
+    return pack_offset(local - offset * TICKS_PER_MINUTE, offset)
+
+
+def _difference(name: str, result: SqlType) -> None:
+    """Registers DATEDIFF and DATEDIFF_BIG."""
+
+    @special(name, 3)
+    def build(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+        part = part_of(node.arguments[0], name)
+        values = [compiler.value(a, scope) for a in node.arguments[1:]]
+        start, end = (_utc_ticks(v) for v in values)
+        first = compiler.compilation.context.options.datefirst
+        text = f"t_datediff('{part}', {start}, {end}, {first})"
+        if result is INT:
+            text = f"t_datediff_int({text})"
+        return Value(text, result, any(v.nullable for v in values))
+
+
+def _utc_ticks(value: Value) -> str:
+    """Ticks of an argument of DATEDIFF: a datetimeoffset counts in UTC."""
+    if value.type.name == "datetimeoffset":
+        return f"t_utc_ticks({value.sql})"
+    return local_ticks(value)
+
+
+_difference("DATEDIFF", INT)
+_difference("DATEDIFF_BIG", BIGINT)
+
+
+@sqlite_function("t_utc_ticks", 1)
+def _utc(value: bytes) -> int:
+    return unpack_offset(value)[0]
+
+
+@sqlite_function("t_datediff", 4)
+def _datediff(part: str, start: int, end: int, first: int) -> int:
+    """Boundaries of a part that lie between two moments."""
+    if part in _MONTHS:
+        a, b = date_of(start // TICKS_PER_DAY), date_of(end // TICKS_PER_DAY)
+        size = _MONTHS[part]
+        return (b.year * 12 + b.month - 1) // size - (a.year * 12 + a.month - 1) // size
+    if part == "week":
+        # Weeks begin on Sunday for DATEDIFF whatever DATEFIRST says.
+        return (end // TICKS_PER_DAY + 1) // 7 - (start // TICKS_PER_DAY + 1) // 7
+    if part == "nanosecond":
+        return (end - start) * 100
+    if part not in _UNITS:
+        raise not_supported(f"DATEDIFF({part}, ...)")
+    unit = _UNITS[part]
+    return end // unit - start // unit
+
+
+@sqlite_function("t_datediff_int", 1)
+def _datediff_int(value: int) -> int:
+    if not -(2**31) <= value < 2**31:
+        raise SqlError(
+            535,
+            "The datediff function resulted in an overflow. The number of dateparts separating two"
+            " date/time instances is too large. Try to use datediff with a less precise datepart.",
+        )
+    return value
+
+
+@special("DATETRUNC", 2)
+def datetrunc(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+    """DATETRUNC(part, moment)."""
+    part = part_of(node.arguments[0], "datetrunc")
+    value = compiler.value(node.arguments[1], scope)
+    if family(value.type) not in {Family.DATE, Family.MOMENT}:
+        raise not_supported(f"DATETRUNC of {value.type.name}")
+    text = f"t_datetrunc('{part}', {local_ticks(value)})"
+    if family(value.type) is Family.DATE:
+        text = f"({text} / {TICKS_PER_DAY})"
+    return Value(text, value.type, value.nullable)
+
+
+@sqlite_function("t_datetrunc", 2)
+def _datetrunc(part: str, ticks: int) -> int:
+    if part in _MONTHS:
+        date = date_of(ticks // TICKS_PER_DAY)
+        size = _MONTHS[part]
+        return days_of(date.year, (date.month - 1) // size * size + 1, 1) * TICKS_PER_DAY
+    if part == "week":
+        days = ticks // TICKS_PER_DAY
+        return (days - (days + 1) % 7) * TICKS_PER_DAY
+    if part not in _UNITS:
+        raise not_supported(f"DATETRUNC({part}, ...)")
+    return ticks // _UNITS[part] * _UNITS[part]
+
+
+@builtin("EOMONTH", 1, 2)
+def eomonth(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """Last day of a month."""
+    value = converted(arguments[0], DATE, explicit=True)
+    months = compiler.as_int(arguments[1]).sql if len(arguments) > 1 else "0"
+    return Value(f"t_eomonth({value.sql}, coalesce({months}, 0))", DATE, value.nullable)
+
+
+@sqlite_function("t_eomonth", 2)
+def _eomonth(days: int, months: int) -> int:
+    moved = date_of(add("month", months, days * TICKS_PER_DAY) // TICKS_PER_DAY)
+    last = calendar.monthrange(moved.year, moved.month)[1]
+    return min(days_of(moved.year, moved.month, last), DAYS_MAX)
+
+
+__all__ = ["add", "replace"]

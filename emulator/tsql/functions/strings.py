@@ -1,0 +1,516 @@
+"""String functions."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from emulator.errors import SqlError, not_supported
+from emulator.tsql import messages
+from emulator.tsql.conversions.families import Family, family, is_national
+from emulator.tsql.conversions.texts import units
+from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.values import Value, converted
+from emulator.types import (
+    BIGINT,
+    DEFAULT_COLLATION,
+    FLOAT,
+    INT,
+    MAX,
+    SqlType,
+    nvarchar,
+    varbinary,
+    varchar,
+)
+
+if TYPE_CHECKING:
+    from emulator.tsql.expressions import ExpressionCompiler
+
+
+def variable_text(source: SqlType, length: int) -> SqlType:
+    """(n)varchar(length) of the same kind and collation as ``source``."""
+    national = is_national(source)
+    limit = 4000 if national else 8000
+    if length != MAX:
+        length = max(1, min(length, limit))
+    return SqlType(
+        "nvarchar" if national else "varchar",
+        length=length,
+        collation=source.collation or DEFAULT_COLLATION,
+    )
+
+
+def longest_text(*sources: SqlType) -> SqlType:
+    """The longest (n)varchar of the same kind; (max) when one of them is."""
+    national = any(is_national(source) for source in sources)
+    is_max = any(source.length == MAX for source in sources if source.is_character)
+    length = MAX if is_max else 4000 if national else 8000
+    base = nvarchar(length) if national else varchar(length)
+    return replace(base, collation=sources[0].collation or base.collation)
+
+
+def constant_int(value: Value) -> int | None:
+    """An integer known at compile time."""
+    known = value.constant.value if value.constant else None
+    return known if isinstance(known, int) else None
+
+
+@builtin("LEN", 1)
+def length(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """Characters without trailing blanks."""
+    value = arguments[0]
+    result = BIGINT if value.type.length == MAX else INT
+    if family(value.type) is Family.BINARY:
+        return Value(f"length({value.sql})", result, value.nullable)
+    value = compiler.as_text(value)
+    return Value(f"t_len({value.sql})", result, value.nullable)
+
+
+@sqlite_function("t_len", 1)
+def _len(text: str) -> int:
+    return units(text.rstrip(" "))
+
+
+@builtin("DATALENGTH", 1)
+def data_length(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """Bytes."""
+    value = arguments[0]
+    result = BIGINT if value.type.length == MAX else INT
+    kind = family(value.type)
+    if kind is Family.TEXT:
+        return Value(f"t_datalength({value.sql}, {int(is_national(value.type))})", result)
+    if kind is Family.BINARY:
+        return Value(f"length({value.sql})", result)
+    size = storage_size(value.type)
+    return Value(f"(CASE WHEN {value.sql} IS NULL THEN NULL ELSE {size} END)", result)
+
+
+@sqlite_function("t_datalength", 2)
+def _datalength(text: str, national: int) -> int:
+    return units(text) * 2 if national else len(text)
+
+
+def storage_size(sql_type: SqlType) -> int:
+    """Bytes of a value of a type of fixed size."""
+    sizes = {
+        "bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "float": 8, "real": 4,
+        "money": 8, "smallmoney": 4, "date": 3, "datetime": 8, "smalldatetime": 4,
+        "uniqueidentifier": 16,
+    }  # fmt: skip
+    if sql_type.name in sizes:
+        return sizes[sql_type.name]
+    if sql_type.name in {"decimal", "numeric"}:
+        return next(n for p, n in ((9, 5), (19, 9), (28, 13), (38, 17)) if sql_type.precision <= p)
+    fraction = 3 if sql_type.scale <= 2 else 4 if sql_type.scale <= 4 else 5
+    return fraction + {"time": 0, "datetime2": 3, "datetimeoffset": 5}[sql_type.name]
+
+
+def _case(name: str, function: str) -> None:
+    """Registers UPPER and LOWER."""
+
+    @builtin(name, 1)
+    def build(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+        value = compiler.as_text(arguments[0])
+        return Value(
+            f"t_{function}({value.sql})",
+            variable_text(value.type, value.type.length),
+            value.nullable,
+        )
+
+
+_case("UPPER", "upper")
+_case("LOWER", "lower")
+
+
+@sqlite_function("t_upper", 1)
+def _upper(text: str) -> str:
+    changed = text.upper()
+    return (
+        changed
+        if len(changed) == len(text)
+        else "".join(c.upper() if len(c.upper()) == 1 else c for c in text)
+    )
+
+
+@sqlite_function("t_lower", 1)
+def _lower(text: str) -> str:
+    changed = text.lower()
+    return (
+        changed
+        if len(changed) == len(text)
+        else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    )
+
+
+def _trim(name: str, function: str) -> None:
+    """Registers LTRIM, RTRIM and TRIM."""
+
+    @builtin(name, 1)
+    def build(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+        value = compiler.as_text(arguments[0])
+        return Value(
+            f"{function}({value.sql}, ' ')",
+            variable_text(value.type, value.type.length),
+            value.nullable,
+        )
+
+
+_trim("LTRIM", "ltrim")
+_trim("RTRIM", "rtrim")
+_trim("TRIM", "trim")
+
+
+def _end(name: str) -> None:
+    """Registers LEFT and RIGHT."""
+
+    @builtin(name, 2)
+    def build(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+        value = compiler.as_text(arguments[0])
+        count = compiler.as_int(arguments[1])
+        known = constant_int(count)
+        size = value.type.length
+        if known is not None and known >= 0 and size != MAX:
+            size = min(known, size)
+        return Value(
+            f"t_{name.lower()}({value.sql}, {count.sql})",
+            variable_text(value.type, size),
+            value.nullable or count.nullable,
+        )
+
+
+_end("LEFT")
+_end("RIGHT")
+
+
+def _invalid_length(function: str) -> SqlError:
+    """536 or 537."""
+    number = 537 if function == "LEFT" else 536
+    return SqlError(
+        number,
+        f"Invalid length parameter passed to the {function} function."
+        if number == 536
+        else "Invalid length parameter passed to the LEFT or SUBSTRING function.",
+        state=3,
+    )
+
+
+@sqlite_function("t_left", 2)
+def _left(text: str, count: int) -> str:
+    if count < 0:
+        raise _invalid_length("LEFT")
+    return text[:count]
+
+
+@sqlite_function("t_right", 2)
+def _right(text: str, count: int) -> str:
+    if count < 0:
+        raise _invalid_length("RIGHT")
+    return text[-count:] if count else ""
+
+
+@builtin("SUBSTRING", 2, 3)
+def substring(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """SUBSTRING(text or binary, start, length)."""
+    value = arguments[0]
+    start = compiler.as_int(arguments[1])
+    count = compiler.as_int(arguments[2]) if len(arguments) > 2 else None
+    known = constant_int(count) if count else None
+    if family(value.type) is Family.BINARY:
+        size = value.type.length or 8
+        if known is not None and known >= 0 and size != MAX:
+            size = max(1, min(known, size))
+        result = varbinary(size)
+    else:
+        value = compiler.as_text(value)
+        size = value.type.length
+        if known is not None and known >= 0 and size != MAX:
+            size = min(known, size)
+        result = variable_text(value.type, size)
+    last = count.sql if count else str(2**31 - 1)
+    return Value(f"t_substring({value.sql}, {start.sql}, {last})", result)
+
+
+@sqlite_function("t_substring", 3)
+def _substring(value: Any, start: int, count: int) -> Any:
+    if count < 0:
+        raise _invalid_length("LEFT")
+    first = start - 1
+    end = first + count
+    return value[max(first, 0) : max(end, 0)]
+
+
+@builtin("REPLACE", 3)
+def replace_text(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """REPLACE, case-insensitive as the collation is."""
+    values = [compiler.as_text(a) for a in arguments]
+    texts = ", ".join(v.sql for v in values)
+    sensitive = int("_CS" in (values[0].type.collation or ""))
+    return Value(
+        f"t_replace({texts}, {sensitive})",
+        longest_text(*(v.type for v in values)),
+        any(v.nullable for v in values),
+    )
+
+
+@sqlite_function("t_replace", 4)
+def _replace(text: str, old: str, new: str, sensitive: int) -> str:
+    if not old:
+        return text
+    if sensitive or (old.lower() == old.upper()):
+        return text.replace(old, new)
+    folded, needle = text.lower(), old.lower()
+    if len(folded) != len(text):
+        return text.replace(old, new)
+    pieces, position = [], 0
+    while (found := folded.find(needle, position)) >= 0:
+        pieces.append(text[position:found])
+        position = found + len(needle)
+    return new.join([*pieces, text[position:]])
+
+
+@builtin("REPLICATE", 2)
+def replicate(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """REPLICATE(text, count)."""
+    value, count = compiler.as_text(arguments[0]), compiler.as_int(arguments[1])
+    result = longest_text(value.type)
+    limit = 0 if result.length == MAX else result.length
+    return Value(f"t_replicate({value.sql}, {count.sql}, {limit})", result)
+
+
+@sqlite_function("t_replicate", 3)
+def _replicate(text: str, count: int, limit: int) -> str | None:
+    if count < 0:
+        return None
+    repeated = text * min(count, limit + 1 if limit else count)
+    return repeated[:limit] if limit else repeated
+
+
+@builtin("SPACE", 1)
+def space(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """SPACE(count)."""
+    count = compiler.as_int(arguments[0])
+    return Value(f"t_replicate(' ', {count.sql}, 8000)", varchar(8000))
+
+
+@builtin("REVERSE", 1)
+def reverse(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """REVERSE(text)."""
+    value = compiler.as_text(arguments[0])
+    return Value(f"t_reverse({value.sql})", variable_text(value.type, value.type.length))
+
+
+@sqlite_function("t_reverse", 1)
+def _reverse(text: str) -> str:
+    return text[::-1]
+
+
+@builtin("STUFF", 4)
+def stuff(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """STUFF(text, start, length, replacement)."""
+    value, new = compiler.as_text(arguments[0]), compiler.as_text(arguments[3])
+    start, count = compiler.as_int(arguments[1]), compiler.as_int(arguments[2])
+    return Value(
+        f"t_stuff({value.sql}, {start.sql}, {count.sql}, coalesce({new.sql}, ''))",
+        longest_text(value.type, new.type),
+    )
+
+
+@sqlite_function("t_stuff", 4)
+def _stuff(text: str, start: int, count: int, new: str) -> str | None:
+    if start < 1 or count < 0 or start > len(text):
+        return None
+    return text[: start - 1] + new + text[start - 1 + count :]
+
+
+@builtin("CONCAT", 2, 254)
+def concat(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """CONCAT: NULL counts as an empty string."""
+    values = [_concat_text(compiler, a) for a in arguments]
+    text = " || ".join(f"coalesce({v.sql}, '')" for v in values)
+    return Value(f"({text})", _joined_type(values, 0), nullable=False)
+
+
+@builtin("CONCAT_WS", 3, 254)
+def concat_with_separator(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """CONCAT_WS: NULL arguments are left out."""
+    values = [_concat_text(compiler, a) for a in arguments]
+    text = ", ".join(v.sql for v in values)
+    separators = (len(values) - 2) * max(values[0].type.length, 0)
+    return Value(f"t_concat_ws({text})", _joined_type(values[1:], separators), nullable=False)
+
+
+def _concat_text(compiler: ExpressionCompiler, value: Value) -> Value:
+    """An argument of CONCAT as text; NULL is varchar(1)."""
+    if value.is_null:
+        return replace(value, type=varchar(1))
+    if family(value.type) is Family.INTEGER:
+        return converted(value, varchar(12 if value.type.name != "bigint" else 20))
+    return compiler.as_text(value)
+
+
+def _joined_type(values: list[Value], extra: int) -> SqlType:
+    """Type of several texts joined."""
+    national = any(is_national(v.type) for v in values)
+    if any(v.type.length == MAX for v in values):
+        return nvarchar(MAX) if national else varchar(MAX)
+    total = sum(v.type.length for v in values) + extra
+    return nvarchar(min(total, 4000)) if national else varchar(min(total, 8000))
+
+
+@sqlite_function("t_concat_ws", takes_null=True)
+def _concat_ws(separator: str | None, *texts: str | None) -> str:
+    return (separator or "").join(text for text in texts if text is not None)
+
+
+@builtin("ASCII", 1)
+def ascii_code(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """Code of the first character in the code page."""
+    return Value(f"t_ascii({compiler.as_text(arguments[0]).sql})", INT)
+
+
+@sqlite_function("t_ascii", 1)
+def _ascii(text: str) -> int | None:
+    return text[0].encode("cp1252", "replace")[0] if text else None
+
+
+@builtin("UNICODE", 1)
+def unicode_code(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """Code point of the first character."""
+    return Value(f"unicode({compiler.as_text(arguments[0]).sql})", INT)
+
+
+@builtin("CHAR", 1)
+def character(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """The character of a code."""
+    text = f"t_char({compiler.as_int(arguments[0]).sql})"
+    return Value(text, SqlType("char", length=1, collation=DEFAULT_COLLATION))
+
+
+@sqlite_function("t_char", 1)
+def _char(code: int) -> str | None:
+    return bytes([code]).decode("cp1252", "replace") if 0 <= code <= 255 else None
+
+
+@builtin("NCHAR", 1)
+def national_character(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """The character of a code point."""
+    text = f"t_nchar({compiler.as_int(arguments[0]).sql})"
+    return Value(text, SqlType("nchar", length=1, collation=DEFAULT_COLLATION))
+
+
+@sqlite_function("t_nchar", 1)
+def _nchar(code: int) -> str | None:
+    return chr(code) if 0 <= code <= 0xFFFF else None
+
+
+@builtin("QUOTENAME", 1, 2)
+def quotename(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """A delimited identifier."""
+    value = compiler.as_text(arguments[0])
+    mark = compiler.as_text(arguments[1]).sql if len(arguments) > 1 else "'['"
+    return Value(f"t_quotename({value.sql}, {mark})", nvarchar(258))
+
+
+@sqlite_function("t_quotename", 2)
+def _quotename(text: str, mark: str) -> str | None:
+    pairs = {"[": "[]", "]": "[]", "'": "''", '"': '""', "(": "()", ")": "()", "<": "<>", ">": "<>",
+             "{": "{}", "}": "{}", "`": "``"}  # fmt: skip
+    pair = pairs.get(mark[:1])
+    if pair is None or len(text) > 128:
+        return None
+    return f"{pair[0]}{text.replace(pair[1], pair[1] * 2)}{pair[1]}"
+
+
+@builtin("PARSENAME", 2)
+def parsename(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """One part of a dotted name, counted from the right."""
+    value, part = compiler.as_text(arguments[0]), compiler.as_int(arguments[1])
+    return Value(f"t_parsename({value.sql}, {part.sql})", nvarchar(128))
+
+
+@sqlite_function("t_parsename", 2)
+def _parsename(text: str, part: int) -> str | None:
+    parts = [p.strip("[]") for p in text.split(".")]
+    if not 1 <= part <= len(parts) or len(parts) > 4:
+        return None
+    return parts[-part] or None
+
+
+@builtin("STR", 1, 3)
+def str_number(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """A float right-aligned in a width."""
+    value = converted(arguments[0], FLOAT)
+    width = compiler.as_int(arguments[1]) if len(arguments) > 1 else None
+    decimals = compiler.as_int(arguments[2]).sql if len(arguments) > 2 else "0"
+    known = constant_int(width) if width else 10
+    text = f"t_str({value.sql}, {width.sql if width else '10'}, {decimals})"
+    return Value(text, varchar(known if known and known > 0 else 8000))
+
+
+@sqlite_function("t_str", 3)
+def _str(value: float, width: int, decimals: int) -> str:
+    text = f"{value:.{min(max(decimals, 0), 16)}f}"
+    whole = text.split(".")[0]
+    if len(whole) > width:
+        return "*" * width
+    return text[:width].rstrip(".").rjust(width)
+
+
+@builtin("TRANSLATE", 3)
+def translate(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """Replaces characters one by one."""
+    values = [compiler.as_text(a) for a in arguments]
+    texts = ", ".join(v.sql for v in values)
+    return Value(f"t_translate({texts})", variable_text(values[0].type, values[0].type.length))
+
+
+@sqlite_function("t_translate", 3)
+def _translate(text: str, old: str, new: str) -> str:
+    if len(old) != len(new):
+        raise SqlError(
+            9828,
+            "The second and third arguments of the TRANSLATE built-in function must contain an"
+            " equal number of characters.",
+        )
+    return text.translate(str.maketrans(old, new))
+
+
+@builtin("HASHBYTES", 2)
+def hashbytes(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """A digest of text or binary."""
+    algorithm, value = compiler.as_text(arguments[0]), arguments[1]
+    encoding = "'utf-16-le'" if is_national(value.type) else "'cp1252'"
+    return Value(f"t_hashbytes({algorithm.sql}, {value.sql}, {encoding})", varbinary(8000))
+
+
+_DIGESTS = {"MD5": "md5", "SHA": "sha1", "SHA1": "sha1", "SHA2_256": "sha256", "SHA2_512": "sha512"}
+
+
+@sqlite_function("t_hashbytes", 3)
+def _hashbytes(algorithm: str, value: str | bytes, encoding: str) -> bytes | None:
+    name = _DIGESTS.get(algorithm.upper())
+    if name is None:
+        return None
+    data = value.encode(encoding, "replace") if isinstance(value, str) else value
+    return hashlib.new(name, data, usedforsecurity=False).digest()
+
+
+@builtin("FORMAT", 2, 3)
+def format_value(_: ExpressionCompiler, __: list[Value]) -> Value:
+    """FORMAT depends on .NET's cultures."""
+    raise not_supported("FORMAT()")
+
+
+def _refused(name: str) -> None:
+    """Registers a function whose algorithm is SQL Server's own."""
+
+    @builtin(name, 0, 255)
+    def build(_: ExpressionCompiler, __: list[Value]) -> Value:
+        raise not_supported(f"{name}()")
+
+
+for _name in ("CHECKSUM", "BINARY_CHECKSUM", "SOUNDEX", "DIFFERENCE", "CHECKSUM_AGG"):
+    _refused(_name)
+
+__all__ = ["constant_int", "longest_text", "messages", "storage_size", "variable_text"]

@@ -1,0 +1,504 @@
+"""Runs statements: control flow, variables, transactions, errors.
+
+Every statement is a generator of events. Errors end the statement, the batch or the transaction
+(``SqlError.aborts``); inside TRY they end the TRY block, and those that would have ended the
+transaction leave it open but doomed, as in SQL Server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from emulator.errors import SqlError, not_supported
+from emulator.results import (
+    DatabaseChanged,
+    ErrorMessage,
+    Event,
+    Message,
+    TransactionChanged,
+)
+from emulator.tsql import messages
+from emulator.tsql.conversions import convert
+from emulator.tsql.cursors import Cursors
+from emulator.tsql.data_runner import DataRunner
+from emulator.tsql.ddl import Definer
+from emulator.tsql.frames import Frame
+from emulator.tsql.nodes import Binary, Expression, Variable
+from emulator.tsql.options import set_option
+from emulator.tsql.planner import Planner
+from emulator.tsql.procedures import ProcedureRunner
+from emulator.tsql.raise_error import raised, thrown
+from emulator.tsql.statements import (
+    Block,
+    CursorStatement,
+    Declare,
+    Delete,
+    Execute,
+    ExecuteString,
+    If,
+    Ignored,
+    Insert,
+    Jump,
+    Merge,
+    Print,
+    QueryStatement,
+    RaiseError,
+    Return,
+    SetIdentityInsert,
+    SetOption,
+    SetVariable,
+    Statement,
+    Throw,
+    Transaction,
+    Truncate,
+    TryCatch,
+    Update,
+    Use,
+    WaitFor,
+    While,
+)
+from emulator.tsql.targets import StoredTarget, resolve_target
+from emulator.tsql.compiler import Compilation
+from emulator.tsql.waiting import wait_ticks
+from emulator.types import INT, StorageValue, nvarchar
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.tsql.workspace import Workspace
+
+_STARTS_TRANSACTION: Final = (Insert, Update, Delete, Merge, Truncate, QueryStatement)
+_COMPILE_ERRORS: Final = frozenset({102, 137, 156, 207, 208, 209, 1087, 4104})
+"""Found when the statement is compiled: a TRY of the same batch does not see them."""
+
+
+class JumpSignal(Exception):  # noqa: N818 - control flow, not an error
+    """BREAK or CONTINUE on its way to its loop."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+class ReturnSignal(Exception):  # noqa: N818 - control flow, not an error
+    """RETURN on its way out of its batch or procedure."""
+
+
+class Interpreter:
+    """Runs statements of one session."""
+
+    def __init__(self, context: SessionContext, workspace: Workspace) -> None:
+        self.context = context
+        self.workspace = workspace
+        self.planner = Planner(context, workspace)
+        self.definer = Definer(context, workspace)
+        self.data = DataRunner(context, workspace, self.planner, self.definer)
+        self.procedures = ProcedureRunner(self)
+        self.cursors = Cursors(self)
+        self.try_depth = 0
+        self._raised_at: tuple[SqlError, Frame] | None = None
+        self._methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {
+            QueryStatement: self.data.select,
+            Insert: self._insert,
+            Update: self.data.change,
+            Delete: self.data.change,
+            Merge: self.data.change,
+            Truncate: self.data.truncate,
+            Block: lambda node, frame: self.block(node.statements, frame),
+            If: self._if,
+            While: self._while,
+            TryCatch: self._try,
+            Jump: self._jump,
+            Return: self._return,
+            Declare: self._declare,
+            SetVariable: self._set_variable,
+            SetOption: self._set_option,
+            SetIdentityInsert: self._set_identity_insert,
+            Print: self._print,
+            RaiseError: self._raise_error,
+            Throw: self._throw,
+            Execute: self.procedures.execute,
+            ExecuteString: self.procedures.execute_string,
+            Transaction: self._transaction,
+            Use: self._use,
+            WaitFor: self._wait_for,
+            Ignored: lambda _, __: iter(()),
+            CursorStatement: self.cursors.run,
+        }
+
+    # Statements ---------------------------------------------------------------------------------
+
+    def block(self, statements: tuple[Statement, ...], frame: Frame) -> Iterator[Event]:
+        """Statements one after the other."""
+        for statement in statements:
+            yield from self.statement(statement, frame)
+
+    def statement(self, node: Statement, frame: Frame) -> Iterator[Event]:
+        """One statement, with what an error of it means for the rest.
+
+        Raises:
+            SqlError: it ends more than its statement, or a TRY is around.
+        """
+        context = self.context
+        try:
+            if (
+                context.options.implicit_transactions
+                and context.store.trancount == 0
+                and isinstance(node, _STARTS_TRANSACTION)
+            ):
+                yield from self.begin()
+            method = self._methods.get(type(node))
+            if method is not None:
+                yield from method(node, frame)
+            else:
+                self.definer.run(node, frame)
+        except SqlError as error:
+            error = self._located(error, node, frame)
+            context.last_error = error.number
+            if self.try_depth or self._ends_batch(error):
+                raise error from error.__cause__
+            yield error_event(error)
+            return
+        if not isinstance(node, Block | If | While | TryCatch | Execute | ExecuteString | Declare):
+            context.last_error = 0
+
+    def _located(self, error: SqlError, node: Statement, frame: Frame) -> SqlError:
+        """The error with its line and procedure, the first time that it is seen."""
+        if self._raised_at is not None and self._raised_at[0] is error:
+            return error
+        if error.line == 1 and node.line != 1:
+            error.line = node.line
+        if frame.procedure and not error.procedure:
+            error.procedure = frame.procedure
+        self._raised_at = (error, frame)
+        return error
+
+    def _ends_batch(self, error: SqlError) -> bool:
+        """Whether an error outside of TRY ends more than its statement."""
+        if error.severity < 11:
+            return False
+        return (
+            error.aborts != "statement"
+            or error.severity >= 20
+            or (self.context.options.xact_abort and error.number != 50000)
+        )
+
+    def ended(self, error: SqlError) -> Iterator[Event]:
+        """What a batch does on its way out with an error: roll back if that is called for."""
+        if self.context.store.trancount and (
+            error.aborts == "transaction" or self.context.options.xact_abort
+        ):
+            yield from self.rollback()
+
+    # Control flow -------------------------------------------------------------------------------
+
+    def is_true(self, condition: Expression, frame: Frame) -> bool:
+        """Whether a condition holds; unknown does not."""
+        plan = self.planner.condition(condition, frame)
+        return bool(self.data.scalar(plan, frame))
+
+    def evaluate(self, node: Expression, frame: Frame, target: Any = None) -> StorageValue:
+        """The value of an expression, converted to ``target`` as an assignment does."""
+        plan, _ = self.planner.scalar(node, frame, target)
+        return self.data.scalar(plan, frame)
+
+    def _if(self, node: If, frame: Frame) -> Iterator[Event]:
+        if self.is_true(node.condition, frame):
+            yield from self.statement(node.then, frame)
+        elif node.otherwise is not None:
+            yield from self.statement(node.otherwise, frame)
+
+    def _while(self, node: While, frame: Frame) -> Iterator[Event]:
+        while self.is_true(node.condition, frame):
+            if self.context.cancelled.is_set():
+                raise SqlError(
+                    3617, "The query was cancelled by the client.", severity=11, aborts="batch"
+                )
+            try:
+                yield from self.statement(node.body, frame)
+            except JumpSignal as jump:
+                if jump.kind == "BREAK":
+                    return
+
+    def _jump(self, node: Jump, _: Frame) -> Iterator[Event]:
+        yield from ()
+        raise JumpSignal(node.kind)
+
+    def _return(self, node: Return, frame: Frame) -> Iterator[Event]:
+        yield from ()
+        if node.value is not None:
+            value = self.evaluate(node.value, frame, INT)
+            frame.return_value = value if isinstance(value, int) else 0
+        raise ReturnSignal
+
+    def _try(self, node: TryCatch, frame: Frame) -> Iterator[Event]:
+        """TRY .. CATCH."""
+        self.try_depth += 1
+        caught: SqlError | None = None
+        try:
+            yield from self.block(node.body.statements, frame)
+        except SqlError as error:
+            if not self._catches(error, frame):
+                raise
+            caught = error
+        finally:
+            self.try_depth -= 1
+        if caught is None:
+            return
+        doomed = caught.aborts == "transaction" or self.context.options.xact_abort
+        if self.context.store.trancount and doomed:
+            self.workspace.doomed = True
+        frame.handled.append(caught)
+        try:
+            yield from self.block(node.handler.statements, frame)
+        finally:
+            frame.handled.pop()
+
+    def _catches(self, error: SqlError, frame: Frame) -> bool:
+        """Whether a TRY in ``frame`` sees an error."""
+        if error.severity >= 20 or error.number == 3617:
+            return False
+        if error.number in _COMPILE_ERRORS and self._raised_at is not None:
+            return self._raised_at[1] is not frame
+        return True
+
+    # Variables and options ----------------------------------------------------------------------
+
+    def _declare(self, node: Declare, frame: Frame) -> Iterator[Event]:
+        yield from ()
+        for declaration in node.declarations:
+            folded = declaration.name.casefold()
+            if declaration.type is None:
+                known = frame.tables.get(folded)
+                if known is not None:
+                    known.drop()
+                frame.tables[folded] = self.definer.table_variable(
+                    declaration.name, declaration.columns, declaration.constraints, frame
+                )
+                self.workspace.local_version += 1
+                continue
+            frame.declare(declaration.name, declaration.type, frame.values.get(folded))
+            if declaration.value is not None:
+                value = self.evaluate(declaration.value, frame, declaration.type)
+                frame.values[folded] = value
+
+    def _set_variable(self, node: SetVariable, frame: Frame) -> Iterator[Event]:
+        yield from ()
+        folded = node.name.casefold()
+        target = frame.types.get(folded)
+        if target is None:
+            raise messages.undeclared_variable(node.name, node.line)
+        expression = node.value
+        if node.operator != "=":
+            expression = self._compound(node)
+        frame.values[folded] = self.evaluate(expression, frame, target)
+        self.context.rowcount = 1
+
+    def _compound(self, node: SetVariable) -> Expression:
+        """``@x += y`` as ``@x + y``; one tree per statement, so that its plan is found again."""
+        known = self.workspace.compound.get(node)
+        if known is None:
+            known = Binary(node.operator[0], Variable(node.name), node.value)
+            self.workspace.compound[node] = known
+        return known
+
+    def _set_option(self, node: SetOption, _: Frame) -> Iterator[Event]:
+        yield from ()
+        for option in node.options:
+            set_option(self.context, option, node.value)
+
+    def _set_identity_insert(self, node: SetIdentityInsert, frame: Frame) -> Iterator[Event]:
+        yield from ()
+        target = resolve_target(Compilation(self.context, self.workspace, frame), node.target)
+        options = self.context.options
+        if not any(c.identity for c in target.table.columns):
+            raise SqlError(
+                8106,
+                f"Table '{messages.dotted(node.target.name)}' does not have the identity property."
+                " Cannot perform SET operation.",
+            )
+        known = options.identity_insert
+        if not node.on:
+            if known == target.table.object_id:
+                options.identity_insert = None
+        elif known is not None and known != target.table.object_id:
+            raise SqlError(
+                8107,
+                "IDENTITY_INSERT is already ON for another table. Cannot perform SET operation for"
+                f" table '{messages.dotted(node.target.name)}'.",
+            )
+        else:
+            options.identity_insert = target.table.object_id
+        self.workspace.plans.clear()
+
+    def _insert(self, node: Insert, frame: Frame) -> Iterator[Event]:
+        """INSERT; the rows of INSERT .. EXEC come from a statement."""
+        if node.execute is None:
+            yield from self.data.change(node, frame)
+            return
+        yield from self.data.insert_result(node, self.statement(node.execute, frame), frame)
+
+    # Messages -----------------------------------------------------------------------------------
+
+    def _print(self, node: Print, frame: Frame) -> Iterator[Event]:
+        plan, sql_type = self.planner.scalar(node.value, frame)
+        value = self.data.scalar(plan, frame)
+        text = convert(value, sql_type, nvarchar(4000)) if value is not None else ""
+        yield Message(0, str(text), 0, 1, frame.procedure, node.line)
+
+    def _raise_error(self, node: RaiseError, frame: Frame) -> Iterator[Event]:
+        values = [self._message_argument(a, frame) for a in node.arguments]
+        if len(values) < 3:
+            raise messages.syntax(")", node.line)
+        template, severity, state = values[0], values[1], values[2]
+        if isinstance(template, int):
+            raise not_supported("RAISERROR with a message number (sys.messages)")
+        error = raised(str(template or ""), int(str(severity)), int(str(state)), values[3:])
+        error.line, error.procedure = node.line, frame.procedure
+        if error.severity < 11:
+            yield Message(
+                error.number, error.message, error.severity, error.state, frame.procedure, node.line
+            )
+            return
+        if "SETERROR" in node.options:
+            self.context.last_error = 50000
+        raise error
+
+    def _message_argument(self, node: Expression, frame: Frame) -> StorageValue:
+        """An argument of RAISERROR: an integer or text."""
+        plan, sql_type = self.planner.scalar(node, frame)
+        value = self.data.scalar(plan, frame)
+        if value is None or isinstance(value, int) and not sql_type.is_decimal:
+            return value
+        return str(convert(value, sql_type, nvarchar(2047)))
+
+    def _throw(self, node: Throw, frame: Frame) -> Iterator[Event]:
+        yield from ()
+        if not node.arguments:
+            if not frame.handled:
+                raise messages.compile_error(
+                    10704,
+                    "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert"
+                    " the THROW statement inside a CATCH block, or add error parameters to the THROW"
+                    " statement.",
+                    severity=15,
+                    line=node.line,
+                )
+            caught = frame.handled[-1]
+            again = replace(
+                caught, aborts="transaction" if caught.aborts == "transaction" else "batch"
+            )
+            # It keeps the line and procedure of the error that it passes on.
+            self._raised_at = (again, frame)
+            raise again
+        number, message, state = (self._message_argument(a, frame) for a in node.arguments)
+        error = thrown(int(str(number)), str(message), int(str(state)))
+        error.line, error.procedure = node.line, frame.procedure
+        raise error
+
+    # Transactions -------------------------------------------------------------------------------
+
+    def begin(self) -> Iterator[Event]:
+        """BEGIN TRANSACTION."""
+        store = self.context.store
+        store.begin()
+        if store.trancount == 1:
+            yield TransactionChanged("began", store.descriptor)
+
+    def commit(self) -> Iterator[Event]:
+        """COMMIT.
+
+        Raises:
+            SqlError: 3902, 3930, and what storage refuses.
+        """
+        store = self.context.store
+        if self.workspace.doomed and store.trancount:
+            raise SqlError(
+                3930,
+                "The current transaction cannot be committed and cannot support operations that write"
+                " to the log file. Roll back the transaction.",
+                aborts="batch",
+            )
+        descriptor, outermost = store.descriptor, store.trancount == 1
+        try:
+            store.commit()
+        except SqlError:
+            if outermost:
+                self._local_tables_rolled_back()
+                yield TransactionChanged("rolled_back", descriptor)
+            raise
+        if outermost:
+            for table in self.workspace.temporary.values():
+                table.forget_copy()
+            yield TransactionChanged("committed", descriptor)
+
+    def rollback(self) -> Iterator[Event]:
+        """ROLLBACK of everything."""
+        store = self.context.store
+        descriptor = store.descriptor
+        store.rollback()
+        self.workspace.doomed = False
+        self._local_tables_rolled_back()
+        yield TransactionChanged("rolled_back", descriptor)
+
+    def _local_tables_rolled_back(self) -> None:
+        for table in self.workspace.temporary.values():
+            table.restore_copy()
+
+    def _transaction(self, node: Transaction, frame: Frame) -> Iterator[Event]:
+        name = node.name
+        if node.variable is not None:
+            value = frame.values.get(node.variable.casefold())
+            name = str(value) if value is not None else None
+        if node.action == "BEGIN":
+            if self.context.store.trancount == 0:
+                self.workspace.transaction_name = name
+            yield from self.begin()
+        elif node.action == "COMMIT":
+            yield from self.commit()
+        elif node.action == "SAVE":
+            self.context.store.savepoint(name or "")
+        elif name is None or (
+            name.casefold() == (self.workspace.transaction_name or "").casefold()
+            and self.context.store.trancount
+        ):
+            yield from self.rollback()
+        else:
+            self.context.store.rollback_to(name)
+
+    # The rest -----------------------------------------------------------------------------------
+
+    def use(self, name: str) -> Iterator[Event]:
+        """USE.
+
+        Raises:
+            SqlError: 911.
+        """
+        old = self.context.database
+        new = self.context.engine.database(name)
+        self.context.database = new
+        yield DatabaseChanged(old.name, new.name)
+        yield Message(5701, f"Changed database context to '{new.name}'.", 0, 2)
+
+    def _use(self, node: Use, _: Frame) -> Iterator[Event]:
+        yield from self.use(node.database)
+
+    def _wait_for(self, node: WaitFor, frame: Frame) -> Iterator[Event]:
+        yield from ()
+        value = self.evaluate(node.value, frame)
+        seconds = wait_ticks(node.kind, value, self.context.engine.clock.now_ticks()) / 10_000_000
+        if self.context.cancelled.wait(seconds):
+            raise SqlError(
+                3617, "The query was cancelled by the client.", severity=11, aborts="batch"
+            )
+
+
+def error_event(error: SqlError) -> ErrorMessage:
+    """An error that ended its statement only."""
+    return ErrorMessage(
+        error.number, error.message, error.severity, error.state, error.procedure, error.line
+    )
+
+
+__all__ = ["Interpreter", "JumpSignal", "ReturnSignal", "StoredTarget", "error_event"]

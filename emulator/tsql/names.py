@@ -1,0 +1,62 @@
+"""Which object a dotted name means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from emulator.tsql import messages
+from emulator.tsql.nodes import Name
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Table
+
+DEFAULT_SCHEMA = "dbo"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """A name taken apart: where to look."""
+
+    database: Database
+    schema: str
+    name: str
+
+
+def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
+    """Database, schema and name of ``[[database.]schema.]name``.
+
+    Raises:
+        SqlError: 208 when the database does not exist, 117 for more than three parts.
+    """
+    if len(name) > 3:
+        raise messages.compile_error(
+            117,
+            f"The object name '{messages.dotted(name)}' contains more than the maximum number of"
+            " prefixes. The maximum is 2.",
+            severity=15,
+            line=line,
+        )
+    database = context.database
+    if len(name) == 3 and name[0]:
+        found = context.engine.databases.get(name[0].casefold())
+        if found is None:
+            raise messages.invalid_object(name, line)
+        database = found
+    schema = name[-2] if len(name) > 1 and name[-2] else DEFAULT_SCHEMA
+    return ObjectName(database, schema, name[-1])
+
+
+def stored_table(context: SessionContext, name: Name, line: int) -> tuple[Database, Table]:
+    """The stored table of that name.
+
+    Raises:
+        SqlError: 208 when there is none.
+    """
+    where = resolve_name(context, name, line)
+    table = where.database.table(where.schema, where.name)
+    if table is None:
+        raise messages.invalid_object(name, line)
+    return where.database, table

@@ -1,0 +1,466 @@
+"""Grammar of CREATE, ALTER and DROP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from emulator.errors import not_supported
+from emulator.tsql.nodes import Name
+from emulator.tsql.parse_data import DataParser
+from emulator.tsql.statements import (
+    AlterAdd,
+    AlterColumn,
+    AlterDatabase,
+    AlterDrop,
+    ColumnDefinition,
+    ConstraintDefinition,
+    CreateDatabase,
+    CreateIndex,
+    CreatePrincipal,
+    CreateSchema,
+    CreateTable,
+    DropObject,
+    Ignored,
+    Statement,
+)
+from emulator.tsql.tokens import Kind, Token
+
+_MODULES: Final = ("PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER")
+_DROPPABLE: Final = (
+    "TABLE", "DATABASE", "SCHEMA", "PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER", "USER",
+    "ROLE", "LOGIN",
+)  # fmt: skip
+
+
+class DefinitionParser(DataParser):
+    """Statements that define objects."""
+
+    def module(self, start: Token, mode: str, kind: str) -> Statement:
+        """A procedure, view, function or trigger; the control grammar provides it."""
+        raise NotImplementedError
+
+    def create(self) -> Statement:
+        """CREATE."""
+        start = self.token
+        self.expect("CREATE")
+        if self.accept("OR", "ALTER"):
+            return self.module(start, "CREATE OR ALTER", self._module_kind())
+        if self.at_any(*_MODULES):
+            return self.module(start, "CREATE", self._module_kind())
+        if self.accept("TABLE"):
+            return self._create_table(start.line)
+        if self.accept("DATABASE"):
+            return self._create_database(start.line)
+        if self.accept("SCHEMA"):
+            return self._create_schema(start.line)
+        if self.at_any("USER", "ROLE", "LOGIN"):
+            return self._create_principal(start.line)
+        if self.at_any("UNIQUE", "CLUSTERED", "NONCLUSTERED", "INDEX"):
+            return self._create_index(start.line)
+        if self.token.kind in {Kind.WORD, Kind.QUOTED}:
+            raise not_supported(f"CREATE {self.token.text.upper()}")
+        self.fail()
+
+    def _module_kind(self) -> str:
+        """PROCEDURE, VIEW, FUNCTION or TRIGGER."""
+        kind = self.accept_any(*_MODULES)
+        if kind is None:
+            self.fail()
+        return "PROCEDURE" if kind == "PROC" else kind
+
+    def _create_database(self, line: int) -> Statement:
+        """CREATE DATABASE name [options]."""
+        name = self.identifier()
+        if self.accept("COLLATE"):
+            self.identifier()
+        if self.at("ON") or self.at("AS") or self.at("FOR"):
+            raise not_supported("file and snapshot options of CREATE DATABASE")
+        return CreateDatabase(name, line=line)
+
+    def _create_schema(self, line: int) -> Statement:
+        """CREATE SCHEMA name [AUTHORIZATION owner]."""
+        name = self.identifier()
+        if self.accept("AUTHORIZATION"):
+            self.identifier()
+        return CreateSchema(name, line=line)
+
+    def _create_principal(self, line: int) -> Statement:
+        """CREATE USER name [FOR LOGIN x] [WITH ..]; CREATE ROLE; CREATE LOGIN."""
+        kind = self.advance().upper
+        name = self.identifier()
+        if self.accept_any("FOR", "FROM"):
+            self.expect("LOGIN")
+            self.identifier()
+        self.accept("WITHOUT", "LOGIN")
+        if self.accept("AUTHORIZATION"):
+            self.identifier()
+        if self.accept("WITH"):
+            while True:
+                self.advance()
+                self.expect("=")
+                self.advance()
+                if not self.accept(","):
+                    break
+        return CreatePrincipal(kind, name, line=line)
+
+    # Tables -------------------------------------------------------------------------------------
+
+    def _create_table(self, line: int) -> Statement:
+        """CREATE TABLE name ( .. )."""
+        name = self.dotted_name()
+        columns, constraints, indexes = self.table_elements(name)
+        self._storage_options()
+        return CreateTable(name, columns, constraints, indexes, line=line)
+
+    def table_elements(
+        self, name: Name
+    ) -> tuple[
+        tuple[ColumnDefinition, ...], tuple[ConstraintDefinition, ...], tuple[CreateIndex, ...]
+    ]:
+        """What stands in the parentheses of a table."""
+        self.expect("(")
+        columns: list[ColumnDefinition] = []
+        constraints: list[ConstraintDefinition] = []
+        indexes: list[CreateIndex] = []
+        while not self.at(")"):
+            if self.at_any("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"):
+                constraints.append(self.table_constraint())
+            elif self.accept("INDEX"):
+                indexes.append(self._inline_index(name))
+            elif self.at("PERIOD", "FOR"):
+                raise not_supported("temporal tables (PERIOD FOR SYSTEM_TIME)")
+            else:
+                columns.append(self.column_definition())
+            if not self.accept(","):
+                break
+        self.expect(")")
+        return tuple(columns), tuple(constraints), tuple(indexes)
+
+    def _inline_index(self, table: Name) -> CreateIndex:
+        """``INDEX name [UNIQUE] [CLUSTERED] (columns)`` inside CREATE TABLE."""
+        name = self.identifier()
+        unique = self.accept("UNIQUE")
+        clustered = self.accept_any("CLUSTERED", "NONCLUSTERED") == "CLUSTERED"
+        columns, descending = self._key_columns()
+        return CreateIndex(name, table, columns, descending, unique, clustered)
+
+    def _storage_options(self) -> None:
+        """``ON [PRIMARY]``, ``TEXTIMAGE_ON x``, ``WITH (..)``: no meaning here."""
+        while True:
+            if self.at("WITH", "("):
+                if any(
+                    token.upper in {"SYSTEM_VERSIONING", "MEMORY_OPTIMIZED", "LEDGER"}
+                    for token in self.tokens[self.position : self.position + 4]
+                ):
+                    raise not_supported(f"{self.ahead(2).text.upper()} tables")
+                self.accept("WITH")
+                self.skip_parenthesised()
+            elif self.at("ON") and self.ahead().kind in {Kind.WORD, Kind.QUOTED}:
+                self.position += 2
+                if self.at("("):
+                    self.skip_parenthesised()
+            elif self.at("TEXTIMAGE_ON"):
+                self.position += 2
+            else:
+                return
+
+    def column_definition(self) -> ColumnDefinition:
+        """A column with its constraints."""
+        name = self.identifier()
+        if self.accept("AS"):
+            return self._computed_column(name)
+        definition = ColumnDefinition(name, self.data_type())
+        constraints: list[ConstraintDefinition] = []
+        while True:
+            constraint_name = self.identifier() if self.accept("CONSTRAINT") else None
+            if self.accept("DEFAULT"):
+                definition = replace(
+                    definition,
+                    default=self._expression_text(),
+                    default_name=constraint_name,
+                    with_values=self.accept("WITH", "VALUES"),
+                )
+            elif self.at_any("PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "FOREIGN"):
+                constraints.append(self._constraint(constraint_name, (name,)))
+            elif (changed := self._column_option(definition)) is not None:
+                definition = changed
+            else:
+                return replace(definition, constraints=tuple(constraints))
+
+    def _computed_column(self, name: str) -> ColumnDefinition:
+        """``name AS expression [PERSISTED [NOT NULL]]``."""
+        text = self._expression_text()
+        persisted = self.accept("PERSISTED")
+        nullable = False if self.accept("NOT", "NULL") else None
+        constraints = []
+        while self.at_any("PRIMARY", "UNIQUE", "CONSTRAINT"):
+            constraint_name = self.identifier() if self.accept("CONSTRAINT") else None
+            constraints.append(self._constraint(constraint_name, (name,)))
+        return ColumnDefinition(
+            name,
+            None,
+            nullable=nullable,
+            computed=text,
+            persisted=persisted,
+            constraints=tuple(constraints),
+        )
+
+    def _column_option(self, definition: ColumnDefinition) -> ColumnDefinition | None:
+        """NULL, NOT NULL, IDENTITY, COLLATE and options without effect; None at anything else."""
+        if self.accept("NOT", "NULL"):
+            return replace(definition, nullable=False)
+        if self.accept("NULL"):
+            return replace(definition, nullable=True)
+        if self.accept("IDENTITY"):
+            seed = increment = 1
+            if self.accept("("):
+                seed = self.integer()
+                self.expect(",")
+                increment = self.integer()
+                self.expect(")")
+            return replace(definition, identity=(seed, increment))
+        if self.accept("COLLATE"):
+            collation = self.identifier()
+            assert definition.type is not None
+            return replace(definition, type=replace(definition.type, collation=collation))
+        if self.accept("NOT", "FOR", "REPLICATION") or self.accept_any("ROWGUIDCOL", "SPARSE"):
+            return definition
+        if self.at("GENERATED") or self.at("MASKED") or self.at("ENCRYPTED"):
+            raise not_supported(f"column option {self.token.text.upper()}")
+        return None
+
+    def _expression_text(self) -> str:
+        """Source of a scalar expression."""
+        start = self.token
+        self.condition()
+        return self.text_between(start)
+
+    def table_constraint(self) -> ConstraintDefinition:
+        """A constraint that stands by itself."""
+        name = self.identifier() if self.accept("CONSTRAINT") else None
+        return self._constraint(name, ())
+
+    def _constraint(self, name: str | None, columns: tuple[str, ...]) -> ConstraintDefinition:
+        """A constraint after its name; ``columns`` are those of the column it belongs to."""
+        if self.accept("PRIMARY", "KEY"):
+            return self._key_constraint("PRIMARY KEY", name, columns)
+        if self.accept("UNIQUE"):
+            return self._key_constraint("UNIQUE", name, columns)
+        if self.accept("CHECK"):
+            self.accept("NOT", "FOR", "REPLICATION")
+            start = self.token
+            self.expect("(")
+            self.condition()
+            self.expect(")")
+            return ConstraintDefinition("CHECK", name, columns, expression=self.text_between(start))
+        if self.accept("DEFAULT"):
+            text = self._expression_text()
+            self.expect("FOR")
+            column = self.identifier()
+            return ConstraintDefinition("DEFAULT", name, (column,), expression=text)
+        if self.accept("FOREIGN", "KEY") and self.at("("):
+            columns = self.name_list()
+        return self._foreign_key(name, columns)
+
+    def _key_constraint(
+        self, kind: str, name: str | None, columns: tuple[str, ...]
+    ) -> ConstraintDefinition:
+        """PRIMARY KEY and UNIQUE."""
+        word = self.accept_any("CLUSTERED", "NONCLUSTERED")
+        clustered = None if word is None else word == "CLUSTERED"
+        descending = (False,) * len(columns)
+        if self.at("("):
+            columns, descending = self._key_columns()
+        self._storage_options()
+        return ConstraintDefinition(kind, name, columns, descending, clustered)
+
+    def _key_columns(self) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+        """``(a, b DESC)``."""
+        self.expect("(")
+        columns, descending = [], []
+        while True:
+            columns.append(self.identifier())
+            descending.append(self.accept_any("ASC", "DESC") == "DESC")
+            if not self.accept(","):
+                break
+        self.expect(")")
+        return tuple(columns), tuple(descending)
+
+    def _foreign_key(self, name: str | None, columns: tuple[str, ...]) -> ConstraintDefinition:
+        """``REFERENCES table (columns) [ON DELETE ..] [ON UPDATE ..]``."""
+        self.expect("REFERENCES")
+        referenced = self.dotted_name()
+        referenced_columns = self.name_list() if self.at("(") else ()
+        actions = {"DELETE": "NO_ACTION", "UPDATE": "NO_ACTION"}
+        while self.at("ON") and self.ahead().upper in actions:
+            self.advance()
+            event = self.advance().upper
+            if self.accept("NO", "ACTION"):
+                actions[event] = "NO_ACTION"
+            elif self.accept("CASCADE"):
+                actions[event] = "CASCADE"
+            else:
+                self.expect("SET")
+                word = self.accept_any("NULL", "DEFAULT")
+                if word is None:
+                    self.fail()
+                actions[event] = f"SET_{word}"
+        self.accept("NOT", "FOR", "REPLICATION")
+        return ConstraintDefinition(
+            "FOREIGN KEY",
+            name,
+            columns,
+            referenced=referenced,
+            referenced_columns=referenced_columns,
+            on_delete=actions["DELETE"],
+            on_update=actions["UPDATE"],
+        )
+
+    def _create_index(self, line: int) -> Statement:
+        """CREATE [UNIQUE] [CLUSTERED] INDEX name ON table (columns) [INCLUDE (..)]."""
+        unique = self.accept("UNIQUE")
+        clustered = self.accept_any("CLUSTERED", "NONCLUSTERED") == "CLUSTERED"
+        self.expect("INDEX")
+        name = self.identifier()
+        self.expect("ON")
+        table = self.dotted_name()
+        columns, descending = self._key_columns()
+        included = self.name_list() if self.accept("INCLUDE") else ()
+        if self.accept("WHERE"):
+            raise not_supported("filtered indexes (CREATE INDEX ... WHERE)")
+        self._storage_options()
+        return CreateIndex(name, table, columns, descending, unique, clustered, included, line=line)
+
+    # ALTER and DROP -----------------------------------------------------------------------------
+
+    def alter(self) -> Statement:
+        """ALTER."""
+        start = self.token
+        self.expect("ALTER")
+        if self.at_any(*_MODULES):
+            return self.module(start, "ALTER", self._module_kind())
+        if self.accept("TABLE"):
+            return self._alter_table(start)
+        if self.accept("DATABASE"):
+            return self._alter_database(start.line)
+        if self.at_any("ROLE", "SERVER", "USER", "LOGIN", "AUTHORIZATION", "INDEX"):
+            return self._alter_ignored(start.line)
+        raise not_supported(f"ALTER {self.token.text.upper()}")
+
+    def _alter_ignored(self, line: int) -> Statement:
+        """ALTER ROLE r ADD MEMBER m; ALTER INDEX i ON t REBUILD."""
+        kind = self.advance().upper
+        if kind == "ROLE":
+            self.identifier()
+            if not self.accept_any("ADD", "DROP"):
+                self.fail()
+            self.expect("MEMBER")
+            self.identifier()
+            return Ignored("ALTER ROLE", line=line)
+        if kind == "INDEX":
+            self.advance()
+            self.expect("ON")
+            self.dotted_name()
+            if not self.accept_any("REBUILD", "REORGANIZE"):
+                raise not_supported(f"ALTER INDEX ... {self.token.text.upper()}")
+            return Ignored("ALTER INDEX", line=line)
+        raise not_supported(f"ALTER {kind}")
+
+    def _alter_table(self, start: Token) -> Statement:
+        """ALTER TABLE name action."""
+        table = self.dotted_name()
+        if self.at("WITH") and self.ahead().upper in {"CHECK", "NOCHECK"}:
+            self.position += 2
+        if self.accept("ADD"):
+            return self._alter_add(start, table)
+        if self.accept("DROP"):
+            return self._alter_drop(start, table)
+        if self.accept("ALTER", "COLUMN"):
+            name = self.identifier()
+            if self.at_any("ADD", "DROP"):
+                raise not_supported(f"ALTER COLUMN {self.token.upper}")
+            definition = ColumnDefinition(name, self.data_type())
+            while (changed := self._column_option(definition)) is not None:
+                definition = changed
+            return AlterColumn(table, definition, self.text_between(start), line=start.line)
+        if self.accept("REBUILD") or self.at("SET", "("):
+            if self.accept("SET"):
+                self.skip_parenthesised()
+            return Ignored("ALTER TABLE", line=start.line)
+        raise not_supported(f"ALTER TABLE ... {self.token.text.upper()}")
+
+    def _alter_add(self, start: Token, table: Name) -> Statement:
+        """ADD columns and constraints."""
+        columns: list[ColumnDefinition] = []
+        constraints: list[ConstraintDefinition] = []
+        while True:
+            if self.at_any("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "DEFAULT"):
+                constraints.append(self.table_constraint())
+            else:
+                columns.append(self.column_definition())
+            if not self.accept(","):
+                break
+        return AlterAdd(
+            table, tuple(columns), tuple(constraints), self.text_between(start), line=start.line
+        )
+
+    def _alter_drop(self, start: Token, table: Name) -> Statement:
+        """DROP [CONSTRAINT] a, COLUMN b, c."""
+        items: list[tuple[str, str]] = []
+        kind, if_exists = "CONSTRAINT", False
+        while True:
+            word = self.accept_any("COLUMN", "CONSTRAINT")
+            if word:
+                kind = word
+            if_exists = self.accept("IF", "EXISTS") or if_exists
+            items.append((kind, self.identifier()))
+            if not self.accept(","):
+                break
+        return AlterDrop(table, tuple(items), if_exists, self.text_between(start), line=start.line)
+
+    def _alter_database(self, line: int) -> Statement:
+        """ALTER DATABASE name SET option [value], ... [WITH ..]."""
+        name = "" if self.accept("CURRENT") else self.identifier()
+        if not self.accept("SET"):
+            raise not_supported(f"ALTER DATABASE ... {self.token.text.upper()}")
+        settings = []
+        while True:
+            option = self.advance().text.upper()
+            self.accept("=")
+            value = ""
+            if self.at("("):
+                self.skip_parenthesised()
+            elif self.token.kind in {Kind.WORD, Kind.NUMBER} and not self.at("WITH"):
+                value = self.advance().text.upper()
+            settings.append((option, value))
+            if not self.accept(","):
+                break
+        if self.accept("WITH"):
+            self.accept("ROLLBACK")
+            self.advance()
+        return AlterDatabase(name, tuple(settings), line=line)
+
+    def drop(self) -> Statement:
+        """DROP kind [IF EXISTS] names."""
+        line = self.token.line
+        self.expect("DROP")
+        if self.accept("INDEX"):
+            return self._drop_index(line)
+        kind = self.accept_any(*_DROPPABLE)
+        if kind is None:
+            raise not_supported(f"DROP {self.token.text.upper()}")
+        if_exists = self.accept("IF", "EXISTS")
+        names = [self.dotted_name()]
+        while self.accept(","):
+            names.append(self.dotted_name())
+        kind = "PROCEDURE" if kind == "PROC" else kind
+        return DropObject(kind, tuple(names), if_exists, line=line)
+
+    def _drop_index(self, line: int) -> Statement:
+        """DROP INDEX [IF EXISTS] name ON table, or table.name."""
+        if_exists = self.accept("IF", "EXISTS")
+        name = self.dotted_name()
+        if self.accept("ON"):
+            return DropObject("INDEX", (name,), if_exists, self.dotted_name(), line=line)
+        return DropObject("INDEX", (name[-1:],), if_exists, name[:-1], line=line)

@@ -1,0 +1,400 @@
+"""EXEC: system procedures, stored procedures, sp_executesql and dynamic text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from emulator.catalog.procedure_registry import Procedure, Required
+from emulator.catalog.procedures import find_procedure
+from emulator.errors import SqlError
+from emulator.results import (
+    DatabaseChanged,
+    Event,
+    Parameter,
+    ReturnStatus,
+    ReturnValue,
+)
+from emulator.tsql import messages
+from emulator.tsql.conversions import convert
+from emulator.tsql.frames import Frame
+from emulator.tsql.names import resolve_name
+from emulator.tsql.nodes import GlobalVariable, Name, Variable
+from emulator.tsql.parser import parse_batch, parse_declarations
+from emulator.tsql.statements import Argument, CreateModule, Execute, ExecuteString
+from emulator.types import INT, MAX, SqlType, StorageValue, nvarchar
+
+if TYPE_CHECKING:
+    from emulator.storage.database import Module
+    from emulator.storage.engine import Database
+    from emulator.tsql.interpreter import Interpreter
+
+NESTING_MAX: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An argument as passed: its value and type; ``is_default`` for DEFAULT."""
+
+    name: str
+    type: SqlType
+    value: StorageValue
+    output: bool = False
+    is_default: bool = False
+
+
+class ProcedureRunner:
+    """Calls procedures for one interpreter."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.context = interpreter.context
+
+    # EXEC ---------------------------------------------------------------------------------------
+
+    def execute(self, node: Execute, frame: Frame) -> Iterator[Event]:
+        """``EXEC [@rc =] procedure arguments``."""
+        name = node.procedure
+        if isinstance(name, str):
+            value = frame.values.get(name.casefold())
+            if name.casefold() not in frame.types:
+                raise messages.undeclared_variable(name, node.line)
+            name = tuple(str(value or "").replace("[", "").replace("]", "").split("."))
+        given = [self._given(argument, frame) for argument in node.arguments]
+        targets = {
+            position: argument.value.name
+            for position, argument in enumerate(node.arguments)
+            if argument.output and isinstance(argument.value, Variable)
+        }
+        status = 0
+        for event in self.call(name, given, frame, node.line):
+            if isinstance(event, ReturnValue):
+                self._take_output(event, given, targets, frame)
+            elif isinstance(event, ReturnStatus):
+                status = event.value
+                if not self._in_procedure(frame):
+                    yield event
+            else:
+                yield event
+        if node.result is not None:
+            target = frame.types.get(node.result.casefold())
+            if target is None:
+                raise messages.undeclared_variable(node.result, node.line)
+            frame.values[node.result.casefold()] = convert(status, INT, target)
+
+    def _in_procedure(self, frame: Frame) -> bool:
+        """Whether the call stands in a procedure or dynamic text, whose status is its own."""
+        return frame.depth > 0
+
+    def _given(self, argument: Argument, frame: Frame) -> Given:
+        """An argument's value."""
+        name = argument.name or ""
+        if argument.value is None:
+            return Given(name, INT, None, is_default=True)
+        if isinstance(argument.value, Variable):
+            folded = argument.value.name.casefold()
+            if folded not in frame.types:
+                raise messages.undeclared_variable(argument.value.name)
+            return Given(name, frame.types[folded], frame.values[folded], argument.output)
+        if argument.output:
+            raise messages.compile_error(
+                179,
+                "Cannot use the OUTPUT option when passing a constant to a stored procedure.",
+                severity=15,
+            )
+        plan, sql_type = self.interpreter.planner.scalar(argument.value, frame)
+        value = self.interpreter.data.scalar(plan, frame)
+        if value is None and not isinstance(argument.value, GlobalVariable):
+            sql_type = INT
+        return Given(name, sql_type, value)
+
+    def _take_output(
+        self, event: ReturnValue, given: Sequence[Given], targets: dict[int, str], frame: Frame
+    ) -> None:
+        """An OUTPUT parameter's final value into the caller's variable."""
+        for position, variable in targets.items():
+            name = given[position].name or event.name
+            if name.casefold() == event.name.casefold() and (
+                given[position].name or _position(event) in {None, position}
+            ):
+                folded = variable.casefold()
+                frame.values[folded] = convert(event.value, event.type, frame.types[folded])
+                return
+
+    # Calls --------------------------------------------------------------------------------------
+
+    def call(
+        self, name: Name, given: Sequence[Given], frame: Frame, line: int = 1
+    ) -> Iterator[Event]:
+        """A procedure by name: ends with its outputs and its return status.
+
+        Raises:
+            SqlError: 2812 unknown, 201, 8144, 8145 wrong arguments, 217 nested too deep.
+        """
+        folded = name[-1].casefold()
+        if folded == "sp_executesql":
+            yield from self._execute_sql(given, frame)
+            return
+        schema = name[-2] if len(name) > 1 else None
+        database = self._database(name, line)
+        if schema is None or schema.casefold() not in {"sys", ""}:
+            where = resolve_name(self.context, name, line) if len(name) <= 3 else None
+            module = where.database.module(where.schema, where.name) if where else None
+            if module is not None and module.type == "P":
+                yield from self._call_module(module, database, given, frame)
+                return
+        procedure = find_procedure(schema or None, name[-1])
+        if procedure is None:
+            raise messages.missing_procedure(messages.dotted(name))
+        with_database = self._inside(database)
+        try:
+            yield from self._call_system(procedure, given)
+        finally:
+            with_database()
+
+    def _database(self, name: Name, line: int) -> Database:
+        """The database that a procedure's name means."""
+        if len(name) < 3 or not name[-3]:
+            return self.context.database
+        found = self.context.engine.databases.get(name[-3].casefold())
+        if found is None:
+            raise messages.missing_procedure(messages.dotted(name))
+        return found
+
+    def _inside(self, database: Database) -> Callable[[], None]:
+        """Makes a database current; returns what puts the old one back."""
+        old = self.context.database
+        self.context.database = database
+
+        def back() -> None:
+            self.context.database = old
+
+        return back
+
+    def _call_system(self, procedure: Procedure, given: Sequence[Given]) -> Iterator[Event]:
+        """A procedure of the catalog."""
+        declared = [(p.name, p.type) for p in procedure.parameters]
+        bound = bind_arguments(procedure.name, declared, given)
+        values: dict[str, StorageValue] = {}
+        for parameter in procedure.parameters:
+            argument = bound.get(parameter.name.casefold())
+            if argument is not None and not argument.is_default:
+                values[parameter.name] = convert_argument(
+                    argument, parameter.type, procedure.name, parameter.name
+                )
+            elif isinstance(parameter.default, Required):
+                raise missing_argument(procedure.name, parameter.name)
+            else:
+                values[parameter.name] = parameter.default
+        yield from procedure.run(self.context, values)
+
+    def _call_module(
+        self, module: Module, database: Database, given: Sequence[Given], caller: Frame
+    ) -> Iterator[Event]:
+        """A stored procedure."""
+        (statement,) = parse_batch(module.text).statements
+        assert isinstance(statement, CreateModule)
+        assert statement.body is not None
+        frame = self._frame(caller, module.name)
+        bound = bind_arguments(module.name, [(p.name, p.type) for p in statement.parameters], given)
+        for parameter in statement.parameters:
+            argument = bound.get(parameter.name.casefold())
+            frame.declare(parameter.name, parameter.type)
+            folded = parameter.name.casefold()
+            if argument is not None and not argument.is_default:
+                frame.values[folded] = convert_argument(
+                    argument, parameter.type, module.name, parameter.name
+                )
+            elif parameter.default is None:
+                raise missing_argument(module.name, parameter.name)
+            else:
+                frame.values[folded] = self.interpreter.evaluate(
+                    parameter.default, frame, parameter.type
+                )
+        back = self._inside(database)
+        try:
+            yield from self._run(statement.body, frame)
+        finally:
+            back()
+        for parameter in statement.parameters:
+            argument = bound.get(parameter.name.casefold())
+            if parameter.output and argument is not None and argument.output:
+                yield ReturnValue(
+                    parameter.name, parameter.type, frame.values[parameter.name.casefold()]
+                )
+        yield ReturnStatus(frame.return_value)
+
+    def _frame(self, caller: Frame, procedure: str = "") -> Frame:
+        """A frame below the caller's.
+
+        Raises:
+            SqlError: 217.
+        """
+        if caller.depth >= NESTING_MAX:
+            raise SqlError(
+                217,
+                "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit"
+                " 32).",
+                aborts="batch",
+            )
+        return Frame(depth=caller.depth + 1, procedure=procedure)
+
+    def _run(self, body: Any, frame: Frame) -> Iterator[Event]:
+        """Statements in a frame of their own; its local tables and SET options end with it."""
+        from emulator.tsql.interpreter import ReturnSignal
+
+        workspace = self.interpreter.workspace
+        before = set(workspace.temporary)
+        nocount = self.context.options.nocount
+        try:
+            yield from self.interpreter.block(body.statements, frame)
+        except ReturnSignal:
+            pass
+        finally:
+            self.context.options.nocount = nocount
+            for name in set(workspace.temporary) - before:
+                workspace.temporary.pop(name).drop()
+                workspace.local_version += 1
+            drop_tables(frame)
+
+    # Dynamic text -------------------------------------------------------------------------------
+
+    def execute_string(self, node: ExecuteString, frame: Frame) -> Iterator[Event]:
+        """``EXEC (text)``: it sees no variables; USE in it ends with it."""
+        text = self.interpreter.evaluate(node.text, frame, nvarchar(MAX))
+        if text is None:
+            return
+        yield from self._text(str(text), self._frame(frame))
+
+    def _text(self, text: str, frame: Frame) -> Iterator[Event]:
+        """A batch in a frame."""
+        database = self.context.database
+        options = self.context.options
+        block = parse_batch(text, quoted_identifier=options.quoted_identifier)
+        try:
+            yield from self._run(block, frame)
+        finally:
+            if self.context.database is not database:
+                old = self.context.database
+                self.context.database = database
+                yield DatabaseChanged(old.name, database.name)
+
+    def _execute_sql(self, given: Sequence[Given], caller: Frame) -> Iterator[Event]:
+        """``EXEC sp_executesql @statement, @params, ..``."""
+        if not given or not isinstance(given[0].value, str):
+            raise SqlError(
+                214,
+                "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.",
+                procedure="sp_executesql",
+            )
+        declarations = ()
+        if len(given) > 1 and given[1].value is not None:
+            declarations = parse_declarations(str(given[1].value))
+        frame = self._frame(caller)
+        bound = bind_arguments("sp_executesql", [(d.name, d.type) for d in declarations], given[2:])
+        for declaration in declarations:
+            argument = bound.get(declaration.name.casefold())
+            if argument is None:
+                raise SqlError(
+                    8178,
+                    "The parameterized query expects the parameter"
+                    f" '{declaration.name}', which was not supplied.",
+                )
+            value = convert_argument(argument, declaration.type, "sp_executesql", declaration.name)
+            frame.declare(declaration.name, declaration.type, value)
+        yield from self._text(str(given[0].value), frame)
+        for declaration in declarations:
+            argument = bound[declaration.name.casefold()]
+            if declaration.output and argument.output:
+                yield ReturnValue(
+                    argument.name or declaration.name,
+                    declaration.type,
+                    frame.values[declaration.name.casefold()],
+                )
+        yield ReturnStatus(0)
+
+
+def drop_tables(frame: Frame) -> None:
+    """Table variables end with their frame."""
+    for table in frame.tables.values():
+        table.drop()
+    frame.tables.clear()
+
+
+def bind_arguments(
+    procedure: str, declared: Sequence[tuple[str, SqlType]], given: Sequence[Given]
+) -> dict[str, Given]:
+    """Arguments by casefolded parameter name.
+
+    Raises:
+        SqlError: 8144 too many, 8145 unknown name, 119 positional after named, 8143 twice.
+    """
+    if len(given) > len(declared):
+        raise SqlError(
+            8144,
+            f"Procedure or function {procedure} has too many arguments specified.",
+            state=2,
+            procedure=procedure,
+        )
+    names = {name.casefold(): name for name, _ in declared}
+    bound: dict[str, Given] = {}
+    named = False
+    for position, argument in enumerate(given):
+        if argument.name:
+            named = True
+            folded = argument.name.casefold()
+            if folded not in names:
+                raise SqlError(
+                    8145,
+                    f"{argument.name} is not a parameter for procedure {procedure}.",
+                    procedure=procedure,
+                )
+        else:
+            if named:
+                raise SqlError(
+                    119,
+                    f"Must pass parameter number {position + 1} and subsequent parameters as '@name"
+                    " = value'. After the form '@name = value' has been used, all subsequent"
+                    " parameters must be passed in the form '@name = value'.",
+                    severity=15,
+                )
+            folded = declared[position][0].casefold()
+        if folded in bound:
+            raise SqlError(
+                8143,
+                f"Parameter '{names[folded]}' was supplied multiple times.",
+                procedure=procedure,
+            )
+        bound[folded] = argument
+    return bound
+
+
+def convert_argument(
+    argument: Given, target: SqlType, procedure: str, parameter: str
+) -> StorageValue:
+    """An argument in its parameter's type."""
+    del procedure, parameter
+    converted: StorageValue = convert(argument.value, argument.type, target)
+    return converted
+
+
+def missing_argument(procedure: str, parameter: str) -> SqlError:
+    """201."""
+    return SqlError(
+        201,
+        f"Procedure or function '{procedure}' expects parameter '{parameter}', which was not"
+        " supplied.",
+        state=4,
+        procedure=procedure,
+    )
+
+
+def given_parameters(parameters: Sequence[Parameter]) -> list[Given]:
+    """Parameters of an RPC as arguments."""
+    return [Given(p.name, p.type, p.value, p.output) for p in parameters]
+
+
+def _position(_: ReturnValue) -> int | None:
+    """Positional outputs are matched by the parameter's own name."""
+    return None

@@ -1,0 +1,437 @@
+"""SELECT to SQLite: lists, grouping, ordering, TOP, set operations, common table expressions.
+
+Every compiled query names its columns v0, v1, ...; the T-SQL names and types travel beside the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from emulator.errors import not_supported
+from emulator.tsql import messages, types_of
+from emulator.tsql.compiler import Compilation
+from emulator.tsql.functions.aggregates import contains_aggregate
+from emulator.tsql.functions.session import compile_call, compile_global
+from emulator.tsql.nodes import (
+    Call,
+    ColumnName,
+    CommonTable,
+    Expression,
+    Literal,
+    Name,
+    OrderItem,
+    Query,
+    Select,
+    SelectItem,
+    SetOperation,
+    Star,
+    Top,
+    ValueRows,
+)
+from emulator.tsql.scope import Scope
+from emulator.tsql.sources import SourceCompiler
+from emulator.tsql.values import Value, converted
+from emulator.types import BIGINT, INT
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """A query's text and columns (their ``sql`` is the text that yields them)."""
+
+    text: str
+    columns: list[Value]
+    limited: bool = False
+
+
+@dataclass(slots=True)
+class Limits:
+    """What bounds the rows of a query."""
+
+    top: Top | None = None
+    offset: Expression | None = None
+    fetch: Expression | None = None
+
+
+class QueryCompiler(SourceCompiler):
+    """Compiles whole queries."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        super().__init__(compilation)
+        self._common: list[dict[str, tuple[str, list[Value]]]] = []
+
+    # What the lower layers need -----------------------------------------------------------------
+
+    def call(self, node: Call, scope: Scope) -> Value:
+        """A function call."""
+        return compile_call(self, node, scope)
+
+    def global_variable(self, name: str) -> Value:
+        """An @@ variable."""
+        return compile_global(self, name)
+
+    def subquery(self, query: Query, scope: Scope) -> tuple[str, list[Value]]:
+        """A subquery in an expression."""
+        compiled = self.query(query, replace(scope, grouped=None))
+        return compiled.text, compiled.columns
+
+    def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
+        """A subquery in FROM."""
+        compiled = self.query(query, parent)
+        return compiled.text, compiled.columns
+
+    def common_table(self, name: str) -> tuple[str, list[Value]] | None:
+        """A CTE in sight."""
+        folded = name.casefold()
+        for tables in reversed(self._common):
+            if folded in tables:
+                return tables[folded]
+        return None
+
+    # Queries ------------------------------------------------------------------------------------
+
+    def query(self, query: Query, parent: Scope | None = None) -> CompiledQuery:
+        """A query expression.
+
+        Args:
+            query: the tree.
+            parent: scope of the query around it, for correlated names.
+        """
+        prefix = self.enter_common_tables(query.common_tables)
+        try:
+            limits = Limits(None, query.offset, query.fetch)
+            body = query.body
+            if isinstance(body, Select):
+                compiled = self._select(body, query.order_by, limits, parent)
+            elif isinstance(body, SetOperation):
+                compiled = self._ordered(
+                    self._set_operation(body, parent), query.order_by, limits, parent
+                )
+            elif isinstance(body, ValueRows):
+                compiled = self._value_rows(body, parent)
+            else:
+                raise not_supported(type(body).__name__)
+        finally:
+            self.leave_common_tables(query.common_tables)
+        return replace(compiled, text=prefix + compiled.text) if prefix else compiled
+
+    def enter_common_tables(self, tables: tuple[CommonTable, ...]) -> str:
+        """Brings CTEs into sight; returns the WITH clause, or nothing."""
+        if not tables:
+            return ""
+        visible: dict[str, tuple[str, list[Value]]] = {}
+        self._common.append(visible)
+        parts, recursive = [], False
+        for table in tables:
+            text, is_recursive = self._common_table(table, visible)
+            recursive = recursive or is_recursive
+            parts.append(text)
+        return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(parts)} "
+
+    def leave_common_tables(self, tables: tuple[CommonTable, ...]) -> None:
+        """Puts CTEs out of sight again."""
+        if tables:
+            self._common.pop()
+
+    def _common_table(
+        self, table: CommonTable, visible: dict[str, tuple[str, list[Value]]]
+    ) -> tuple[str, bool]:
+        """One CTE; recursive when its UNION ALL names itself on the right."""
+        key = self.compilation.alias("w")
+        body = table.query.body
+        if isinstance(body, SetOperation) and body.operator == "UNION ALL":
+            anchor = self._anchor(body.left)
+            if anchor is not None:
+                columns = _renamed_values(anchor.columns, table)
+                visible[table.name.casefold()] = (key, columns)
+                step = self.query(body.right)
+                text = self._aligned(step, [c.type for c in columns])
+                names = ", ".join(f"v{n}" for n in range(len(columns)))
+                return f"{key}({names}) AS ({anchor.text} UNION ALL {text})", True
+        compiled = self.query(table.query)
+        visible[table.name.casefold()] = (key, _renamed_values(compiled.columns, table))
+        names = ", ".join(f"v{n}" for n in range(len(compiled.columns)))
+        return f"{key}({names}) AS ({compiled.text})", False
+
+    def _anchor(self, left: Query) -> CompiledQuery | None:
+        """The left side of a UNION ALL in a CTE, as the anchor of a recursion."""
+        return self.query(left)
+
+    # Select -------------------------------------------------------------------------------------
+
+    def _select(
+        self,
+        select: Select,
+        order_by: tuple[OrderItem, ...],
+        limits: Limits,
+        parent: Scope | None,
+    ) -> CompiledQuery:
+        """One SELECT with its ORDER BY and limits."""
+        scope = Scope(parent=parent)
+        source = self.source(select.source, scope) if select.source is not None else ""
+        where = self.condition(select.where, scope) if select.where is not None else ""
+        group_terms = self._group(select, order_by, scope)
+        columns = self.select_list(select.items, scope)
+        having = self.condition(select.having, scope) if select.having is not None else ""
+        limits.top = select.top
+        terms = self._order_terms(order_by, columns, scope, distinct=select.distinct)
+        parts = ["SELECT "]
+        if select.distinct:
+            parts.append("DISTINCT ")
+        texts = [c.collated if select.distinct else c.sql for c in columns]
+        ties = select.top is not None and select.top.ties
+        if ties:
+            texts.append(f"rank() OVER (ORDER BY {', '.join(terms)})")
+        parts.append(", ".join(f"{text} AS v{n}" for n, text in enumerate(texts)))
+        if source:
+            parts.append(f" FROM {source}")
+        if where:
+            parts.append(f" WHERE {where}")
+        if group_terms:
+            parts.append(f" GROUP BY {', '.join(group_terms)}")
+        if having:
+            parts.append(f" HAVING {having}")
+        if ties:
+            return self._with_ties("".join(parts), columns, limits)
+        if terms:
+            parts.append(f" ORDER BY {', '.join(terms)}")
+        limit = self._limit(limits, ordered=bool(order_by))
+        parts.append(limit)
+        return CompiledQuery("".join(parts), columns, bool(terms or limit))
+
+    def _group(self, select: Select, order_by: tuple[OrderItem, ...], scope: Scope) -> list[str]:
+        """GROUP BY terms; from here on the scope refuses columns outside of them."""
+        nodes: list[Expression] = [item.expression for item in select.items]
+        nodes += [item.expression for item in order_by]
+        if select.having is not None:
+            nodes.append(select.having)
+        if (
+            not select.group_by
+            and select.having is None
+            and not any(contains_aggregate(node) for node in nodes)
+        ):
+            return []
+        values = [self.value(node, scope) for node in select.group_by]
+        scope.grouped = frozenset(v.sql for v in values)
+        return [v.collated for v in values]
+
+    def select_list(self, items: tuple[SelectItem, ...], scope: Scope) -> list[Value]:
+        """The columns of a select list, stars expanded."""
+        columns: list[Value] = []
+        for item in items:
+            node = item.expression
+            if isinstance(node, Star):
+                if not scope.sources:
+                    raise messages.compile_error(
+                        263, "Must specify table to select from.", severity=16
+                    )
+                columns += [c.value() for c in scope.starred(node.qualifier, 1)]
+                continue
+            value = self.value(node, scope)
+            name = item.alias or (node.parts[-1] if isinstance(node, ColumnName) else "")
+            if isinstance(node, ColumnName) and item.alias is None:
+                name = value.name or name
+            columns.append(replace(value, name=name))
+        return columns
+
+    def _order_terms(
+        self,
+        order_by: tuple[OrderItem, ...],
+        columns: list[Value],
+        scope: Scope,
+        *,
+        distinct: bool,
+    ) -> list[str]:
+        """ORDER BY terms: an ordinal, an alias of the select list, or an expression."""
+        terms = []
+        for item in order_by:
+            value = self._order_value(item.expression, columns, scope)
+            if value is None:
+                continue
+            if distinct and all(value.sql != column.sql for column in columns):
+                raise messages.compile_error(
+                    145,
+                    "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.",
+                    severity=15,
+                )
+            terms.append(value.collated + (" DESC" if item.descending else ""))
+        return terms
+
+    def _order_value(self, node: Expression, columns: list[Value], scope: Scope) -> Value | None:
+        """What one ORDER BY term means; None for a constant, which orders nothing."""
+        if isinstance(node, Literal) and node.type == INT and isinstance(node.value, int):
+            if not 1 <= node.value <= len(columns):
+                raise messages.compile_error(
+                    108,
+                    f"The ORDER BY position number {node.value} is out of range of the number of"
+                    " items in the select list.",
+                )
+            return columns[node.value - 1]
+        if isinstance(node, ColumnName) and len(node.parts) == 1:
+            folded = node.parts[0].casefold()
+            named = [c for c in columns if c.name.casefold() == folded]
+            if len({c.sql for c in named}) > 1:
+                raise messages.ambiguous_column(node.parts[0], node.line)
+            if named:
+                return named[0]
+        value = self.value(node, scope)
+        return None if value.constant is not None else value
+
+    def _limit(self, limits: Limits, *, ordered: bool) -> str:
+        """LIMIT of TOP or OFFSET/FETCH."""
+        if limits.top is not None:
+            if limits.offset is not None:
+                raise messages.compile_error(
+                    10741,
+                    "A TOP can not be used in the same query or sub-query as a OFFSET.",
+                    severity=15,
+                )
+            if limits.top.percent:
+                raise not_supported("TOP ... PERCENT")
+            return f" LIMIT {self.row_count(limits.top.count)}"
+        if limits.offset is None:
+            return ""
+        if not ordered:
+            raise messages.compile_error(
+                102, "Incorrect syntax near the keyword 'OFFSET'.", severity=15
+            )
+        fetch = self.row_count(limits.fetch) if limits.fetch is not None else "-1"
+        return f" LIMIT {fetch} OFFSET {self.row_count(limits.offset)}"
+
+    def row_count(self, node: Expression) -> str:
+        """A number of rows; a negative one is error 1060."""
+        if isinstance(node, Literal) and isinstance(node.value, int) and node.type == INT:
+            return str(node.value)
+        value = converted(self.value(node, Scope()), BIGINT, explicit=True)
+        return f"t_row_count({value.sql})"
+
+    def _with_ties(self, text: str, columns: list[Value], limits: Limits) -> CompiledQuery:
+        """TOP (n) WITH TIES: everything whose rank is at most n."""
+        assert limits.top is not None
+        names = ", ".join(f"v{n}" for n in range(len(columns)))
+        rank = f"v{len(columns)}"
+        count = self.row_count(limits.top.count)
+        return CompiledQuery(
+            f"SELECT {names} FROM ({text}) WHERE {rank} <= {count} ORDER BY {rank}", columns, True
+        )
+
+    # Set operations -----------------------------------------------------------------------------
+
+    def _set_operation(self, node: SetOperation, parent: Scope | None) -> CompiledQuery:
+        """UNION and its like."""
+        left, right = self.query(node.left, parent), self.query(node.right, parent)
+        if len(left.columns) != len(right.columns):
+            raise messages.compile_error(
+                205,
+                "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal"
+                " number of expressions in their target lists.",
+            )
+        types = [
+            types_of.unite(v.type for v in pair if not v.is_null)
+            for pair in zip(left.columns, right.columns, strict=True)
+        ]
+        distinct = node.operator != "UNION ALL"
+        text = (
+            f"{self._aligned(left, types, collate=distinct)} {node.operator}"
+            f" {self._aligned(right, types, nested=isinstance(node.right.body, SetOperation))}"
+        )
+        columns = [
+            replace(
+                first,
+                sql=f"v{n}",
+                type=sql_type,
+                nullable=first.nullable or second.nullable,
+                constant=first.constant if first.is_null and second.is_null else None,
+                identity=False,
+                stored=False,
+            )
+            for n, (first, second, sql_type) in enumerate(
+                zip(left.columns, right.columns, types, strict=True)
+            )
+        ]
+        return CompiledQuery(text, columns)
+
+    def _aligned(
+        self,
+        compiled: CompiledQuery,
+        types: list,  # type: ignore[type-arg]
+        *,
+        collate: bool = False,
+        nested: bool = False,
+    ) -> str:
+        """A query's text with its columns converted to the types of the whole."""
+        texts = []
+        changed = compiled.limited or nested
+        for n, (column, sql_type) in enumerate(zip(compiled.columns, types, strict=True)):
+            outer = converted(
+                replace(column, sql=f"v{n}", constant=column.constant if column.is_null else None),
+                sql_type,
+                explicit=column.type.is_character,
+            )
+            text = outer.sql if not outer.is_null else f"v{n}"
+            if collate and sql_type.is_character:
+                text = replace(outer, sql=text).collated
+            changed = changed or text != f"v{n}"
+            texts.append(f"{text} AS v{n}")
+        if not changed:
+            return compiled.text
+        return f"SELECT {', '.join(texts)} FROM ({compiled.text})"
+
+    def _ordered(
+        self,
+        compiled: CompiledQuery,
+        order_by: tuple[OrderItem, ...],
+        limits: Limits,
+        parent: Scope | None,
+    ) -> CompiledQuery:
+        """ORDER BY of a set operation: only its output columns can be named."""
+        if not order_by:
+            return compiled
+        terms = self._order_terms(order_by, compiled.columns, Scope(parent=parent), distinct=False)
+        names = ", ".join(f"v{n}" for n in range(len(compiled.columns)))
+        order = f" ORDER BY {', '.join(terms)}" if terms else ""
+        text = f"SELECT {names} FROM ({compiled.text}){order}{self._limit(limits, ordered=True)}"
+        return CompiledQuery(text, compiled.columns, True)
+
+    def _value_rows(self, node: ValueRows, parent: Scope | None) -> CompiledQuery:
+        """A table value constructor as a query."""
+        rows = [[self.value(e, Scope(parent=parent)) for e in row] for row in node.rows]
+        width = len(rows[0])
+        if any(len(row) != width for row in rows):
+            raise messages.compile_error(
+                10709,
+                "The number of columns for each row in a table value constructor must be the same.",
+                severity=15,
+                line=node.line,
+            )
+        types = [types_of.unite(r[n].type for r in rows if not r[n].is_null) for n in range(width)]
+        selects = [
+            "SELECT "
+            + ", ".join(
+                f"{converted(v, t).sql} AS v{n}"
+                for n, (v, t) in enumerate(zip(row, types, strict=True))
+            )
+            for row in rows
+        ]
+        columns = [Value(f"v{n}", t, any(r[n].nullable for r in rows)) for n, t in enumerate(types)]
+        return CompiledQuery(" UNION ALL ".join(selects), columns)
+
+
+def _renamed_values(columns: list[Value], table: CommonTable) -> list[Value]:
+    """Columns of a CTE under its own names.
+
+    Raises:
+        SqlError: 8158, 8159 for a wrong number of names.
+    """
+    if not table.column_names:
+        return columns
+    if len(table.column_names) != len(columns):
+        more = len(columns) > len(table.column_names)
+        raise messages.compile_error(
+            8158 if more else 8159,
+            f"'{table.name}' has {'more' if more else 'fewer'} columns than were specified in the"
+            " column list.",
+        )
+    return [replace(c, name=n) for c, n in zip(columns, table.column_names, strict=True)]
+
+
+__all__ = ["CompiledQuery", "Name", "QueryCompiler"]

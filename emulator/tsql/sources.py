@@ -1,0 +1,415 @@
+"""FROM: each source as SQLite text, and its columns in the scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from emulator.catalog.functions import TableFunction, table_function
+from emulator.catalog.views import SystemView, system_view
+from emulator.errors import not_supported
+from emulator.results import ColumnMeta
+from emulator.tsql import messages
+from emulator.tsql.expressions import ExpressionCompiler
+from emulator.tsql.names import resolve_name
+from emulator.tsql.nodes import (
+    Derived,
+    FunctionTable,
+    Join,
+    Name,
+    Query,
+    Source,
+    TableName,
+    VariableTable,
+)
+from emulator.tsql.parser import parse_batch, parse_expression
+from emulator.tsql.plan import Execution
+from emulator.tsql.scope import BoundSource, Scope, SourceColumn
+from emulator.tsql.statements import CreateModule
+from emulator.tsql.values import Value, converted
+from emulator.types import StorageValue, nvarchar
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Column, Table
+    from emulator.tsql.local_tables import LocalTable
+
+
+@dataclass(frozen=True, slots=True)
+class ViewHole:
+    """A system view: its rows, made anew by each execution."""
+
+    view: SystemView
+    database: Database
+
+    def text(self, execution: Execution) -> str:
+        """See :class:`emulator.tsql.plan.Hole`."""
+        rows = self.view.rows(execution.context, self.database)
+        return _materialised(execution, rows, len(self.view.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionHole:
+    """A table function of the catalog, bound when its arguments are known."""
+
+    function: TableFunction
+    database: Database
+    arguments: Callable[[Execution], tuple[StorageValue, ...]]
+
+    def text(self, execution: Execution) -> str:
+        """See :class:`emulator.tsql.plan.Hole`."""
+        context = execution.context
+        if self.database is not context.database:
+            context = replace(context, database=self.database)
+        found = self.function.bind(context, self.arguments(execution))
+        if found.sql is None:
+            return _materialised(execution, found.rows, len(self.function.columns))
+        pieces = found.sql.split("?")
+        text = pieces[0]
+        for piece, value in zip(pieces[1:], found.bindings, strict=True):
+            text += execution.bind(value) + piece
+        return f"({text})"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsHole:
+    """Rows that a function of this package makes."""
+
+    make: Callable[[Execution], Sequence[Sequence[StorageValue]]]
+    width: int
+
+    def text(self, execution: Execution) -> str:
+        """See :class:`emulator.tsql.plan.Hole`."""
+        return _materialised(execution, self.make(execution), self.width)
+
+
+def _materialised(execution: Execution, rows: Sequence[Sequence[StorageValue]], width: int) -> str:
+    """Rows as a subquery; LIMIT makes SQLite keep it as a table that it may index for a join."""
+    columns = ", ".join(f"v{n}" for n in range(width))
+    return f"(SELECT {columns} FROM {execution.rows(rows)} LIMIT -1)"
+
+
+class SourceCompiler(ExpressionCompiler):
+    """Adds sources to expressions."""
+
+    def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
+        """Text and columns of a subquery in FROM."""
+        raise NotImplementedError
+
+    def common_table(self, name: str) -> tuple[str, list[Value]] | None:
+        """A CTE in sight: its SQLite name and columns."""
+        raise NotImplementedError
+
+    def source(self, node: Source, scope: Scope) -> str:
+        """SQLite text of a source; its columns join the scope."""
+        if isinstance(node, Join):
+            return self._join(node, scope)
+        if isinstance(node, TableName):
+            return self._table_name(node, scope)
+        if isinstance(node, VariableTable):
+            return self._variable_table(node, scope)
+        if isinstance(node, Derived):
+            return self._derived(node, scope, scope.parent)
+        if isinstance(node, FunctionTable):
+            return self._function(node, scope, scope.parent)
+        raise not_supported(f"{type(node).__name__} in FROM")
+
+    def _bind(
+        self, scope: Scope, alias: str, key: str, columns: list[SourceColumn], path: Name = ()
+    ) -> None:
+        """Adds a source to the scope.
+
+        Raises:
+            SqlError: 1011 or 1013 when its name is taken.
+        """
+        folded = alias.casefold()
+        if any(s.alias.casefold() == folded and s.path == path for s in scope.sources):
+            raise messages.compile_error(
+                1013,
+                f'The objects "{alias}" and "{alias}" in the FROM clause have the same exposed'
+                " names. Use correlation names to distinguish them.",
+            )
+        scope.sources.append(BoundSource(alias, columns, key, path))
+
+    # Joins --------------------------------------------------------------------------------------
+
+    def _join(self, node: Join, scope: Scope) -> str:
+        """A join; SQLite has all five kinds."""
+        left = self.source(node.left, scope)
+        if node.kind.endswith("APPLY"):
+            return self._apply(node, left, scope)
+        right = self.source(node.right, scope)
+        if isinstance(node.right, Join):
+            right = f"({right})"
+        if node.condition is None:
+            return f"{left} CROSS JOIN {right}" if node.kind != "CROSS" else f"{left} JOIN {right}"
+        condition = self.condition(node.condition, scope)
+        return f"{left} {node.kind} JOIN {right} ON {condition}"
+
+    def _apply(self, node: Join, left: str, scope: Scope) -> str:
+        """APPLY: a plain join when the right side stands alone, else rows carried as JSON."""
+        outer = node.kind == "OUTER APPLY"
+        inner_scope = Scope(parent=Scope(parent=scope.parent, sources=list(scope.sources)))
+        assert inner_scope.parent is not None
+        if isinstance(node.right, Derived):
+            text, columns = self.derived(node.right.query, inner_scope.parent)
+            alias, names = node.right.alias, node.right.column_names
+        elif isinstance(node.right, FunctionTable):
+            key = self.compilation.alias()
+            before = len(scope.sources)
+            right = self._function(node.right, scope, None, key)
+            del before
+            return f"{left} {'LEFT JOIN' if outer else 'JOIN'} {right}" + (" ON 1" if outer else "")
+        else:
+            raise not_supported("APPLY to a table or join")
+        key = self.compilation.alias()
+        packed = ", ".join(f"t_pack(v{n})" for n in range(len(columns)))
+        rows = f"(SELECT json_group_array(json_array({packed})) FROM ({text}))"
+        bound = [
+            replace(column, sql=f"t_unpack({key}.value, {n})") for n, column in enumerate(columns)
+        ]
+        self._bind(scope, alias, key, _named(bound, names, alias))
+        return f"{left} {'LEFT JOIN' if outer else 'JOIN'} json_each({rows}) AS {key}" + (
+            " ON 1" if outer else ""
+        )
+
+    # Tables -------------------------------------------------------------------------------------
+
+    def _table_name(self, node: TableName, scope: Scope) -> str:
+        """A CTE, local table, stored table, system view or view."""
+        name = node.name
+        alias = node.alias or name[-1]
+        key = self.compilation.alias()
+        if len(name) == 1:
+            common = self.common_table(name[0])
+            if common is not None:
+                text, columns = common
+                self._bind_values(scope, alias, key, columns)
+                return f"{text} AS {key}"
+        if name[-1].startswith("#"):
+            return self._local(self._temporary(name, node.line), scope, alias, key)
+        where = resolve_name(self.compilation.context, name, node.line)
+        self.compilation.depend_on(where.database)
+        path: Name = () if node.alias else (where.database.name, where.schema)
+        table = where.database.table(where.schema, where.name)
+        if table is not None:
+            columns_of = self.table_columns(table, key)
+            self._bind(scope, alias, key, columns_of, path)
+            return f"{self.compilation.table_hole(table)} AS {key}"
+        view = system_view(self.compilation.context, where.database, where.schema, where.name)
+        if view is not None:
+            bound = _meta_columns(view.columns, key)
+            self._bind(scope, alias, key, bound, path)
+            return f"{self.compilation.hole(ViewHole(view, where.database))} AS {key}"
+        module = where.database.module(where.schema, where.name)
+        if module is not None and module.type == "V":
+            text, values = self._view(module.text, where.database)
+            self._bind_values(scope, alias, key, values, path)
+            return f"({text}) AS {key}"
+        raise messages.invalid_object(name, node.line)
+
+    def _view(self, text: str, database: Database) -> tuple[str, list[Value]]:
+        """A view's query, compiled in its own database."""
+        (statement,) = parse_batch(text).statements
+        assert isinstance(statement, CreateModule)
+        assert statement.query is not None
+        outer = self.compilation.database
+        self.compilation.database = database
+        try:
+            compiled, values = self.derived(statement.query, None)
+        finally:
+            self.compilation.database = outer
+        if statement.column_names:
+            values = [
+                replace(v, name=n) for v, n in zip(values, statement.column_names, strict=True)
+            ]
+        return compiled, values
+
+    def table_columns(self, table: Table, key: str) -> list[SourceColumn]:
+        """The columns of a stored table under a SQLite alias."""
+        columns: list[SourceColumn] = []
+        for column in table.columns:
+            if column.computed is not None and not column.persisted:
+                make = self._computed(column, table, key, columns)
+                columns.append(SourceColumn(column.name, None, True, "", computed=True, make=make))
+                continue
+            columns.append(
+                SourceColumn(
+                    column.name,
+                    column.type,
+                    column.nullable,
+                    f"{key}.{column.sqlite_name}",
+                    identity=column.identity is not None,
+                    computed=column.computed is not None,
+                    stored=True,
+                )
+            )
+        return columns
+
+    def _computed(
+        self, column: Column, table: Table, key: str, columns: list[SourceColumn]
+    ) -> Callable[[], Value]:
+        """Compiles a computed column over its own row when it is first named."""
+
+        def make() -> Value:
+            inner = Scope(sources=[BoundSource(table.name, columns, key)])
+            value = self.value(parse_expression(column.computed or ""), inner)
+            return converted(value, column.type, explicit=True)
+
+        return make
+
+    def _temporary(self, name: Name, line: int) -> LocalTable:
+        """A #temp table."""
+        table = self.compilation.workspace.temporary.get(name[-1].casefold())
+        self.compilation.depend_on_local_tables()
+        if table is None:
+            raise messages.invalid_object((name[-1],), line)
+        return table
+
+    def _variable_table(self, node: VariableTable, scope: Scope) -> str:
+        """A table variable."""
+        table = self.compilation.frame.tables.get(node.name.casefold())
+        self.compilation.depend_on_local_tables()
+        if table is None:
+            raise messages.undeclared_table_variable(node.name)
+        key = self.compilation.alias()
+        return self._local(table, scope, node.alias or node.name, key)
+
+    def _local(self, table: LocalTable, scope: Scope, alias: str, key: str) -> str:
+        """A table of the session's own."""
+        self._bind(scope, alias, key, self.table_columns(table.table, key))
+        return f"{table.source} AS {key}"
+
+    # Subqueries and functions -------------------------------------------------------------------
+
+    def _derived(self, node: Derived, scope: Scope, parent: Scope | None) -> str:
+        """A subquery."""
+        text, columns = self.derived(node.query, parent)
+        key = self.compilation.alias()
+        bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
+        self._bind(scope, node.alias, key, _named(bound, node.column_names, node.alias))
+        return f"({text}) AS {key}"
+
+    def _bind_values(
+        self, scope: Scope, alias: str, key: str, columns: list[Value], path: Name = ()
+    ) -> None:
+        """Columns v0, v1, ... of a CTE or view."""
+        bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
+        self._bind(scope, alias, key, _named(bound, (), alias), path)
+
+    def _function(
+        self, node: FunctionTable, scope: Scope, parent: Scope | None, key: str | None = None
+    ) -> str:
+        """A table function: of the catalog, or STRING_SPLIT."""
+        key = key or self.compilation.alias()
+        alias = node.alias or node.name[-1]
+        if len(node.name) == 1 and node.name[0].upper() == "STRING_SPLIT":
+            return self._string_split(node, scope, key, alias)
+        where = resolve_name(self.compilation.context, node.name, node.line)
+        self.compilation.depend_on(where.database)
+        context = self.compilation.context
+        if where.database is not context.database:
+            context = replace(context, database=where.database)
+        function = table_function(context, where.database, where.schema, where.name)
+        if function is None:
+            raise messages.invalid_object(node.name, node.line)
+        if len(node.arguments) != len(function.parameters):
+            insufficient = len(node.arguments) < len(function.parameters)
+            raise messages.compile_error(
+                313 if insufficient else 8144,
+                "An insufficient number of arguments were supplied for the procedure or function"
+                f" {messages.dotted(node.name)} ... ."
+                if insufficient
+                else f"Procedure or function {messages.dotted(node.name)} has too many arguments"
+                " specified.",
+                line=node.line,
+            )
+        values = [
+            converted(self.value(a, Scope(parent=parent)), parameter, explicit=True)
+            for a, parameter in zip(node.arguments, function.parameters, strict=True)
+        ]
+        arguments = self.argument_reader(values)
+        columns = _meta_columns(function.columns, key)
+        self._bind(scope, alias, key, _renamed(columns, node.column_names))
+        hole = self.compilation.hole(FunctionHole(function, where.database, arguments))
+        return f"{hole} AS {key}"
+
+    def argument_reader(
+        self, values: list[Value]
+    ) -> Callable[[Execution], tuple[StorageValue, ...]]:
+        """Evaluates the arguments of a table function before the statement runs."""
+        from emulator.tsql.evaluation import argument_reader
+
+        return argument_reader(self.compilation, values)
+
+    def _string_split(self, node: FunctionTable, scope: Scope, key: str, alias: str) -> str:
+        """STRING_SPLIT(text, separator [, enable_ordinal])."""
+        values = [self.value(a, Scope(parent=None)) for a in node.arguments]
+        if not 2 <= len(values) <= 3:
+            raise messages.argument_count("string_split", 2)
+        reader = self.argument_reader([self.as_text(v) for v in values[:2]])
+
+        def split(execution: Execution) -> list[tuple[StorageValue, ...]]:
+            text, separator = reader(execution)
+            if text is None or not separator:
+                return []
+            return list(enumerate_parts(str(text), str(separator)))
+
+        source = values[0].type if values[0].type.is_character else nvarchar(4000)
+        columns = [SourceColumn("value", source, True, f"{key}.v0")]
+        if len(values) == 3:
+            columns.append(
+                SourceColumn(
+                    "ordinal",
+                    replace(nvarchar(1), name="bigint", length=0, collation=None),
+                    False,
+                    f"{key}.v1",
+                )
+            )
+        self._bind(scope, alias, key, _renamed(columns, node.column_names))
+        return f"{self.compilation.hole(RowsHole(split, 2))} AS {key}"
+
+
+def enumerate_parts(text: str, separator: str) -> list[tuple[StorageValue, ...]]:
+    """(part, ordinal from 1)."""
+    return [(part, n) for n, part in enumerate(text.split(separator), 1)]
+
+
+def _meta_columns(columns: Sequence[ColumnMeta], key: str) -> list[SourceColumn]:
+    """Columns of a system view or catalog function."""
+    return [SourceColumn(c.name, c.type, c.nullable, f"{key}.v{n}") for n, c in enumerate(columns)]
+
+
+def _renamed(columns: list[SourceColumn], names: Sequence[str]) -> list[SourceColumn]:
+    """``f() AS x(a, b)``."""
+    for column, name in zip(columns, names, strict=False):
+        column.name = name
+    return columns
+
+
+def _named(columns: list[Value], names: Sequence[str], alias: str) -> list[SourceColumn]:
+    """Columns of a subquery; each needs a name.
+
+    Raises:
+        SqlError: 8155 for a column without one, 8158 or 8159 for a wrong number of names.
+    """
+    if names and len(names) != len(columns):
+        raise messages.compile_error(
+            8158 if len(columns) > len(names) else 8159,
+            f"'{alias}' has {'more' if len(columns) > len(names) else 'fewer'} columns than were"
+            " specified in the column list.",
+        )
+    bound = []
+    for position, column in enumerate(columns):
+        name = names[position] if names else column.name
+        if not name:
+            raise messages.compile_error(
+                8155, f"No column name was specified for column {position + 1} of '{alias}'."
+            )
+        bound.append(
+            SourceColumn(
+                name, column.type, column.nullable, column.sql, column.identity, column.computed
+            )
+        )
+    return bound

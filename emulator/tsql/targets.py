@@ -1,0 +1,196 @@
+"""What a data statement changes: a stored table, or one of the session's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from emulator.errors import not_supported
+from emulator.tsql import messages
+from emulator.tsql.names import resolve_name
+from emulator.tsql.nodes import TableName, VariableTable
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Table
+    from emulator.tsql.compiler import Compilation
+    from emulator.tsql.local_tables import LocalTable
+
+
+class Target(Protocol):
+    """A table that rows are written to."""
+
+    table: Table
+    shown: str
+    """Its name in messages: database.schema.table, @t or #t."""
+    database_name: str
+
+    def source(self, compilation: Compilation) -> str:
+        """SQLite text for FROM, with rid."""
+
+    def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
+        """Inserts full rows; returns their row ids."""
+
+    def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
+        """Replaces rows."""
+
+    def delete(self, context: SessionContext, rids: Iterable[int]) -> int:
+        """Deletes rows."""
+
+    def truncate(self, context: SessionContext) -> None:
+        """Removes every row."""
+
+    def read(
+        self, context: SessionContext, rids: Sequence[int]
+    ) -> dict[int, tuple[StorageValue, ...]]:
+        """Rows by row id, as they are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTarget:
+    """A table of a database."""
+
+    table: Table
+    database: Database
+
+    @property
+    def shown(self) -> str:
+        """See :class:`Target`."""
+        return f"{self.database.name}.{self.table.schema}.{self.table.name}"
+
+    @property
+    def database_name(self) -> str:
+        """See :class:`Target`."""
+        return self.database.name
+
+    def source(self, compilation: Compilation) -> str:
+        """See :class:`Target`."""
+        return compilation.table_hole(self.table)
+
+    def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
+        """See :class:`Target`."""
+        return context.store.insert(self.table, rows)  # type: ignore[arg-type]
+
+    def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
+        """See :class:`Target`."""
+        return context.store.update(self.table, changes)
+
+    def delete(self, context: SessionContext, rids: Iterable[int]) -> int:
+        """See :class:`Target`."""
+        return context.store.delete(self.table, rids)
+
+    def truncate(self, context: SessionContext) -> None:
+        """See :class:`Target`."""
+        context.store.truncate(self.table)
+
+    def read(
+        self, context: SessionContext, rids: Sequence[int]
+    ) -> dict[int, tuple[StorageValue, ...]]:
+        """See :class:`Target`."""
+        return _read(context, context.store.source(self.table), self.table, rids)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTarget:
+    """A table variable or #temp table."""
+
+    local: LocalTable
+
+    @property
+    def table(self) -> Table:
+        """See :class:`Target`."""
+        return self.local.table
+
+    @property
+    def shown(self) -> str:
+        """See :class:`Target`."""
+        return self.local.shown
+
+    @property
+    def database_name(self) -> str:
+        """See :class:`Target`."""
+        return "tempdb"
+
+    def source(self, compilation: Compilation) -> str:
+        """See :class:`Target`."""
+        compilation.depend_on_local_tables()
+        return self.local.source
+
+    def _keep_copy(self, context: SessionContext) -> None:
+        if context.store.trancount:
+            self.local.keep_copy()
+
+    def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
+        """See :class:`Target`."""
+        self._keep_copy(context)
+        rids = self.local.insert(rows)
+        if rids and self.local.identity_last is not None:
+            context.store.last_identity = self.local.identity_last
+        return rids
+
+    def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
+        """See :class:`Target`."""
+        self._keep_copy(context)
+        return self.local.update(changes)
+
+    def delete(self, context: SessionContext, rids: Iterable[int]) -> int:
+        """See :class:`Target`."""
+        self._keep_copy(context)
+        return self.local.delete(rids)
+
+    def truncate(self, context: SessionContext) -> None:
+        """See :class:`Target`."""
+        self._keep_copy(context)
+        self.local.truncate()
+
+    def read(
+        self, context: SessionContext, rids: Sequence[int]
+    ) -> dict[int, tuple[StorageValue, ...]]:
+        """See :class:`Target`."""
+        return _read(context, self.local.source, self.table, rids)
+
+
+def _read(
+    context: SessionContext, source: str, table: Table, rids: Sequence[int]
+) -> dict[int, tuple[StorageValue, ...]]:
+    """Rows of a source by row id."""
+    columns = ", ".join(c.sqlite_name for c in table.columns)
+    text = f"SELECT rid, {columns} FROM {source} WHERE rid IN (SELECT value FROM json_each(?))"
+    rows = context.store.connection.execute(text, (json.dumps(list(rids)),)).fetchall()
+    return {row[0]: row[1:] for row in rows}
+
+
+def resolve_target(compilation: Compilation, node: TableName | VariableTable) -> Target:
+    """The table that a statement names.
+
+    Raises:
+        SqlError: 208, 1087; 259 for a system view; 50900 for a view.
+    """
+    if isinstance(node, VariableTable):
+        local = compilation.frame.tables.get(node.name.casefold())
+        compilation.depend_on_local_tables()
+        if local is None:
+            raise messages.undeclared_table_variable(node.name)
+        return LocalTarget(local)
+    if node.name[-1].startswith("#"):
+        local = compilation.workspace.temporary.get(node.name[-1].casefold())
+        compilation.depend_on_local_tables()
+        if local is None:
+            raise messages.invalid_object(node.name, node.line)
+        return LocalTarget(local)
+    where = resolve_name(compilation.context, node.name, node.line)
+    compilation.depend_on(where.database)
+    table = where.database.table(where.schema, where.name)
+    if table is None:
+        if where.database.module(where.schema, where.name) is not None:
+            raise not_supported("changing rows through a view")
+        if where.schema.casefold() in {"sys", "information_schema"}:
+            raise messages.compile_error(
+                259, "Ad hoc updates to system catalogs are not allowed.", line=node.line
+            )
+        raise messages.invalid_object(node.name, node.line)
+    return StoredTarget(table, where.database)

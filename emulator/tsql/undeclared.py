@@ -1,0 +1,94 @@
+"""Types of parameters that a text uses without declaring them (sp_describe_undeclared_parameters).
+
+Compiling a text with its parameters as typeless NULLs lets every rule of typing adapt them; where one
+does, it tells which type it took.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.tsql.change import ChangeCompiler
+from emulator.tsql.compiler import Compilation
+from emulator.tsql.frames import Frame
+from emulator.tsql.insert import InsertCompiler
+from emulator.tsql.merge import MergeCompiler
+from emulator.tsql.nodes import Variable
+from emulator.tsql.parser import parse_batch
+from emulator.tsql.queries import QueryCompiler
+from emulator.tsql.statements import Delete, Insert, Merge, QueryStatement, Statement, Update
+from emulator.tsql.values import Constant, Value
+from emulator.types import INT, SqlType, nvarchar
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from emulator.catalog.context import SessionContext
+    from emulator.tsql.workspace import Workspace
+
+
+class _Inference(Compilation):
+    """A compilation whose undeclared variables take the type of their surroundings."""
+
+    def __init__(self, context: SessionContext, workspace: Workspace, frame: Frame) -> None:
+        super().__init__(context, workspace, frame)
+        self.found: dict[str, SqlType] = {}
+
+    def variable(self, name: str) -> Value:
+        """See :class:`Compilation`."""
+        if name.casefold() in self.frame.types:
+            return super().variable(name)
+
+        def learn(sql_type: SqlType) -> None:
+            self.found.setdefault(name.casefold(), sql_type)
+
+        return Value("NULL", INT, constant=Constant(None), learn=learn)
+
+
+def undeclared_parameters(
+    context: SessionContext, workspace: Workspace, sql: str
+) -> list[tuple[str, SqlType]]:
+    """(name, type) in order of appearance.
+
+    A parameter that nothing types is nvarchar(4000).
+    """
+    statements = parse_batch(sql).statements
+    names = _variables(statements)
+    inference = _Inference(context, workspace, Frame())
+    for statement in statements:
+        _compile(inference, statement)
+    return [(name, inference.found.get(name.casefold(), nvarchar(4000))) for name in names]
+
+
+def _compile(inference: _Inference, statement: Statement) -> None:
+    """Compiles a statement for what it tells."""
+    if isinstance(statement, Insert):
+        if statement.execute is None:
+            InsertCompiler(inference, statement).compile()
+    elif isinstance(statement, Update):
+        ChangeCompiler(inference).update(statement)
+    elif isinstance(statement, Delete):
+        ChangeCompiler(inference).delete(statement)
+    elif isinstance(statement, Merge):
+        MergeCompiler(inference, statement).compile()
+    elif isinstance(statement, QueryStatement):
+        QueryCompiler(inference).query(statement.query)
+
+
+def _variables(node: Any) -> list[str]:
+    """Names of the variables in a tree, each once, in order of appearance."""
+    names: dict[str, str] = {}
+
+    def walk(part: Any) -> None:
+        if isinstance(part, Variable):
+            names.setdefault(part.name.casefold(), part.name)
+        elif isinstance(part, tuple):
+            for item in part:
+                walk(item)
+        else:
+            for kind in type(part).__mro__:
+                for slot in getattr(kind, "__slots__", ()):
+                    walk(getattr(part, slot))
+
+    walk(node)
+    return list(names.values())

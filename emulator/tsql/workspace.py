@@ -1,0 +1,111 @@
+"""What a session keeps between statements for T-SQL: plans, local tables, row sets for SQLite."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import apsw
+import apsw.ext
+
+from emulator.tsql.functions.registry import register_functions
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.catalog.functions import ScalarFunction
+    from emulator.storage.engine import Database
+    from emulator.tsql.local_tables import LocalTable
+    from emulator.tsql.nodes import Expression, Node
+
+_PLANS_MAX: Final = 1000
+_ROW_SET_COLUMNS: Final = 128
+"""More than any system view has (sys.databases has about a hundred)."""
+
+_LOCALS_FIRST_ID: Final = 1
+
+
+class RowSets:
+    """The table-valued SQLite function ``rows_of(n)``: rows that Python made, as a table."""
+
+    columns = tuple(f"v{n}" for n in range(_ROW_SET_COLUMNS))
+    column_access = apsw.ext.VTColumnAccess.By_Index
+
+    def __init__(self) -> None:
+        self._rows: dict[int, Sequence[Sequence[StorageValue]]] = {}
+        self._keys = itertools.count(1)
+
+    def __call__(self, key: int) -> Iterator[Sequence[StorageValue]]:
+        """The rows of one set."""
+        return iter(self._rows.get(key, ()))
+
+    def put(self, rows: Sequence[Sequence[StorageValue]]) -> int:
+        """Keeps rows until :meth:`drop`; returns their key."""
+        key = next(self._keys)
+        self._rows[key] = rows
+        return key
+
+    def drop(self, keys: Sequence[int]) -> None:
+        """Forgets rows."""
+        for key in keys:
+            self._rows.pop(key, None)
+
+
+class Workspace:
+    """One session's T-SQL state; not thread-safe."""
+
+    def __init__(self, context: SessionContext) -> None:
+        """Register functions on the session's connection."""
+        self.context = context
+        self.connection: apsw.Connection = context.store.connection
+        self.row_sets = RowSets()
+        self.temporary: dict[str, LocalTable] = {}
+        """#temp tables by casefolded name."""
+        self.local_version = 0
+        """Bumped when a local table comes or goes."""
+        self.doomed = False
+        """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
+        self.transaction_name: str | None = None
+        """Of the outermost BEGIN TRANSACTION."""
+        self.compound: dict[Node, Expression] = {}
+        """``@x + y`` of ``SET @x += y``."""
+        self.plans: OrderedDict[tuple[Node, str], list[Any]] = OrderedDict()
+        self._local_ids = itertools.count(_LOCALS_FIRST_ID)
+        self._functions: list[tuple[ScalarFunction, Database | None]] = []
+        register_functions(self.connection)
+        self.connection.create_scalar_function("t_catalog", self._call_catalog, -1)
+        apsw.ext.make_virtual_module(self.connection, "rows_of", self.row_sets)
+
+    def next_local_id(self) -> int:
+        """A number for a new local table."""
+        return next(self._local_ids)
+
+    def catalog_function(self, function: ScalarFunction, database: Database | None) -> int:
+        """The number under which compiled text calls a function of the catalog."""
+        key = (function, database)
+        if key not in self._functions:
+            self._functions.append(key)
+        return self._functions.index(key)
+
+    def _call_catalog(self, key: int, *arguments: StorageValue) -> StorageValue:
+        """``t_catalog(n, ..)``."""
+        function, database = self._functions[key]
+        context = self.context
+        if database is not None and database is not context.database:
+            context = replace(context, database=database)
+        return function.call(context, *arguments)
+
+    def cached(self, node: Node, make: Callable[[], list[Any]]) -> list[Any]:
+        """The plans of a statement in the current database, oldest thrown away first."""
+        key = (node, self.context.database.name)
+        plans = self.plans.get(key)
+        if plans is None:
+            plans = self.plans[key] = make()
+            if len(self.plans) > _PLANS_MAX:
+                self.plans.popitem(last=False)
+        else:
+            self.plans.move_to_end(key)
+        return plans

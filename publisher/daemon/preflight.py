@@ -17,7 +17,6 @@ from publisher.source.versions import current_columns
 from schemas.types import UnsupportedType, avro_type
 
 _log = structlog.get_logger(__name__)
-_INVALID_OBJECT = 208
 
 
 def check_source(config: PublisherConfig, connection: Connection) -> None:

@@ -12,6 +12,7 @@ from publisher.daemon.book import Book
 from publisher.daemon.committer import Committer
 from publisher.daemon.tables import PublishedTables, Reading
 from publisher.encode.rows import EncodedRows
+from publisher.errors import CaptureInstanceGone
 from publisher.metrics import Metrics
 from publisher.source.connection import Connection
 from publisher.source.merge import merge
@@ -105,19 +106,26 @@ class Stream:
         oldest_ms = window.commit_ms[window.first_lsn.to_bytes()]
         self._metrics.lag_seconds.set(max(0, self._clock_ms() - oldest_ms) / 1000)
         readings = self._tables.readings(window.first_lsn)
-        names = set(
-            instances_with_news(
-                self._control,
-                [reading.instance for reading in readings],
-                window.span.first_lsn,
-                window.span.up_to,
+        names: set[str] = set()
+        gone: CaptureInstanceGone | None = None
+        try:
+            names.update(
+                instances_with_news(
+                    self._control,
+                    [reading.instance for reading in readings],
+                    window.span.first_lsn,
+                    window.span.up_to,
+                )
             )
-        )
+        except CaptureInstanceGone as error:
+            gone = error
         # Asked behind both: what it shows of DDL and cleanup is not older than what they showed.
         state = catalog_state(self._control)
         if self._tables.state is None or not state.same_as(self._tables.state):
             self._tables.refresh()
             return True
+        if gone is not None:
+            raise gone
         self._tables.check_not_expired(readings, state)
         self._publish(window, [reading for reading in readings if reading.instance.name in names])
         return not window.is_last

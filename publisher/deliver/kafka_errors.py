@@ -68,13 +68,15 @@ _FIXES: Final = {
 
 
 def kafka_error(error: KafkaException | SystemError) -> KafkaError | None:
-    """The error inside, or None for a SystemError.
+    """The error inside, or None for a SystemError that does not carry one.
 
     confluent-kafka raises SystemError from flush, poll and commit when a fatal error arrives while
-    a delivery report is pending (seen in 2.16.1): the producer is dead then, too.
+    a delivery report is pending (seen in 2.16.1): the callback is called with the exception already
+    set, and Python makes it the cause. The producer is as dead as by the exception itself.
     """
-    if isinstance(error, KafkaException) and error.args:
-        inner = error.args[0]
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    if isinstance(cause, KafkaException) and cause.args:
+        inner = cause.args[0]
         if isinstance(inner, KafkaError):
             return inner
     return None

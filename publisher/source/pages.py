@@ -20,12 +20,11 @@ from publisher.change.ranges import LsnRange, first_lsn_after
 from publisher.errors import CaptureInstanceGone, SourceError
 from publisher.source.connection import Connection, quote_name
 from publisher.source.loss import check_not_expired
-from publisher.source.queries import change_table, lsn_or_none
+from publisher.source.queries import INVALID_OBJECT, change_table, lsn_or_none
 from schemas.envelope import SchemaColumn, TableSchema
 from schemas.lsn import Lsn
 from schemas.types import ColumnType
 
-_INVALID_OBJECT: Final = 208
 ROWS_AHEAD_MAX: Final = 200_000
 """Bound on change rows in memory over all instances with news, two pages of each."""
 
@@ -157,7 +156,7 @@ class ChangePages:
                 self._instance.name,
             )
         except SourceError as error:
-            if error.number == _INVALID_OBJECT:
+            if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone(self._instance.name) from error
             raise
         needed = max(first_lsn_after(after), self._covered_from)

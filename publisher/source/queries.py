@@ -13,8 +13,12 @@ from typing import Final
 from uuid import UUID
 
 from publisher.change.instance import CaptureInstance
+from publisher.errors import CaptureInstanceGone, SourceError
 from publisher.source.connection import Connection, quote_name, quote_text
 from schemas.lsn import LSN_BYTES, Lsn
+
+INVALID_OBJECT: Final = 208
+"""Invalid object name: of a change table, its capture instance was disabled."""
 
 _PROBE_INSTANCES_MAX: Final = 1000
 """Two parameters an instance; a statement takes 2,100."""
@@ -183,6 +187,10 @@ def instances_with_news(
     """Names of the capture instances that have rows with first <= LSN <= up_to.
 
     One statement however many instances are quiet: each branch is one seek of a clustered index.
+
+    Raises:
+        CaptureInstanceGone: one of the change tables is not there any more.
+        SourceError: the server did not answer.
     """
     found: list[str] = []
     bounds = (first.to_bytes(), up_to.to_bytes())
@@ -194,7 +202,12 @@ def instances_with_news(
             " WHERE [__$start_lsn] >= ? AND [__$start_lsn] <= ?)"
             for instance in part
         )
-        found += [str(row[0]) for row in connection.query(sql, *bounds * len(part))]
+        try:
+            found += [str(row[0]) for row in connection.query(sql, *bounds * len(part))]
+        except SourceError as error:
+            if error.number == INVALID_OBJECT:
+                raise CaptureInstanceGone("of one table", str(error)) from error
+            raise
     return found
 
 

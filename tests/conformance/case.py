@@ -20,7 +20,8 @@ Values are written as text: null, numbers, ``0x..`` for binary, ISO format for d
 value in angle brackets is a pattern: ``<any>``, ``<null?>``, ``<lsn>`` (ten bytes), ``<datetime>``,
 ``<guid>``, ``<int>``; with a colon and a name (``<lsn:first>``) the value must be the same wherever
 the name appears. Column types are the driver's: ``int``, ``str(128)``, ``bytes(10)``,
-``Decimal(18,4)``, ``datetime(23,3)``, with ``!`` after them for NOT NULL.
+``Decimal(18,4)``, ``datetime(23,3)``. NULL or NOT NULL is asked of sys.columns: what the driver says
+of a number depends on the form in which it travels.
 """
 
 from __future__ import annotations
@@ -40,6 +41,16 @@ STEP_KEYS = {"sql", "scan", "columns", "rows", "unordered", "messages", "error",
 CASE_KEYS = {"case", "source", "reference", "database", "steps"}
 
 
+class CaseLoader(yaml.SafeLoader):
+    """YAML in which only null is special: numbers, 0x07, on and dates are the text they are."""
+
+
+CaseLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag == "tag:yaml.org,2002:null"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 @dataclass(frozen=True)
 class Case:
     """One case; ``name`` is file and title."""
@@ -55,7 +66,7 @@ def load_cases() -> list[Case]:
     """Every case, in file order; a malformed one is an error that names it."""
     cases = []
     for path in sorted(CASES.glob("*.yaml")):
-        for raw in yaml.safe_load(path.read_text(encoding="utf-8")):
+        for raw in yaml.load(path.read_text(encoding="utf-8"), CaseLoader):  # noqa: S506
             name = f"{path.stem}: {raw.get('case')}"
             unknown = set(raw) - CASE_KEYS
             for step in raw.get("steps", []):
@@ -127,10 +138,10 @@ def text_of(value: object) -> str:
 
 def type_of(description: tuple[Any, ...]) -> str:
     """A column of ``cursor.description`` as the cases write it."""
-    _, python_type, _, size, precision, scale, nullable = description
+    _, python_type, _, size, precision, scale, _ = description
     name: str = python_type.__name__
     if name in {"str", "bytes", "bytearray"}:
         name = f"{name.replace('bytearray', 'bytes')}({size})"
     elif name in {"Decimal", "datetime"}:
         name = f"{name}({precision},{scale})"
-    return name if nullable else f"{name}!"
+    return name

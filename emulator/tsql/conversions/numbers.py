@@ -224,7 +224,9 @@ def _limit(target: SqlType) -> int:
 
 def _checked(scaled: int, limit: int, source: str, target: str) -> int:
     """The number, or 8115."""
-    if not -limit < scaled < limit:
+    # money and smallmoney are two's complement: their lowest value has no positive counterpart.
+    lowest = -limit if limit in {2**63, 2**31} else 1 - limit
+    if not lowest <= scaled < limit:
         raise messages.numeric_overflow(source, target)
     return scaled
 

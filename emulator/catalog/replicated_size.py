@@ -9,8 +9,8 @@ https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.configuration import MAX_TEXT_REPL_SIZE, configured_value
 from emulator.errors import SqlError
@@ -20,38 +20,87 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Engine
     from emulator.storage.model import Table
 
-SizeCheck = Callable[[Sequence[object]], None]
-"""Looks at a full row, in column order; raises error 7139."""
-
 _LARGE_TYPES: Final = frozenset({"text", "ntext", "image", "xml"})
 _WIDE_TYPES: Final = frozenset({"ntext", "nvarchar", "xml"})
 
 
-def replicated_size_check(engine: Engine, table: Table) -> SizeCheck | None:
-    """What to look at each new row of a statement with, or None when there is no need.
+Rows = Iterable[Sequence[Any]]
+Changes = Iterable[tuple[int, Any]]
+
+
+def checked_rows(engine: Engine, table: Table, rows: Rows) -> Rows:
+    """The rows of an INSERT, looked at.
 
     Args:
         engine: whose configuration holds.
-        table: the table that the statement changes.
+        table: where they go.
+        rows: full rows, in column order.
+
+    Raises:
+        SqlError: 7139 for a large value above the limit.
     """
-    if not table.is_tracked_by_cdc:
-        return None
-    places = [
-        (position, 2 if column.type.name in _WIDE_TYPES else 1)
-        for position, column in enumerate(table.columns)
-        if column.type.length == MAX or column.type.name in _LARGE_TYPES
+    places, limit = _watched(engine, table)
+    if not places:
+        return rows
+    kept = list(rows)
+    for row in kept:
+        for place, width in places.items():
+            if _bytes(row[place], width) > limit:
+                raise too_long(_bytes(row[place], width), limit)
+    return kept
+
+
+def checked_changes(
+    engine: Engine,
+    table: Table,
+    changes: Changes,
+    current: Callable[[list[int]], Mapping[int, Sequence[Any]]],
+) -> Changes:
+    """The (row id, new row) pairs of an UPDATE, looked at.
+
+    Args:
+        engine: whose configuration holds.
+        table: the table.
+        changes: what becomes of which row.
+        current: reads rows as they are: a large value that stays is no concern.
+
+    Raises:
+        SqlError: 7139 for a new large value above the limit.
+    """
+    places, limit = _watched(engine, table)
+    if not places:
+        return changes
+    kept = list(changes)
+    large = [
+        (rid, place, row[place])
+        for rid, row in kept
+        for place, width in places.items()
+        if _bytes(row[place], width) > limit
     ]
+    if large:
+        old = current([rid for rid, _, _ in large])
+        for rid, place, value in large:
+            if old[rid][place] != value:
+                raise too_long(_bytes(value, places[place]), limit)
+    return kept
+
+
+def _watched(engine: Engine, table: Table) -> tuple[dict[int, int], int]:
+    """Positions of the large columns with the bytes of a character, and the limit in bytes."""
+    if not table.is_tracked_by_cdc:
+        return {}, 0
     limit = configured_value(engine, MAX_TEXT_REPL_SIZE)
-    if not places or limit < 0:
-        return None
+    if limit < 0:
+        return {}, 0
+    return {
+        place: 2 if column.type.name in _WIDE_TYPES else 1
+        for place, column in enumerate(table.columns)
+        if column.type.length == MAX or column.type.name in _LARGE_TYPES
+    }, limit
 
-    def check(row: Sequence[object]) -> None:
-        for position, width in places:
-            value = row[position]
-            if isinstance(value, str | bytes) and len(value) * width > limit:
-                raise too_long(len(value) * width, limit)
 
-    return check
+def _bytes(value: object, width: int) -> int:
+    return len(value) * width if isinstance(value, str | bytes) else 0
 
 
 def too_long(length: int, limit: int) -> SqlError:

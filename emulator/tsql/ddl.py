@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from emulator.cdc.guards import refuse_index_removal
 from emulator.errors import SqlError, not_supported
 from emulator.storage import ddl as store_ddl
 from emulator.storage.database import Principal
@@ -257,6 +258,7 @@ class Definer:
             store_ddl.drop_schema(store, context.database, name[-1])
         elif node.kind == "INDEX":
             database, table = stored_table(context, node.table, node.line)
+            refuse_index_removal(store.connection, database, table, name[-1])
             store_ddl.drop_index(store, database, table, name[-1])
         elif node.kind == "TABLE":
             self._drop_table(name, node)
@@ -395,6 +397,7 @@ class Definer:
                     self._refuse_used_column(table, name)
                     table = store_ddl.drop_column(store, database, table, name, command=node.text)
                 else:
+                    refuse_index_removal(store.connection, database, table, name)
                     table = store_ddl.drop_constraint(
                         store, database, table, name, command=node.text
                     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from emulator.catalog.replicated_size import checked_changes, checked_rows
 from emulator.errors import not_supported
 from emulator.tsql import messages
 from emulator.tsql.names import resolve_name
@@ -73,10 +74,14 @@ class StoredTarget:
 
     def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
         """See :class:`Target`."""
+        rows = checked_rows(context.engine, self.table, rows)
         return context.store.insert(self.table, rows)  # type: ignore[arg-type]
 
     def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
         """See :class:`Target`."""
+        changes = checked_changes(
+            context.engine, self.table, changes, lambda rids: self.read(context, rids)
+        )
         return context.store.update(self.table, changes)
 
     def delete(self, context: SessionContext, rids: Iterable[int]) -> int:

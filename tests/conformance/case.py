@@ -20,8 +20,8 @@ Values are written as text: null, numbers, ``0x..`` for binary, ISO format for d
 value in angle brackets is a pattern: ``<any>``, ``<null?>``, ``<lsn>`` (ten bytes), ``<datetime>``,
 ``<guid>``, ``<int>``; with a colon and a name (``<lsn:first>``) the value must be the same wherever
 the name appears. Column types are the driver's: ``int``, ``str(128)``, ``bytes(10)``,
-``Decimal(18,4)``, ``datetime(23,3)``. NULL or NOT NULL is asked of sys.columns: what the driver says
-of a number depends on the form in which it travels.
+``Decimal(18,4)``, ``datetime(23,3)``. NULL or NOT NULL is asked of sys.columns: what the driver
+says of a number depends on the form in which it travels.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.case import Case, Names, load_cases, type_of
 from tests.fix_conformance import count_case
 
-_NUMBER = re.compile(r"\((-?\d+)\)")
+_NUMBER = re.compile(r"\((\d+)\) \(SQL")
 _numbers = itertools.count(1)
 
 
@@ -41,7 +41,7 @@ def connection(target: str, case: Case, request) -> Iterator[pyodbc.Connection]:
 
 
 def native_number(error: pyodbc.Error) -> int:
-    """SQL Server's number: the first in parentheses after the driver's prefix."""
+    """SQL Server's number: what stands before the name of the ODBC function."""
     found = _NUMBER.findall(str(error.args[1]))
     return int(found[0]) if found else 0
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.catalog.configuration import configure
-from emulator.catalog.replicated_size import replicated_size_check
+from emulator.catalog.replicated_size import checked_changes, checked_rows
 from emulator.cdc.guards import refuse_index_removal
 from emulator.cdc.retype import conversion
 from emulator.errors import SqlError
@@ -89,13 +89,17 @@ def test_unusual_pairs_are_refused_by_name():
 
 
 def test_large_values_are_limited_in_tracked_tables(orders):
-    check = replicated_size_check(orders.engine, orders.table("orders"))
-    check((1, "a" * 50, 1, "x" * 32_768))
+    fits, long = (1, "a" * 50, 1, "x" * 32_768), (1, "a", 1, "x" * 32_769)
+    engine, table = orders.engine, orders.table("orders")
+    assert list(checked_rows(engine, table, iter([fits]))) == [fits]
     with pytest.raises(SqlError, match="Length of LOB data \\(65538\\)") as error:
-        check((1, "a", 1, "x" * 32_769))
+        checked_rows(engine, table, [fits, long])
     assert error.value.number == 7139
-    configure(orders.engine, "max text repl size", -1)
-    assert replicated_size_check(orders.engine, orders.table("orders")) is None
+    with pytest.raises(SqlError):
+        checked_changes(engine, table, [(5, long)], lambda _rids: {5: fits})
+    assert checked_changes(engine, table, [(5, long)], lambda _rids: {5: long}) == [(5, long)]
+    configure(engine, "max text repl size", -1)
+    assert checked_rows(engine, table, [long]) == [long]
 
 
 def test_index_that_identifies_rows_cannot_be_dropped(orders):

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from publisher.config import PublisherConfig
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition
 from schemas.registry import SchemaRegistry
 from schemas.topics import TableName, TopicNames
-from tailrace.topics import AvroDecoder, Event, existing_data_topics, read_all
+from tailrace.topics import AvroDecoder, Event, consumer_of, existing_data_topics, read_all
 from tests.fix_emulator import EmulatorProcess
 from tests.pipeline.source_database import SourceDatabase
 
@@ -27,6 +28,9 @@ class Topics:
     bootstrap: str
     registry_url: str
     prefix: str
+    _consumer: Consumer | None = None
+    _decoder: AvroDecoder | None = None
+    _records: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def names(self) -> TopicNames:
@@ -74,38 +78,27 @@ class Topics:
         return rows
 
     def progress(self) -> list[dict[str, Any]]:
-        """The progress records."""
-        with SchemaRegistry(self.registry_url) as registry:
-            decoder = AvroDecoder(registry)
-            return [
-                decoder.decode(value)[1] for value in _values(self.bootstrap, self.names.progress)
-            ]
+        """The progress records so far; each call reads on where the one before ended."""
+        if self._consumer is None:
+            self._consumer = consumer_of(self.bootstrap)
+            self._decoder = AvroDecoder(SchemaRegistry(self.registry_url))
+            self._consumer.assign([TopicPartition(self.names.progress, 0, OFFSET_BEGINNING)])
+        assert self._decoder is not None
+        while messages := self._consumer.consume(100, 0.03):
+            for message in messages:
+                if message.error() is None:
+                    self._records.append(self._decoder.decode(message.value() or b"")[1])
+        return self._records
+
+    def close(self) -> None:
+        """Close the consumer."""
+        if self._consumer is not None:
+            self._consumer.close()
 
     def through(self) -> Lsn:
         """The closed LSN; ZERO before there is any."""
         closed = [record["through_lsn"] for record in self.progress() if record["closed"]]
         return Lsn.parse(closed[-1]) if closed else Lsn.ZERO
-
-
-def _values(bootstrap: str, topic: str) -> Iterator[bytes]:
-    from confluent_kafka import OFFSET_BEGINNING, TopicPartition
-
-    from tailrace.topics import consumer_of
-
-    consumer = consumer_of(bootstrap)
-    try:
-        if topic not in consumer.list_topics(timeout=10).topics:
-            return
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        while True:
-            for message in consumer.consume(1000, 0.1):
-                error = message.error()
-                if error is not None:
-                    assert error.name() == "_PARTITION_EOF", error
-                    return
-                yield message.value() or b""
-    finally:
-        consumer.close()
 
 
 @dataclass
@@ -160,8 +153,10 @@ class Pipe:
 
 
 @pytest.fixture
-def pipe(module_emulator: EmulatorProcess, kafka: str, registry: str) -> Pipe:
+def pipe(module_emulator: EmulatorProcess, kafka: str, registry: str) -> Iterator[Pipe]:
     """A database with CDC enabled and topics that no other test uses."""
     suffix = uuid.uuid4().hex[:8]
     source = SourceDatabase(module_emulator, f"db_{suffix}")
-    return Pipe(source, Topics(kafka, registry, f"p{suffix}"))
+    topics = Topics(kafka, registry, f"p{suffix}")
+    yield Pipe(source, topics)
+    topics.close()

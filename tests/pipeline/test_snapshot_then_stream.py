@@ -55,25 +55,35 @@ def test_a_snapshot_in_chunks_beside_writers_ends_in_the_source_state(pipe: Pipe
         rows = ", ".join(f"('{region}', {item}, 0)" for item in range(40))
         source.execute(f"INSERT dbo.stock VALUES {rows}")
     source.enable("stock")
-    writer_may_run = threading.Event()
-    writer_may_run.set()
+    may_write = threading.Event()
+    pause = threading.Event()
 
     def write() -> None:
-        connection = source.server.connect(source.name)
-        for round_ in range(1, 200):
-            if not writer_may_run.is_set():
-                break
-            item = round_ * 7 % 40
-            connection.execute(f"UPDATE dbo.stock SET n = n + 1 WHERE item = {item}")
-            if round_ % 5 == 0:
-                connection.execute(f"DELETE dbo.stock WHERE region = 'east' AND item = {item}")
-                connection.execute(f"INSERT dbo.stock VALUES ('south', {round_}, {round_})")
+        may_write.wait(30)
+        with source.server.connect(source.name) as connection:
+            for number in range(1, 2000):
+                if not may_write.is_set():
+                    break
+                item = number * 7 % 40
+                connection.execute(f"UPDATE dbo.stock SET n = n + 1 WHERE item = {item}")
+                if number % 5 == 0:
+                    connection.execute(f"DELETE dbo.stock WHERE region = 'east' AND item = {item}")
+                    connection.execute(f"INSERT dbo.stock VALUES ('south', {number}, {number})")
+                pause.wait(0.01)
 
+    writer = threading.Thread(target=write)
+    writer.start()
     with Running(pipe.config(snapshot={"chunk_rows": 17})) as publisher:
-        writer = threading.Thread(target=write)
-        writer.start()
-        publisher.until(pipe.is_caught_up, "the snapshot is out")
-        writer_may_run.clear()
+        publisher.until(lambda: "snapshot_read" in publisher.steps, "the first chunk is read")
+        may_write.set()
+
+        def snapshot_is_out() -> bool:
+            source.scan()
+            records = pipe.topics.progress()
+            return bool(records) and not records[-1]["snapshotting"]
+
+        publisher.until(snapshot_is_out, "the snapshot is out")
+        may_write.clear()
         writer.join()
         publisher.until(pipe.is_caught_up, "the changes are out")
 

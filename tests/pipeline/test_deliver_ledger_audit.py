@@ -1,0 +1,128 @@
+"""The ledger in the progress records, audited from the topics alone; and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections import defaultdict
+
+import pytest
+
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition, Operation
+from schemas.registry import SchemaRegistry
+from schemas.topics import TopicNames
+from tests.pipeline.delivering import (
+    Message,
+    Table,
+    commit,
+    decoded,
+    delivering,
+    position_of,
+    read_committed,
+)
+from tests.property.oracle import position_sum
+
+pytestmark = pytest.mark.kafka
+
+
+def position_in(event: dict[str, object]) -> ChangePosition:
+    source = event["source"]
+    assert isinstance(source, dict)
+    return ChangePosition(
+        Lsn.parse(source["commit_lsn"]),
+        source["command_id"],
+        Lsn.parse(source["change_lsn"]),
+        Operation(source["operation"]),
+    )
+
+
+def test_the_ledger_accounts_for_every_record(kafka: str, registry: str) -> None:
+    topics = TopicNames(f"t{uuid.uuid4().hex[:12]}")
+    with SchemaRegistry(registry) as schemas:
+        flights, planes = Table(schemas, topics), Table(schemas, topics, "planes")
+        with delivering(kafka, topics, schemas, flights, planes) as delivery:
+            delivery.send(flights.rows(0, 100))
+            delivery.send(flights.rows(100, 250))
+            delivery.send(planes.rows(0, 3))
+            commit(delivery, 0, 250)
+            delivery.send(flights.rows(250, 400))
+            delivery.abort()  # leaves records and a marker that the ledger must not count
+            commit(delivery, 250, 250)  # heartbeat
+            delivery.send(planes.rows(3, 50))
+            commit(delivery, 250, 300)
+
+        messages: dict[tuple[str, int], list[Message]] = defaultdict(list)
+        for table in (flights, planes):
+            for message in read_committed(kafka, table.topic):
+                messages[message.topic, message.partition].append(message)
+        records = [decoded(schemas, m.value or b"") for m in read_committed(kafka, topics.progress)]
+
+        assert [len(record["partitions"]) > 0 for record in records] == [True, False, True]
+        positions = []
+        for record in records:
+            for entry in record["partitions"]:
+                where = (entry["topic"], entry["partition"])
+                first, after = entry["first_offset"], entry["next_offset"]
+                inside = [m for m in messages[where] if first <= m.offset < after]
+                messages[where] = [m for m in messages[where] if m not in inside]
+                assert [m.offset for m in inside] == list(range(first, after))
+                events = [m for m in inside if m.value is not None]
+                found = [position_in(decoded(schemas, m.value or b"")) for m in events]
+                assert found == sorted(found), "in order within a partition"
+                assert entry["count"] == len(events)
+                assert entry["position_hash"] == position_sum([p.to_bytes() for p in found])
+                ids = {int.from_bytes((m.value or b"")[1:5], "big") for m in events}
+                assert entry["schema_ids"] == sorted(ids)
+                positions += [(entry["topic"], position) for position in found]
+        assert not any(messages.values()), "no record outside the ledger"
+        expected = [(flights.topic, position_of(n)) for n in range(250)]
+        expected += [(planes.topic, position_of(n)) for n in range(50)]
+        assert sorted(positions) == sorted(expected)
+
+
+def test_tombstones_follow_deletes_in_the_same_partition(kafka: str, registry: str) -> None:
+    topics = TopicNames(f"t{uuid.uuid4().hex[:12]}")
+    with SchemaRegistry(registry) as schemas:
+        table = Table(schemas, topics)
+        with delivering(kafka, topics, schemas, table) as delivery:
+            delivery.send(table.rows(0, 21))
+            progress = commit(delivery, 0, 21)
+        by_offset = {(m.partition, m.offset): m for m in read_committed(kafka, table.topic)}
+        deletes = [
+            m for m in by_offset.values() if m.value and decoded(schemas, m.value)["op"] == "d"
+        ]
+        assert len(deletes) == 3
+        for delete in deletes:
+            behind = by_offset[delete.partition, delete.offset + 1]
+            assert (behind.key, behind.value) == (delete.key, None)
+        assert sum(entry.count for entry in progress.partitions) == 21
+        assert sum(e.next_offset - e.first_offset for e in progress.partitions) == 24
+
+
+def test_without_tombstones(kafka: str, registry: str) -> None:
+    topics = TopicNames(f"t{uuid.uuid4().hex[:12]}")
+    with SchemaRegistry(registry) as schemas:
+        table = Table(schemas, topics)
+        with delivering(kafka, topics, schemas, table, tombstones=False) as delivery:
+            delivery.send(table.rows(0, 21))
+            commit(delivery, 0, 21)
+        assert len(read_committed(kafka, table.topic)) == 21
+
+
+@pytest.mark.slow
+def test_memory_stays_bounded_in_one_large_transaction(kafka: str, registry: str) -> None:
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    arguments = ["-m", "tests.pipeline.delivering", "large", kafka, registry, prefix]
+    done = subprocess.run(
+        [sys.executable, *arguments, "200000", "2000"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    before_kb, after_kb = map(int, done.stdout.split())
+    # The full queue is 100,000 messages of 0.7 kB; all 200,000 rows would be 150 MB and more.
+    assert after_kb - before_kb < 110_000
+    assert after_kb < 250_000

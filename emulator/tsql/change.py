@@ -44,7 +44,7 @@ class UpdatePlan:
         context = execution.context
         width = len(self.target.table.columns)
         text, bindings = self.plan.prepare(execution)
-        found = execution.workspace.connection.execute(text, bindings).fetchall()
+        found: list[Any] = execution.workspace.connection.execute(text, bindings).fetchall()
         if self.joined:
             found = list({row[0]: row for row in reversed(found)}.values())[::-1]
         changes: list[tuple[int, Any]] = [(row[0], row[1 : width + 1]) for row in found]
@@ -79,7 +79,7 @@ class DeletePlan:
     def run(self, execution: Execution) -> int:
         """Deletes; returns how many rows. Called inside a statement, perhaps repeatedly."""
         text, bindings = self.plan.prepare(execution)
-        found = execution.workspace.connection.execute(text, bindings).fetchall()
+        found: list[Any] = execution.workspace.connection.execute(text, bindings).fetchall()
         if self.joined:
             found = list({row[0]: row for row in found}.values())
         if found:

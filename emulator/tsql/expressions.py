@@ -287,6 +287,7 @@ class ExpressionCompiler:
         lefts: list[str] = []
         rights: list[str] = []
         twins: list[tuple[int, int]] = []
+        bounds: list[str] = []
         for column, others in zip(found.columns, found.others, strict=True):
             value = self.value(column, scope)
             pairs = [comparable(value, self.value(other, scope)) for other in others]
@@ -303,7 +304,7 @@ class ExpressionCompiler:
             return f"(({', '.join(lefts)}) {found.operator} ({', '.join(rights)}))"
         self.compilation.twins += twins
         ascending = found.operator in {">", ">="}
-        bound = lower_bound(*bounds) if ascending else upper_bound(*bounds)
+        bound = lower_bound(bounds[0], bounds[1]) if ascending else upper_bound(bounds[0], bounds[1])
         return f"({text} AND {lefts[0]} {'>=' if ascending else '<='} {bound})"
 
     def _between(self, node: Between, scope: Scope) -> str:

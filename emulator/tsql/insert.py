@@ -191,6 +191,8 @@ class InsertCompiler:
         if value is None:
             return lambda _: _DEFAULT
         if value.is_null:
+            if value.learn is not None:
+                value.learn(target)
             return lambda _: None
         if isinstance(node, Variable):
             return self._variable_cell(node, value.type, target, column)

@@ -25,7 +25,7 @@ from emulator.tsql.cursors import Cursors
 from emulator.tsql.data_runner import DataRunner
 from emulator.tsql.ddl import Definer
 from emulator.tsql.frames import Frame
-from emulator.tsql.nodes import Binary, Expression, Variable
+from emulator.tsql.nodes import Binary, Expression, Select, Variable
 from emulator.tsql.options import set_option
 from emulator.tsql.planner import Planner
 from emulator.tsql.procedures import ProcedureRunner
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.tsql.workspace import Workspace
 
-_STARTS_TRANSACTION: Final = (Insert, Update, Delete, Merge, Truncate, QueryStatement)
+_WRITES: Final = (Insert, Update, Delete, Merge, Truncate)
 _COMPILE_ERRORS: Final = frozenset({102, 137, 156, 207, 208, 209, 1087, 4104})
 """Found when the statement is compiled: a TRY of the same batch does not see them."""
 
@@ -145,7 +145,7 @@ class Interpreter:
             if (
                 context.options.implicit_transactions
                 and context.store.trancount == 0
-                and isinstance(node, _STARTS_TRANSACTION)
+                and _starts_transaction(node)
             ):
                 yield from self.begin()
             method = self._methods.get(type(node))
@@ -159,6 +159,8 @@ class Interpreter:
             if self.try_depth or self._ends_batch(error):
                 raise error from error.__cause__
             yield error_event(error)
+            if isinstance(node, _WRITES):
+                yield Message(3621, "The statement has been terminated.", 0, 0, "", error.line)
             return
         if not isinstance(node, Block | If | While | TryCatch | Execute | ExecuteString | Declare):
             context.last_error = 0
@@ -487,11 +489,21 @@ class Interpreter:
     def _wait_for(self, node: WaitFor, frame: Frame) -> Iterator[Event]:
         yield from ()
         value = self.evaluate(node.value, frame)
+        if not isinstance(value, int | str):
+            value = "00:00:00"
         seconds = wait_ticks(node.kind, value, self.context.engine.clock.now_ticks()) / 10_000_000
         if self.context.cancelled.wait(seconds):
             raise SqlError(
                 3617, "The query was cancelled by the client.", severity=11, aborts="batch"
             )
+
+
+def _starts_transaction(node: Statement) -> bool:
+    """Whether IMPLICIT_TRANSACTIONS begins one for a statement; SELECT without FROM does not."""
+    if isinstance(node, QueryStatement):
+        body = node.query.body
+        return not isinstance(body, Select) or body.source is not None
+    return isinstance(node, _WRITES)
 
 
 def error_event(error: SqlError) -> ErrorMessage:

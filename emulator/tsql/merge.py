@@ -47,7 +47,7 @@ class MergePlan:
         touched: set[int] = set()
         for clause in self.clauses:
             text, bindings = clause.plan.prepare(execution)
-            rows = connection.execute(text, bindings).fetchall()
+            rows: list[Any] = connection.execute(text, bindings).fetchall()
             found.append(rows)
             if clause.action != "INSERT":
                 for row in rows:

@@ -246,8 +246,8 @@ class QueryParser(ExpressionParser):
             self.expect(")")
             return source
         if self.token.kind is Kind.VARIABLE:
-            name = self.advance().text
-            return VariableTable(name, self.table_alias())
+            variable = self.advance().text
+            return VariableTable(variable, self.table_alias())
         line = self.token.line
         name = self.dotted_name()
         if name[-1].upper() in {"OPENROWSET", "OPENQUERY", "OPENDATASOURCE", "OPENXML"}:

@@ -159,7 +159,7 @@ class BatchParser(DefinitionParser):
             catch_line = self.token.line
             self.expect("BEGIN", "CATCH")
             return TryCatch(body, self._block("CATCH", catch_line), line=line)
-        statements = []
+        statements: list[Statement] = []
         while not self.at("END"):
             if self.token.kind is Kind.END:
                 self.fail()
@@ -171,7 +171,7 @@ class BatchParser(DefinitionParser):
 
     def _block(self, word: str, line: int) -> Block:
         """Statements up to ``END TRY`` or ``END CATCH``."""
-        statements = []
+        statements: list[Statement] = []
         while True:
             while self.accept(";"):
                 pass

@@ -106,7 +106,7 @@ class Planner:
         fast_plan = fast.plan(compiled.text)
         return replace(
             plan,
-            twins=tuple(compilation.twins),
+            twins=tuple(dict.fromkeys(compilation.twins)),
             fast_parts=fast_plan.parts,
             fast_used=fast_plan.used,
         )

@@ -22,7 +22,13 @@ from emulator.tsql.frames import Frame
 from emulator.tsql.names import resolve_name
 from emulator.tsql.nodes import GlobalVariable, Name, Variable
 from emulator.tsql.parser import parse_batch, parse_declarations
-from emulator.tsql.statements import Argument, CreateModule, Execute, ExecuteString
+from emulator.tsql.statements import (
+    Argument,
+    CreateModule,
+    Execute,
+    ExecuteString,
+    ProcedureParameterDefinition,
+)
 from emulator.types import INT, MAX, SqlType, StorageValue, nvarchar
 
 if TYPE_CHECKING:
@@ -288,7 +294,7 @@ class ProcedureRunner:
                 "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.",
                 procedure="sp_executesql",
             )
-        declarations = ()
+        declarations: tuple[ProcedureParameterDefinition, ...] = ()
         if len(given) > 1 and given[1].value is not None:
             declarations = parse_declarations(str(given[1].value))
         frame = self._frame(caller)

@@ -25,13 +25,14 @@ from emulator.tsql.nodes import (
     SelectItem,
     SetOperation,
     Star,
+    TableName,
     Top,
     ValueRows,
 )
 from emulator.tsql.scope import Scope
 from emulator.tsql.sources import SourceCompiler
 from emulator.tsql.values import Value, converted
-from emulator.types import BIGINT, INT
+from emulator.types import BIGINT, INT, SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,22 +140,30 @@ class QueryCompiler(SourceCompiler):
         key = self.compilation.alias("w")
         body = table.query.body
         if isinstance(body, SetOperation) and body.operator == "UNION ALL":
-            anchor = self._anchor(body.left)
-            if anchor is not None:
-                columns = _renamed_values(anchor.columns, table)
-                visible[table.name.casefold()] = (key, columns)
-                step = self.query(body.right)
-                text = self._aligned(step, [c.type for c in columns])
-                names = ", ".join(f"v{n}" for n in range(len(columns)))
-                return f"{key}({names}) AS ({anchor.text} UNION ALL {text})", True
+            recursive = self._recursive_table(key, body, table, visible)
+            if recursive is not None:
+                return recursive, True
         compiled = self.query(table.query)
         visible[table.name.casefold()] = (key, _renamed_values(compiled.columns, table))
         names = ", ".join(f"v{n}" for n in range(len(compiled.columns)))
         return f"{key}({names}) AS ({compiled.text})", False
 
-    def _anchor(self, left: Query) -> CompiledQuery | None:
-        """The left side of a UNION ALL in a CTE, as the anchor of a recursion."""
-        return self.query(left)
+    def _recursive_table(
+        self,
+        key: str,
+        body: SetOperation,
+        table: CommonTable,
+        visible: dict[str, tuple[str, list[Value]]],
+    ) -> str | None:
+        """A CTE whose right side names itself; None when it does not."""
+        if not mentions_table(body.right, table.name):
+            return None
+        anchor = self.query(body.left)
+        columns = _renamed_values(anchor.columns, table)
+        visible[table.name.casefold()] = (key, columns)
+        step = self._aligned(self.query(body.right), [c.type for c in columns])
+        names = ", ".join(f"v{n}" for n in range(len(columns)))
+        return f"{key}({names}) AS ({anchor.text} UNION ALL {step})"
 
     # Select -------------------------------------------------------------------------------------
 
@@ -353,7 +362,7 @@ class QueryCompiler(SourceCompiler):
     def _aligned(
         self,
         compiled: CompiledQuery,
-        types: list,  # type: ignore[type-arg]
+        types: list[SqlType],
         *,
         collate: bool = False,
         nested: bool = False,
@@ -414,6 +423,16 @@ class QueryCompiler(SourceCompiler):
         ]
         columns = [Value(f"v{n}", t, any(r[n].nullable for r in rows)) for n, t in enumerate(types)]
         return CompiledQuery(" UNION ALL ".join(selects), columns)
+
+
+def mentions_table(node: object, name: str) -> bool:
+    """Whether a tree reads a table of that unqualified name."""
+    if isinstance(node, TableName):
+        return len(node.name) == 1 and node.name[0].casefold() == name.casefold()
+    if isinstance(node, tuple):
+        return any(mentions_table(item, name) for item in node)
+    slots = [slot for kind in type(node).__mro__ for slot in getattr(kind, "__slots__", ())]
+    return any(mentions_table(getattr(node, slot), name) for slot in slots)
 
 
 def _renamed_values(columns: list[Value], table: CommonTable) -> list[Value]:

@@ -101,7 +101,8 @@ class RowProgram:
         """
         self.holder.row = row
         text, bindings = self.plan.prepare(execution)
-        bindings = [None if value is GENERATED else value for value in bindings]
+        given: list[Any] = bindings
+        bindings = [None if value is GENERATED else value for value in given]
         (found,) = execution.workspace.connection.execute(text, bindings).fetchall()
         for (name, column), kept in zip(self.checks, found[len(self.computed) :], strict=True):
             if kept == 0:

@@ -25,10 +25,17 @@ if TYPE_CHECKING:
 class Target(Protocol):
     """A table that rows are written to."""
 
-    table: Table
-    shown: str
-    """Its name in messages: database.schema.table, @t or #t."""
-    database_name: str
+    @property
+    def table(self) -> Table:
+        """Its definition."""
+
+    @property
+    def shown(self) -> str:
+        """Its name in messages: database.schema.table, @t or #t."""
+
+    @property
+    def database_name(self) -> str:
+        """The database, for messages."""
 
     def source(self, compilation: Compilation) -> str:
         """SQLite text for FROM, with rid."""
@@ -165,7 +172,7 @@ def _read(
     """Rows of a source by row id."""
     columns = ", ".join(c.sqlite_name for c in table.columns)
     text = f"SELECT rid, {columns} FROM {source} WHERE rid IN (SELECT value FROM json_each(?))"
-    rows = context.store.connection.execute(text, (json.dumps(list(rids)),)).fetchall()
+    rows: list[Any] = context.store.connection.execute(text, (json.dumps(list(rids)),)).fetchall()
     return {row[0]: row[1:] for row in rows}
 
 

@@ -51,7 +51,7 @@ def round_fraction(ticks: int, scale: int) -> int:
     """Ticks rounded half up to ``scale`` digits of a second."""
     if scale >= 7:
         return ticks
-    unit = 10 ** (7 - scale)
+    unit = int(10 ** (7 - scale))
     return (ticks + unit // 2) // unit * unit
 
 
@@ -83,7 +83,7 @@ def round_moment(ticks: int, target: SqlType, source: str) -> int:
         rounded = round_fraction(ticks, target.scale)
         if not 0 <= rounded <= TICKS_MAX:
             if 0 <= ticks <= TICKS_MAX:
-                unit = 10 ** (7 - target.scale)
+                unit = int(10 ** (7 - target.scale))
                 return ticks // unit * unit
             raise messages.date_out_of_range(source, "datetime2")
         return rounded

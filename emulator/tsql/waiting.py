@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from emulator.errors import SqlError
 from emulator.tsql.temporal import parse_moment
-from emulator.types import TICKS_PER_DAY, StorageValue
+from emulator.types import TICKS_PER_DAY
 
 
-def wait_ticks(kind: str, value: StorageValue, now: int) -> int:
+def wait_ticks(kind: str, value: int | str, now: int) -> int:
     """Ticks to wait.
 
     Args:
@@ -22,7 +22,7 @@ def wait_ticks(kind: str, value: StorageValue, now: int) -> int:
         within = value % TICKS_PER_DAY
     else:
         try:
-            within = parse_moment(str(value)).ticks % TICKS_PER_DAY
+            within = parse_moment(value).ticks % TICKS_PER_DAY
         except ValueError as error:
             raise SqlError(
                 148,

@@ -92,7 +92,7 @@ def to_integer(source: SqlType, target: SqlType) -> Number | None:
 def _whole(source: SqlType, kind: Family) -> Callable[[Any], int]:
     """The whole number of a non-integer value, before the range check."""
     if kind is Family.DECIMAL:
-        divisor = 10**source.scale
+        divisor = int(10**source.scale)
         if source.name in {"money", "smallmoney"}:
             return lambda value: round_half_away(unpack_decimal(value), divisor)
         if source.scale == 0:

@@ -58,7 +58,7 @@ def _round_time(ticks: int, scale: int) -> int:
     rounded = round_fraction(ticks, scale)
     if rounded < TICKS_PER_DAY:
         return rounded
-    unit = 10 ** (7 - scale)
+    unit = int(10 ** (7 - scale))
     return ticks // unit * unit
 
 

@@ -161,7 +161,7 @@ def _float_round(value: float, digits: int, cut: int) -> float:
 def _integer_round(value: int, digits: int, cut: int) -> int:
     if digits >= 0:
         return value
-    unit = 10**-digits
+    unit = int(10**-digits)
     if cut:
         return value - int(math.copysign(1, value)) * (abs(value) % unit)
     return round_half_away(value, unit) * unit

@@ -31,9 +31,7 @@ class Reader:
         start = self.position
         end = start + count
         if count < 0 or end > len(self.data):
-            raise RemoteProtocolError(
-                f"message ends early: {count} bytes wanted at {start} of {len(self.data)}"
-            )
+            raise self._ended(count)
         self.position = end
         return self.data[start:end]
 
@@ -43,27 +41,28 @@ class Reader:
 
     def u8(self) -> int:
         """An unsigned byte."""
-        return self.take(1)[0]
+        try:
+            value = self.data[self.position]
+        except IndexError:
+            raise self._ended(1) from None
+        self.position += 1
+        return value
 
     def u16(self) -> int:
         """An unsigned 16-bit integer."""
-        value: int = _U16.unpack(self.take(2))[0]
-        return value
+        return self._number(_U16, 2)
 
     def u32(self) -> int:
         """An unsigned 32-bit integer."""
-        value: int = _U32.unpack(self.take(4))[0]
-        return value
+        return self._number(_U32, 4)
 
     def u64(self) -> int:
         """An unsigned 64-bit integer."""
-        value: int = _U64.unpack(self.take(8))[0]
-        return value
+        return self._number(_U64, 8)
 
     def i32(self) -> int:
         """A signed 32-bit integer."""
-        value: int = _I32.unpack(self.take(4))[0]
-        return value
+        return self._number(_I32, 4)
 
     def utf16(self, characters: int) -> str:
         """So many UTF-16 code units; a lone surrogate is kept, as SQL Server keeps it."""
@@ -76,6 +75,19 @@ class Reader:
     def us_varchar(self) -> str:
         """US_VARCHAR: a 16-bit length in characters, then UTF-16."""
         return self.utf16(self.u16())
+
+    def _number(self, layout: struct.Struct, size: int) -> int:
+        try:
+            value: int = layout.unpack_from(self.data, self.position)[0]
+        except struct.error:
+            raise self._ended(size) from None
+        self.position += size
+        return value
+
+    def _ended(self, count: int) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"message ends early: {count} bytes wanted at {self.position} of {len(self.data)}"
+        )
 
 
 def b_varchar(text: str) -> bytes:

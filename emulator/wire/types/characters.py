@@ -61,8 +61,8 @@ def decode_cp1252(raw: bytes) -> str:
 
 
 def encode_utf16(text: str) -> bytes:
-    """UTF-16, little-endian."""
-    return text.encode("utf-16-le", "surrogatepass")
+    """UTF-16, little-endian; TypeError for what is no text, as columns of values rely on."""
+    return codecs.utf_16_le_encode(text, "surrogatepass")[0]
 
 
 def decode_utf16(raw: bytes) -> str:

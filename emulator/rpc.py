@@ -8,32 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from emulator.describe_parameters import describe_undeclared_parameters
+from emulator.batch import BatchRunner
+from emulator.describe import describe_parameters, describe_result
 from emulator.errors import SqlError, not_supported
 from emulator.parameter_declarations import Declaration, parse_declarations
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tds_types import from_wire
 from emulator.tsql.conversions import converter
-from emulator.types import INT, SqlType, StorageValue
+from emulator.types import INT, StorageValue
 from emulator.wire.requests import ParameterStatus, ProcedureId, RpcCall, RpcParameter
 
 HANDLES_MAX: Final = 100_000
 """A client that never unprepares must not fill our memory."""
-
-
-class TextRunner(Protocol):
-    """What is needed of batch.py's BatchRunner."""
-
-    def run(self, sql: str, parameters: Sequence[Parameter] = ()) -> Iterator[Event]:
-        """Run a batch, or parameterised text."""
-
-    def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Event]:
-        """Call a procedure by name."""
-
-    def describe_parameters(self, sql: str) -> Sequence[tuple[str, SqlType]]:
-        """Names and types of the undeclared parameters of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +70,7 @@ Called = tuple[Iterator[Event], dict[str, int]]
 class Procedures:
     """The RPC procedures of one connection, with its handles."""
 
-    def __init__(self, runner: TextRunner) -> None:
+    def __init__(self, runner: BatchRunner) -> None:
         self._runner = runner
         self._prepared: dict[int, Prepared] = {}
         self._next_handle = 1
@@ -101,7 +89,8 @@ class Procedures:
             "sp_prepexec": self._prepexec,
             "sp_prepexecrpc": self._prepexecrpc,
             "sp_unprepare": self._unprepare,
-            "sp_describe_undeclared_parameters": self._describe_undeclared_parameters,
+            "sp_describe_undeclared_parameters": self._describe_parameters,
+            "sp_describe_first_result_set": self._describe_result,
         }
 
     def call(self, call: RpcCall) -> Called:
@@ -155,9 +144,17 @@ class Procedures:
         self._prepared.pop(arguments.integer(0, "@handle") or 0, None)
         return iter((ReturnStatus(0),)), {}
 
-    def _describe_undeclared_parameters(self, arguments: _Arguments) -> Called:
+    def _describe_parameters(self, arguments: _Arguments) -> Called:
         sql = arguments.text(0, "@tsql", "sp_describe_undeclared_parameters")
-        return describe_undeclared_parameters(self._runner.describe_parameters(sql)), {}
+        return describe_parameters(self._runner.describe_parameters(sql)), {}
+
+    def _describe_result(self, arguments: _Arguments) -> Called:
+        sql = arguments.text(0, "@tsql", "sp_describe_first_result_set")
+        declared = arguments.take(1, "@params")
+        text = declared.value if declared is not None else None
+        declarations = parse_declarations(text) if isinstance(text, str) else ()
+        parameters = [Parameter(d.name, d.type, None) for d in declarations]
+        return describe_result(self._runner.describe_result(sql, parameters)), {}
 
     def _find(self, arguments: _Arguments, procedure: str) -> Prepared:
         handle = arguments.integer(0, "@handle")

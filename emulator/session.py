@@ -10,18 +10,17 @@ from __future__ import annotations
 import hmac
 import logging
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterator
+from typing import Final
 
 from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
 from emulator.errors import INTERNAL, SqlError, not_supported
 from emulator.responses import Response
-from emulator.results import Event, Parameter, StatementDone
+from emulator.results import Event, StatementDone
 from emulator.rpc import Procedures
 from emulator.storage.engine import Engine
 from emulator.storage.transaction import StoreSession
-from emulator.types import SqlType
 from emulator.wire.login7 import Login7
 from emulator.wire.requests import (
     Attention,
@@ -46,31 +45,6 @@ DEFAULT_DATABASE: Final = "master"
 
 FATAL_SEVERITY: Final = 20
 """From this severity on, SQL Server closes the connection."""
-
-
-class Runner(Protocol):
-    """What a session needs of batch.py's BatchRunner."""
-
-    def run(self, sql: str, parameters: Sequence[Parameter] = ()) -> Iterator[Event]:
-        """Run a batch, or parameterised text."""
-
-    def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Event]:
-        """Call a procedure by name."""
-
-    def describe_parameters(self, sql: str) -> Sequence[tuple[str, SqlType]]:
-        """Names and types of the undeclared parameters of a text."""
-
-    def begin(self) -> Iterator[Event]:
-        """Begin a transaction."""
-
-    def commit(self) -> Iterator[Event]:
-        """Commit it."""
-
-    def rollback(self, name: str = "") -> Iterator[Event]:
-        """Roll it back, or to a savepoint."""
-
-    def reset(self) -> None:
-        """Forget everything but the login."""
 
 
 class LoginRefusedError(Exception):
@@ -126,7 +100,7 @@ def cannot_open_database(database: str, user: str) -> LoginRefusedError:
 class Session:
     """A login's requests, one at a time, in its connection's thread."""
 
-    def __init__(self, context: SessionContext, runner: Runner) -> None:
+    def __init__(self, context: SessionContext, runner: BatchRunner) -> None:
         self.context = context
         self._runner = runner
         self._login_database = context.database

@@ -432,3 +432,30 @@ def test_sigterm_stops_it_cleanly_while_clients_are_busy(emulator):
     thread.join(10)
     assert not thread.is_alive()
     assert errors
+
+
+def test_describe_first_result_set(connection, table):
+    columns = tuples(
+        connection.execute(
+            "{CALL sp_describe_first_result_set(?, ?)}",
+            f"SELECT id, name AS n, amount + @p AS x FROM {table}",
+            "@p int",
+        )
+    )
+    assert [len(column) for column in columns] == [39] * 3
+    assert [(c[1], c[2], c[3], c[5], c[6]) for c in columns] == [
+        (1, "id", False, "int", 4),
+        (2, "n", True, "nvarchar(40)", 80),
+        (3, "x", True, "decimal(19,4)", 9),
+    ]
+
+
+def test_describe_undeclared_parameters(connection, table):
+    sql = f"UPDATE {table} SET name = @n, amount = @a WHERE id = @i"
+    rows = tuples(connection.execute("{CALL sp_describe_undeclared_parameters(?)}", sql))
+    assert [len(row) for row in rows] == [24] * 3
+    assert [(row[1], row[3]) for row in rows] == [
+        ("@n", "nvarchar(40)"),
+        ("@a", "decimal(18,4)"),
+        ("@i", "int"),
+    ]

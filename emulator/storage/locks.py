@@ -31,14 +31,15 @@ CANCEL_CHECK_S: Final = 0.05
 class LockOwner:
     """Whoever holds locks: a session, or one use of the engine's own write path."""
 
-    __slots__ = ("cancelled", "session_id", "tables", "timeout_ms", "waiting_for")
+    __slots__ = ("blockers", "cancelled", "session_id", "tables", "timeout_ms")
 
     def __init__(self, session_id: int = 0) -> None:
         self.session_id = session_id
         self.timeout_ms = -1
         """SET LOCK_TIMEOUT: -1 waits for ever, 0 not at all."""
         self.cancelled: threading.Event | None = None
-        self.waiting_for: tuple[LockOwner, ...] = ()
+        self.blockers: Callable[[], set[LockOwner]] | None = None
+        """While it waits: whom for, as of now (a released lock blocks nobody, woken yet or not)."""
         self.tables: dict[str, set[Hashable]] = {}
         """Resources held per table; the table's own lock is not among them."""
 
@@ -227,12 +228,13 @@ class LockManager:
         limit = owner.timeout_ms if timeout_ms is None else timeout_ms
         deadline = None if limit < 0 else time.monotonic() + limit / 1000
         self.waiters += 1
+        owner.blockers = blockers
         try:
             while current := blockers():
                 self._wait(owner, current, deadline)
         finally:
             self.waiters -= 1
-            owner.waiting_for = ()
+            owner.blockers = None
         return True
 
     def _wait(self, owner: LockOwner, current: set[LockOwner], deadline: float | None) -> None:
@@ -240,8 +242,7 @@ class LockManager:
             raise SqlError(6005, "SHUTDOWN is in progress.", severity=14, aborts="transaction")
         if owner.cancelled is not None and owner.cancelled.is_set():
             raise SqlError(3617, "The query was cancelled by the client.", severity=11)
-        owner.waiting_for = tuple(current)
-        if _reaches(owner.waiting_for, owner):
+        if _reaches(current, owner):
             raise SqlError(
                 1205,
                 f"Transaction (Process ID {owner.session_id}) was deadlocked on lock resources with"
@@ -321,5 +322,6 @@ def _reaches(start: Iterable[LockOwner], target: LockOwner) -> bool:
             return True
         if id(owner) not in seen:
             seen.add(id(owner))
-            stack.extend(owner.waiting_for)
+            if owner.blockers is not None:
+                stack.extend(owner.blockers())
     return False

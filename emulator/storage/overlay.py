@@ -188,9 +188,12 @@ class Overlay:
             "INSERT INTO temp.undo(overlay, rid, hidden, image) VALUES (?, ?, ?, ?)", rows
         )
 
-    def undo(self, rid: int, hidden: bool, image: bytes | None) -> None:
-        """Put one row id back as it was remembered."""
+    def remove(self, rid: int) -> None:
+        """Undo, first step: no image is left under that row id."""
         self._connection.execute(self._remove, (rid,))
+
+    def put_back(self, rid: int, hidden: bool, image: bytes | None) -> None:
+        """Undo, second step: the row id stands as it was remembered."""
         self._connection.execute(self._hide if hidden else self._unhide, (rid,))
         if image is not None:
             row = marshal.loads(image)  # noqa: S302 - our own TEMP table

@@ -176,14 +176,21 @@ class Work(SessionView):
         return int(count)
 
     def _undo_to(self, count: int) -> None:
+        """Put back what each row was at that point of the undo list.
+
+        First all of the rows' images go, then the old ones come: in between, keys may have moved
+        from row to row.
+        """
         self.connection.execute("SAVEPOINT undoing")
-        rows = fetch(
-            self.connection,
-            "SELECT overlay, rid, hidden, image FROM temp.undo WHERE n > ? ORDER BY n DESC",
-            (count,),
+        touched = "SELECT DISTINCT overlay, rid FROM temp.undo WHERE n > ?"
+        for name, rid in self.connection.execute(touched, (count,)):
+            self._overlays[str(name)].remove(rid)
+        oldest = (
+            "SELECT overlay, rid, hidden, image FROM temp.undo WHERE n IN"
+            " (SELECT min(n) FROM temp.undo WHERE n > ? GROUP BY overlay, rid)"
         )
-        for name, rid, hidden, image in rows:
-            self._overlays[name].undo(rid, bool(hidden), image)
+        for name, rid, hidden, image in self.connection.execute(oldest, (count,)):
+            self._overlays[str(name)].put_back(rid, bool(hidden), image)
         self.connection.execute("DELETE FROM temp.undo WHERE n > ?", (count,))
         self.connection.execute("RELEASE undoing")
 

@@ -156,6 +156,13 @@ class KafkaConfig(_Section):
         description="Copies of every topic when it is created; 1 to 32, default 1 (a single"
         " broker); production wants 3.",
     )
+    start_timeout_s: float = Field(
+        default=10.0,
+        ge=1.0,
+        le=300.0,
+        description="Seconds to wait for brokers at a start before it is told and tried again; 1"
+        " to 300, default 10. Too low never gets through slow brokers, too high is silent long.",
+    )
     commit_timeout_s: float = Field(
         default=60.0,
         ge=1.0,

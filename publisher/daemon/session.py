@@ -112,6 +112,7 @@ class Session:
                 replication_factor=config.kafka.replication_factor,
                 tombstones=config.tombstones,
                 commit_timeout_s=config.kafka.commit_timeout_s,
+                start_timeout_s=config.kafka.start_timeout_s,
                 extra=config.kafka.extra,
             ),
         )

@@ -29,6 +29,7 @@ def test_kafka_is_down_at_the_start_and_in_mid_stream(
     source.enable("t")
     kafka_broker.kill()
     kafka_options = pipe.options()["kafka"] | {
+        "start_timeout_s": 3,
         "commit_timeout_s": 3,
         "extra": {"socket.connection.setup.timeout.ms": "2000"},
     }

@@ -1,0 +1,74 @@
+"""``python -m bench [NAME] [--json] [options]``: measure beside the ceilings, in one run.
+
+Absolute rates depend on the machine and on what else it does; the ratios to a ceiling measured in
+the same run are what to compare. Each module has ``run(arguments) -> dict`` and may have
+``add_arguments(parser)``; it is imported only when asked for, because some start a JVM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+NAMES: Final = ("encode", "publisher", "sink", "end_to_end")
+RESULTS: Final = Path(__file__).parent / "results"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one benchmark, or all, and print what it measured."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, add_help=False)
+    parser.add_argument("name", nargs="?", choices=(*NAMES, "all"), default="all")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and no more")
+    parser.add_argument(
+        "--save", action="store_true", help=f"also write {RESULTS.name}/<date>-<name>.json"
+    )
+    chosen, _ = parser.parse_known_args(argv)
+    names = NAMES if chosen.name == "all" else (chosen.name,)
+    modules = {name: importlib.import_module(f"bench.{name}") for name in names}
+    parser.add_argument("-h", "--help", action="help")
+    for module in modules.values():
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(parser)
+    arguments = parser.parse_args(argv)
+    measured: dict[str, Any] = {}
+    for name, module in modules.items():
+        result = {"name": name, **_machine(), **module.run(arguments)}
+        measured[name] = result
+        if arguments.save:
+            RESULTS.mkdir(exist_ok=True)
+            path = RESULTS / f"{result['date']}-{name}.json"
+            path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        if not arguments.json:
+            _print(result)
+    if arguments.json:
+        print(json.dumps(measured if chosen.name == "all" else measured[chosen.name], indent=2))
+    return 0
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 1),
+    }
+
+
+def _print(result: dict[str, Any]) -> None:
+    print(result["name"])
+    for key, value in result.items():
+        if key == "name":
+            continue
+        shown = f"{value:,}" if isinstance(value, int | float) else value
+        print(f"  {key:<34} {shown}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,257 @@
+"""Change table to committed topic, beside the two ceilings that it cannot pass, in one run.
+
+The rows are inserted into the embedded SQL Server in transactions of ten and captured before
+anything is measured. Then, on the same machine at the same time of day:
+
+raw fetch     pyodbc reads the same change rows in order, and nothing else
+raw produce   the same events, encoded before, are produced in transactions of 10,000
+publisher     the daemon itself, from its first window to its last commit
+
+Each is repeated and the best counts. Broker, SQL Server and publisher share the cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import resource
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pyodbc
+import structlog
+from confluent_kafka import Producer
+
+from bench import workload
+from compose.local.emulator_process import LOGIN, EmulatorProcess
+from compose.local.stack import LocalStack
+from publisher.config import PublisherConfig
+from publisher.daemon import run as run_publisher
+from publisher.deliver import TopicSpec
+from publisher.deliver.topics import TopicAdmin
+from publisher.encode.envelope import EnvelopeEncoder
+from publisher.metrics import Metrics
+
+_DATABASE: Final = "shop"
+_PAGE: Final = 2000
+_PARTITIONS: Final = 4
+_KAFKA_TRANSACTION: Final = 10_000
+_LIMIT_S: Final = 600.0
+_SEED_ROWS: Final = 1000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of this benchmark."""
+    parser.add_argument("--rows", type=int, default=100_000, help="publisher: change rows")
+    parser.add_argument("--repeats", type=int, default=3, help="publisher: runs; the best counts")
+    parser.add_argument(
+        "--window-transactions", type=int, default=500, help="publisher: the option of that name"
+    )
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure."""
+    rows, repeats = arguments.rows, arguments.repeats
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="tailrace-bench-") as directory,
+        LocalStack(Path(directory)) as stack,
+        _source(stack.emulator) as source,
+    ):
+        window = arguments.window_transactions
+        configs = [_config(stack, f"bench{number}", window) for number in range(repeats)]
+        for config in configs:
+            _publish(config, lambda _: True)  # so that its checkpoint is before the rows
+        _load(source, rows)
+        fetched = _best(repeats, lambda: _fetch(stack.emulator, rows))
+        runs = [_publish(config, lambda sent: sent >= rows) for config in configs]
+        published = rows / min(elapsed for elapsed, _ in runs)
+        events = _encoded(stack.emulator)
+        bootstrap = stack.broker.bootstrap_servers
+        produced = rows / min(_produce(bootstrap, f"raw{n}", events) for n in range(repeats))
+    return {
+        "rows": rows,
+        "bytes_per_event": round(sum(len(value) for _, value in events) / rows),
+        "publisher_rows_per_s": round(published),
+        "raw_fetch_rows_per_s": round(rows / fetched),
+        "raw_produce_rows_per_s": round(produced),
+        "ratio_to_raw_fetch": round(published * fetched / rows, 2),
+        "ratio_to_raw_produce": round(published / produced, 2),
+        "publisher_cpu_us_per_row": round(min(cpu for _, cpu in runs) / rows * 1e6, 1),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def _best(repeats: int, measure: Callable[[], float]) -> float:
+    return min(measure() for _ in range(repeats))
+
+
+@contextmanager
+def _source(server: EmulatorProcess) -> Iterator[pyodbc.Connection]:
+    """A database with the table, captured; the capture job runs when the loading says so."""
+    with pyodbc.connect(server.connection_string(), autocommit=True) as master:
+        master.execute(f"CREATE DATABASE [{_DATABASE}]")
+    connection = pyodbc.connect(server.connection_string(_DATABASE), autocommit=True)
+    try:
+        connection.execute("EXEC sys.sp_cdc_enable_db")
+        connection.execute(workload.ddl())
+        connection.execute(
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'orders',"
+            " @role_name = NULL, @supports_net_changes = 0"
+        )
+        yield connection
+    finally:
+        connection.close()
+
+
+def _load(connection: pyodbc.Connection, rows: int) -> None:
+    """Insert the rows in transactions of ten and wait until all are captured.
+
+    A table of rows as the workload makes them is copied from, ten at a time, by a loop on the
+    server: a client that sends every row would take most of the benchmark's time.
+    """
+    randomness = random.Random(7)  # noqa: S311 - the same rows in every run
+    names = [column.name for column in workload.table_schema().columns]
+    connection.execute(workload.ddl().replace("dbo.orders", "dbo.seed"))
+    marks = ", ".join("?" * len(names))
+    seed = [workload.values(number, randomness) for number in range(_SEED_ROWS)]
+    with connection.cursor() as cursor:
+        cursor.fast_executemany = True
+        cursor.executemany(f"INSERT INTO dbo.seed VALUES ({marks})", seed)
+    connection.execute(
+        f"SET NOCOUNT ON; DECLARE @base bigint = 0; DECLARE @low bigint;"
+        f" WHILE @base < {rows} BEGIN"
+        f" SET @low = @base % {_SEED_ROWS};"
+        f" INSERT INTO dbo.orders SELECT id - @low + @base, {', '.join(names[1:])} FROM dbo.seed"
+        f" WHERE id >= @low AND id < @low + {workload.ROWS_PER_TRANSACTION};"
+        f" SET @base = @base + {workload.ROWS_PER_TRANSACTION}; END"
+    )
+    deadline = time.monotonic() + _LIMIT_S
+    ticks = threading.Event()
+    while connection.execute("SELECT COUNT(*) FROM cdc.dbo_orders_CT").fetchval() < rows:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the capture job did not capture {rows} rows in {_LIMIT_S:g} s")
+        ticks.wait(0.5)
+
+
+def _config(stack: LocalStack, prefix: str, window: int) -> PublisherConfig:
+    return PublisherConfig.load(
+        {
+            "source": {
+                "host": "127.0.0.1",
+                "port": stack.emulator.port,
+                "database": _DATABASE,
+                "user": LOGIN,
+                "password": stack.emulator.password,
+                "trust_server_certificate": True,
+            },
+            "kafka": {
+                "bootstrap": stack.broker.bootstrap_servers,
+                "partitions": _PARTITIONS,
+            },
+            "registry": {"url": stack.registry.url},
+            "prefix": prefix,
+            "snapshot": {"mode": "no_data"},
+            "page_rows": _PAGE,
+            "window_transactions": window,
+            "rows_per_transaction": _KAFKA_TRANSACTION,
+            "poll_interval_ms": 20,
+            "heartbeat_s": 0.5,
+        }
+    )
+
+
+def _publish(config: PublisherConfig, is_enough: Callable[[float], bool]) -> tuple[float, float]:
+    """Run the daemon until enough events are committed.
+
+    Returns:
+        Seconds, and seconds of this process on a core, from its first window to the last commit.
+    """
+    stop = threading.Event()
+    metrics = Metrics()
+    times: dict[str, tuple[float, float]] = {}
+
+    def on_step(step: str) -> None:
+        if step == "window":
+            times.setdefault("began", (time.perf_counter(), time.process_time()))
+        elif step in {"committed", "heartbeat"} and is_enough(_sent(metrics)):
+            times.setdefault("ended", (time.perf_counter(), time.process_time()))
+            stop.set()
+
+    run_publisher(config, stop, metrics=metrics, on_step=on_step)
+    began, ended = times.get("began", times["ended"]), times["ended"]
+    return ended[0] - began[0], ended[1] - began[1]
+
+
+def _sent(metrics: Metrics) -> float:
+    return sum(
+        sample.value
+        for family in metrics.rows.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    )
+
+
+def _change_rows(server: EmulatorProcess) -> Iterator[list[Any]]:
+    columns = ", ".join(column.name for column in workload.table_schema().columns)
+    with pyodbc.connect(server.connection_string(_DATABASE), autocommit=True) as connection:
+        cursor = connection.execute(
+            f"SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation],"
+            f" [__$update_mask], {columns} FROM cdc.dbo_orders_CT"
+            " ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
+        )
+        while page := cursor.fetchmany(_PAGE):
+            yield page
+
+
+def _fetch(server: EmulatorProcess, rows: int) -> float:
+    started = time.perf_counter()
+    fetched = sum(map(len, _change_rows(server)))
+    elapsed = time.perf_counter() - started
+    if fetched != rows:
+        raise AssertionError(f"{fetched} change rows, not {rows}")
+    return elapsed
+
+
+def _encoded(server: EmulatorProcess) -> list[tuple[bytes | None, bytes]]:
+    encoder = EnvelopeEncoder("bench", workload.table_schema(), "topic", 1, 2)
+    events: list[tuple[bytes | None, bytes]] = []
+    for page in _change_rows(server):
+        encoded = encoder.encode(page, {row[0]: 1_760_000_000_000 for row in page})
+        events += zip(encoded.keys, encoded.values, strict=True)
+    return events
+
+
+def _produce(bootstrap: str, topic: str, events: list[tuple[bytes | None, bytes]]) -> float:
+    """Produce encoded events with the publisher's settings and no bookkeeping."""
+    TopicAdmin({"bootstrap.servers": bootstrap}, 1, 30.0).ensure([TopicSpec(topic, _PARTITIONS)])
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": topic,
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 100_000,
+            "queue.buffering.max.kbytes": 131_072,
+        }
+    )
+    producer.init_transactions(30)
+    started = time.perf_counter()
+    for start in range(0, len(events), _KAFKA_TRANSACTION):
+        producer.begin_transaction()
+        for index, (key, value) in enumerate(events[start : start + _KAFKA_TRANSACTION]):
+            producer.produce(topic, value, key, index % _PARTITIONS)
+            if index % _PAGE == 0:
+                producer.poll(0)
+        producer.commit_transaction(60)
+    return time.perf_counter() - started

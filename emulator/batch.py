@@ -97,7 +97,7 @@ class BatchRunner:
                 drop_tables(frame)
                 self._workspace.local_version += 1
         if self._workspace.doomed and store.trancount:
-            yield from interpreter.rollback()
+            yield from interpreter.transactions.rollback()
             raise SqlError(
                 3998,
                 "Uncommittable transaction is detected at the end of the batch. The transaction is"
@@ -132,24 +132,24 @@ class BatchRunner:
 
     def begin(self) -> Iterator[Event]:
         """A transaction manager request: begin."""
-        yield from self._interpreter.begin()
+        yield from self._interpreter.transactions.begin()
 
     def commit(self) -> Iterator[Event]:
         """A transaction manager request: commit."""
-        yield from self._interpreter.commit()
+        yield from self._interpreter.transactions.commit()
 
     def rollback(self, name: str = "") -> Iterator[Event]:
         """A transaction manager request: roll back everything, or to a savepoint."""
         if name:
             yield from self.run(f"ROLLBACK TRANSACTION [{name.replace(']', ']]')}]")
         else:
-            yield from self._interpreter.rollback()
+            yield from self._interpreter.transactions.rollback()
 
     def reset(self) -> None:
         """RESETCONNECTION: the session is as after its login."""
         store = self.context.store
         if store.trancount:
-            for _ in self._interpreter.rollback():
+            for _ in self._interpreter.transactions.rollback():
                 pass
         for table in self._workspace.temporary.values():
             table.drop()

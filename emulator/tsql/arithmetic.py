@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from emulator.tsql import messages, types_of
@@ -92,14 +91,10 @@ def _floats(operator: str, left: Value, right: Value, target: SqlType, *, nullab
 
 def _as_decimal(value: Value) -> Value:
     """An operand as decimal: an integer constant counts its own digits, text reads as the other."""
-    if (
-        value.constant is not None
-        and isinstance(value.constant.value, int)
-        and (family(value.type) is Family.INTEGER)
-    ):
-        digits = len(str(abs(value.constant.value)))
-        sql_type = SqlType("numeric", precision=digits)
-        return constant(pack_decimal(value.constant.value, sql_type), sql_type)
+    known = value.constant.value if value.literal and value.constant is not None else None
+    if isinstance(known, int) and family(value.type) is Family.INTEGER:
+        sql_type = SqlType("numeric", precision=len(str(abs(known))))
+        return constant(pack_decimal(known, sql_type), sql_type)
     return converted(value, types_of.as_decimal(value.type))
 
 
@@ -176,7 +171,7 @@ def _bits(operator: str, left: Value, right: Value, *, nullable: bool) -> Value:
 
 
 def _moments(operator: str, left: Value, right: Value, *, nullable: bool) -> Value:
-    """datetime and smalldatetime plus or minus days."""
+    """Datetime and smalldatetime plus or minus days."""
     for value, other in ((left, right), (right, left)):
         if value.type.name in {"date", "time", "datetime2", "datetimeoffset"}:
             if family(other.type) in {Family.INTEGER, Family.DECIMAL, Family.FLOAT}:
@@ -200,7 +195,7 @@ def negated(operand: Value) -> Value:
     known = operand.constant.value if operand.constant else None
     if kind is Family.INTEGER:
         if isinstance(known, int):
-            return constant(-known, operand.type)
+            return constant(-known, operand.type, literal=operand.literal)
         if operand.type.name == "tinyint":
             return Value(f"t_smallint(-{operand.sql})", SqlType("smallint"), operand.nullable)
         return Value(f"t_{operand.type.name}(-{operand.sql})", operand.type, operand.nullable)

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class UpdatePlan:
-    """A compiled UPDATE: the query yields rid, the full new row, the old row (for OUTPUT or
-    rowversion checks) and the values of variables."""
+    """A compiled UPDATE.
+
+    Its query yields rid, the full new row, the old row (for OUTPUT) and the values of variables.
+    """
 
     target: Target
     plan: Plan

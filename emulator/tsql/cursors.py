@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from emulator.errors import SqlError
 from emulator.results import Event, ResultSet, Rows, StatementDone
 from emulator.tsql import messages
+from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
 from emulator.tsql.statements import CursorStatement
 from emulator.types import StorageValue
@@ -61,8 +62,7 @@ class Cursors:
         """Reads every row: later changes are not seen."""
         if cursor.rows is not None:
             raise SqlError(16905, "The cursor is already open.")
-        query = cursor.declaration.query
-        assert query is not None
+        query = known(cursor.declaration.query, "query of a cursor")
         plan = self.interpreter.planner.select(cursor.declaration, query, frame)
         cursor.columns = plan.columns
         cursor.rows = self.interpreter.data.all_rows(plan, frame)

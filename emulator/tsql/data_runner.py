@@ -10,20 +10,25 @@ import apsw
 
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, ResultSet, Rows, StatementDone
+from emulator.storage import ddl as store_ddl
+from emulator.storage.model import Column, Identity
 from emulator.storage.transaction import StatementRestart
 from emulator.tsql import messages
 from emulator.tsql.arithmetic import arithmetic
+from emulator.tsql.certain import known
 from emulator.tsql.change import ChangeCompiler
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.conversions import assigner, check_allowed
 from emulator.tsql.ddl import Definer
 from emulator.tsql.insert import InsertCompiler, InsertPlan, empty_plan, given_positions
 from emulator.tsql.merge import MergeCompiler
+from emulator.tsql.names import resolve_name
 from emulator.tsql.nodes import Name, Query, Select, Variable
 from emulator.tsql.output import OutputPlan
 from emulator.tsql.plan import Execution, Plan
 from emulator.tsql.planner import Planner, assigned
 from emulator.tsql.queries import QueryCompiler
+from emulator.tsql.running_assignment import running_assignment
 from emulator.tsql.scope import Scope
 from emulator.tsql.statements import (
     Delete,
@@ -36,14 +41,12 @@ from emulator.tsql.statements import (
 )
 from emulator.tsql.targets import resolve_target
 from emulator.tsql.values import Value
-from emulator.storage.model import Column, Identity
-from emulator.tsql.names import resolve_name
-from emulator.storage import ddl as store_ddl
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.tsql.frames import Frame
+    from emulator.tsql.statements import Target as TargetName
     from emulator.tsql.workspace import Workspace
 
 ROWS_PER_EVENT: Final = 1024
@@ -140,13 +143,15 @@ class DataRunner:
             if name not in frame.types:
                 raise messages.undeclared_variable(str(item.variable), node.line)
 
-        def make(compilation: Compilation) -> Plan:
-            return self._assignment_plan(compilation, node.query, body, frame)
-
-        plan = self.planner.cached(node, frame, make)
-        if _reads_itself(body, set(names)):
-            self._row_by_row(plan, body, names, frame)
-            return
+        if _reads_itself(body, set(names)) and body.source is not None:
+            plan = self.planner.cached(
+                node, frame, lambda c: running_assignment(c, node.query, body, frame)
+            )
+        else:
+            plan = self.planner.cached(
+                node, frame, lambda c: self._assignment_plan(c, node.query, body, frame)
+            )
+        self.workspace.frame = frame
         count = 0
         last: tuple[StorageValue, ...] | None = None
         for rows in self.chunks(plan, frame):
@@ -177,31 +182,23 @@ class DataRunner:
             text = f"SELECT {', '.join(texts)} FROM ({text})"
         return compilation.plan(text)
 
-    def _row_by_row(self, plan: Plan, body: Select, names: list[str], frame: Frame) -> None:
-        """``SELECT @s = @s + x FROM t``: each row sees what the row before left."""
-        if body.source is not None:
-            raise not_supported("SELECT @x = @x ... FROM a table (use STRING_AGG or SUM)")
-        row = self.all_rows(plan, frame)[0]
-        frame.values.update(zip(names, row, strict=True))
-        self.context.rowcount = 1
-
     def _select_into(self, node: QueryStatement, body: Select, frame: Frame) -> Iterator[Event]:
         """``SELECT .. INTO t``: makes the table, then fills it."""
         plan = self.planner.select(node, node.query, frame)
-        assert body.into is not None
+        into = known(body.into, "INTO clause")
         columns = []
         for number, meta in enumerate(plan.columns, 1):
             if not meta.name:
                 raise messages.compile_error(
                     1038,
-                    "An object or column name is missing or empty. For SELECT INTO statements, verify"
-                    " each column has a name.",
+                    "An object or column name is missing or empty. For SELECT INTO statements,"
+                    " verify each column has a name.",
                     severity=15,
                 )
             identity = Identity() if meta.identity else None
             columns.append(Column(number, meta.name, meta.type, meta.nullable, identity))
         rows = self.all_rows(plan, frame)
-        count = self._fill_new(body.into, columns, rows)
+        count = self._fill_new(into, columns, rows)
         self.context.rowcount = count
         yield StatementDone("insert", None if self.context.options.nocount else count)
 
@@ -248,8 +245,8 @@ class DataRunner:
         elif isinstance(node, Delete):
             make, command = (lambda c: ChangeCompiler(c).delete(node)), "delete"
         else:
-            assert isinstance(node, Merge)
-            make, command = (lambda c: MergeCompiler(c, node).compile()), "merge"
+            merge = known(node if isinstance(node, Merge) else None, "data statement")
+            make, command = (lambda c: MergeCompiler(c, merge).compile()), "merge"
         return self.planner.cached(node, frame, make), command
 
     def _refuse_doomed(self) -> None:
@@ -257,8 +254,8 @@ class DataRunner:
         if self.workspace.doomed and self.context.store.trancount:
             raise SqlError(
                 3930,
-                "The current transaction cannot be committed and cannot support operations that write"
-                " to the log file. Roll back the transaction.",
+                "The current transaction cannot be committed and cannot support operations that"
+                " write to the log file. Roll back the transaction.",
                 aborts="batch",
             )
 
@@ -273,7 +270,7 @@ class DataRunner:
         """Runs a writing statement atomically, then tells what it did."""
         if output is not None and output.into is not None:
             inner = body
-            into = self._into_plan(output, frame)
+            into = self._into_plan(output, output.into, frame)
 
             def body_with_output() -> int:
                 count = inner()
@@ -293,11 +290,10 @@ class DataRunner:
         self.context.rowcount = count
         yield StatementDone(command, None if self.context.options.nocount else count)
 
-    def _into_plan(self, output: OutputPlan, frame: Frame) -> InsertPlan:
+    def _into_plan(self, output: OutputPlan, into: TargetName, frame: Frame) -> InsertPlan:
         """The table that OUTPUT .. INTO fills."""
-        assert output.into is not None
         compilation = Compilation(self.context, self.workspace, frame)
-        target = resolve_target(compilation, output.into)
+        target = resolve_target(compilation, into)
         given = given_positions(compilation, target, output.into_columns)
         if len(given) != len(output.columns):
             raise messages.compile_error(

@@ -12,6 +12,7 @@ from emulator.storage import ddl as store_ddl
 from emulator.storage.database import Principal
 from emulator.storage.model import Check, Column, Index, Table
 from emulator.tsql import messages
+from emulator.tsql.certain import known
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.conversions import assigner, check_allowed
 from emulator.tsql.definitions import DefinitionBuilder, generated_name, normalised
@@ -144,8 +145,7 @@ class Definer:
         builder = DefinitionBuilder(self.compilation(frame), name)
         parts = builder.parts(node.columns, node.constraints)
         indexes = [*parts.indexes]
-        for index in node.indexes:
-            indexes.append(self._index(builder, index, parts.columns))
+        indexes += [self._index(builder, index, parts.columns) for index in node.indexes]
         if name.startswith("#"):
             if name.startswith("##"):
                 raise not_supported("global temporary tables (##name)")
@@ -240,7 +240,7 @@ class Definer:
 
     # DROP ---------------------------------------------------------------------------------------
 
-    def _drop(self, node: DropObject, frame: Frame) -> None:
+    def _drop(self, node: DropObject, _: Frame) -> None:
         for name in node.names:
             try:
                 self._drop_one(node, name)
@@ -379,8 +379,7 @@ class Definer:
         """Existing rows must satisfy a new CHECK."""
         shaped = replace(table, checks=(check,), columns=table.columns)
         target = StoredTarget(shaped, database)
-        program = row_program(self.compilation(frame), target)
-        assert program is not None
+        program = known(row_program(self.compilation(frame), target), "new CHECK constraint")
         columns = ", ".join(c.sqlite_name for c in table.columns)
         source = self.context.store.source(table)
         execution = Execution(self.context, self.workspace, frame)

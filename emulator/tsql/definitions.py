@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from emulator.errors import SqlError
 from emulator.storage.model import Check, Column, ForeignKey, Identity, Index
 from emulator.tsql import messages
+from emulator.tsql.certain import known
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.names import stored_table
 from emulator.tsql.parser import parse_expression
@@ -114,9 +115,7 @@ class DefinitionBuilder:
         """
         if definition.computed is not None:
             return self._computed(definition, before, column_id)
-        sql_type = definition.type
-        assert sql_type is not None
-        sql_type = self._collated(sql_type)
+        sql_type = self._collated(known(definition.type, "type of a column"))
         nullable = definition.nullable
         if nullable is None:
             nullable = not in_key and definition.identity is None
@@ -267,11 +266,9 @@ class DefinitionBuilder:
 def generated_name(prefix: str, table: str, *columns: str) -> str:
     """A constraint name as the server makes them: ``DF__table__colum__0123ABCD``."""
     number = uuid.uuid4().hex.upper()
-    digits = 16 if prefix in {"PK", "UQ"} else 8
-    parts = [prefix, "", table[:9] if not columns or prefix in {"PK", "UQ"} else table[:9]]
-    if columns and prefix not in {"PK", "UQ"}:
-        parts += ["", columns[0][:5]]
-    return "_".join([*parts, "", number[:digits]])
+    is_key = prefix in {"PK", "UQ"}
+    middle = ["", columns[0][:5]] if columns and not is_key else []
+    return "_".join([prefix, "", table[:9], *middle, "", number[: 16 if is_key else 8]])
 
 
 def normalised(text: str) -> str:

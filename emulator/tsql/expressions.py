@@ -1,7 +1,7 @@
 """Expressions and conditions to SQLite text.
 
-Values are storage values throughout, so SQLite compares, groups and sorts them natively; whatever SQL
-Server does differently (overflow, division by zero, decimals wider than 64 bits) goes through a
+Values are storage values throughout, so SQLite compares, groups and sorts them natively; whatever
+SQL Server does differently (overflow, division by zero, decimals wider than 64 bits) goes through a
 function of functions/.
 """
 
@@ -14,9 +14,9 @@ from typing import Any, Final
 from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
 from emulator.tsql.arithmetic import arithmetic, complemented, negated
-from emulator.tsql.comparison import compared, comparable
+from emulator.tsql.comparison import comparable, compared
 from emulator.tsql.compiler import Compilation
-from emulator.tsql.conversions import check_allowed, try_convert
+from emulator.tsql.conversions import check_allowed, converter, try_convert
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.lexicographic import Keyset, keyset, lower_bound, twin_slots, upper_bound
 from emulator.tsql.nodes import (
@@ -51,12 +51,11 @@ from emulator.tsql.scope import Scope
 from emulator.tsql.values import (
     CONVERSIONS,
     Value,
+    apply,
     constant,
     conversion_position,
     converted,
-    apply,
 )
-from emulator.tsql.conversions import converter
 from emulator.types import INT, SqlType
 
 _CONDITIONS: Final = (
@@ -80,7 +79,7 @@ class ExpressionCompiler:
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
         self._values: dict[type, Callable[[Any, Scope], Value]] = {
-            Literal: lambda node, _: constant(node.value, node.type),
+            Literal: lambda node, _: constant(node.value, node.type, literal=True),
             Variable: lambda node, _: compilation.variable(node.name),
             ColumnName: self._column,
             GlobalVariable: self._global,
@@ -148,7 +147,7 @@ class ExpressionCompiler:
     def _column(self, node: ColumnName, scope: Scope) -> Value:
         return scope.resolve(node.parts, node.line).value()
 
-    def _global(self, node: GlobalVariable, scope: Scope) -> Value:
+    def _global(self, node: GlobalVariable, _: Scope) -> Value:
         return self.global_variable(node.name)
 
     def _call(self, node: Call, scope: Scope) -> Value:
@@ -201,7 +200,7 @@ class ExpressionCompiler:
         """CAST and CONVERT; ``quiet`` yields NULL instead of an error."""
         source = value.type
         if value.is_null:
-            return replace(value, type=target)
+            return converted(value, target)
         if not quiet:
             return apply(value, converter(source, target, style), target)
         check_allowed(source, target, explicit=True)
@@ -304,7 +303,9 @@ class ExpressionCompiler:
             return f"(({', '.join(lefts)}) {found.operator} ({', '.join(rights)}))"
         self.compilation.twins += twins
         ascending = found.operator in {">", ">="}
-        bound = lower_bound(bounds[0], bounds[1]) if ascending else upper_bound(bounds[0], bounds[1])
+        bound = (
+            lower_bound(bounds[0], bounds[1]) if ascending else upper_bound(bounds[0], bounds[1])
+        )
         return f"({text} AND {lefts[0]} {'>=' if ascending else '<='} {bound})"
 
     def _between(self, node: Between, scope: Scope) -> str:

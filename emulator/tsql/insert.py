@@ -199,7 +199,7 @@ class InsertCompiler:
         check_allowed(value.type, target, explicit=False)
         conversion = assigner(value.type, target, self.target.shown, column)
         known = value.constant.value if value.constant else None
-        if conversion is None:
+        if conversion is None or known is None:
             return lambda _: known
         convert = conversion
         try:
@@ -370,17 +370,14 @@ def _united(rows: list[list[Value | None]]) -> list[list[Value | None]]:
     for place in range(len(rows[0])):
         values = [row[place] for row in rows]
         types.append(types_of.unite(v.type for v in values if v is not None and not v.is_null))
-    united: list[list[Value | None]] = []
-    for row in rows:
-        united.append(
-            [
-                v
-                if v is None or v.type == t or (v.type.is_character and t.is_character)
-                else converted(v, t)
-                for v, t in zip(row, types, strict=True)
-            ]
-        )
-    return united
+    return [[_as_united(v, t) for v, t in zip(row, types, strict=True)] for row in rows]
+
+
+def _as_united(value: Value | None, target: SqlType) -> Value | None:
+    """One value of VALUES in its column's common type; DEFAULT stays."""
+    if value is None or (value.type.is_character and target.is_character):
+        return value
+    return converted(value, target)
 
 
 __all__ = ["InsertCompiler", "InsertPlan", "StorageValue", "empty_plan", "given_positions"]

@@ -17,9 +17,9 @@ from emulator.results import (
     ErrorMessage,
     Event,
     Message,
-    TransactionChanged,
 )
 from emulator.tsql import messages
+from emulator.tsql.compiler import Compilation
 from emulator.tsql.conversions import convert
 from emulator.tsql.cursors import Cursors
 from emulator.tsql.data_runner import DataRunner
@@ -60,7 +60,7 @@ from emulator.tsql.statements import (
     While,
 )
 from emulator.tsql.targets import StoredTarget, resolve_target
-from emulator.tsql.compiler import Compilation
+from emulator.tsql.transactions import Transactions
 from emulator.tsql.waiting import wait_ticks
 from emulator.types import INT, StorageValue, nvarchar
 
@@ -73,7 +73,7 @@ _COMPILE_ERRORS: Final = frozenset({102, 137, 156, 207, 208, 209, 1087, 4104})
 """Found when the statement is compiled: a TRY of the same batch does not see them."""
 
 
-class JumpSignal(Exception):  # noqa: N818 - control flow, not an error
+class JumpSignal(Exception):
     """BREAK or CONTINUE on its way to its loop."""
 
     def __init__(self, kind: str) -> None:
@@ -81,7 +81,7 @@ class JumpSignal(Exception):  # noqa: N818 - control flow, not an error
         self.kind = kind
 
 
-class ReturnSignal(Exception):  # noqa: N818 - control flow, not an error
+class ReturnSignal(Exception):
     """RETURN on its way out of its batch or procedure."""
 
 
@@ -96,6 +96,7 @@ class Interpreter:
         self.data = DataRunner(context, workspace, self.planner, self.definer)
         self.procedures = ProcedureRunner(self)
         self.cursors = Cursors(self)
+        self.transactions = Transactions(context, workspace)
         self.try_depth = 0
         self._raised_at: tuple[SqlError, Frame] | None = None
         self._methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {
@@ -120,7 +121,7 @@ class Interpreter:
             Throw: self._throw,
             Execute: self.procedures.execute,
             ExecuteString: self.procedures.execute_string,
-            Transaction: self._transaction,
+            Transaction: self.transactions.run,
             Use: self._use,
             WaitFor: self._wait_for,
             Ignored: lambda _, __: iter(()),
@@ -147,7 +148,7 @@ class Interpreter:
                 and context.store.trancount == 0
                 and _starts_transaction(node)
             ):
-                yield from self.begin()
+                yield from self.transactions.begin()
             method = self._methods.get(type(node))
             if method is not None:
                 yield from method(node, frame)
@@ -191,7 +192,7 @@ class Interpreter:
         if self.context.store.trancount and (
             error.aborts == "transaction" or self.context.options.xact_abort
         ):
-            yield from self.rollback()
+            yield from self.transactions.rollback()
 
     # Control flow -------------------------------------------------------------------------------
 
@@ -371,7 +372,7 @@ class Interpreter:
         """An argument of RAISERROR: an integer or text."""
         plan, sql_type = self.planner.scalar(node, frame)
         value = self.data.scalar(plan, frame)
-        if value is None or isinstance(value, int) and not sql_type.is_decimal:
+        if value is None or (isinstance(value, int) and not sql_type.is_decimal):
             return value
         return str(convert(value, sql_type, nvarchar(2047)))
 
@@ -381,9 +382,9 @@ class Interpreter:
             if not frame.handled:
                 raise messages.compile_error(
                     10704,
-                    "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert"
-                    " the THROW statement inside a CATCH block, or add error parameters to the THROW"
-                    " statement.",
+                    "To rethrow an error, a THROW statement must be used inside a CATCH block."
+                    " Insert the THROW statement inside a CATCH block, or add error parameters to"
+                    " the THROW statement.",
                     severity=15,
                     line=node.line,
                 )
@@ -398,76 +399,6 @@ class Interpreter:
         error = thrown(int(str(number)), str(message), int(str(state)))
         error.line, error.procedure = node.line, frame.procedure
         raise error
-
-    # Transactions -------------------------------------------------------------------------------
-
-    def begin(self) -> Iterator[Event]:
-        """BEGIN TRANSACTION."""
-        store = self.context.store
-        store.begin()
-        if store.trancount == 1:
-            yield TransactionChanged("began", store.descriptor)
-
-    def commit(self) -> Iterator[Event]:
-        """COMMIT.
-
-        Raises:
-            SqlError: 3902, 3930, and what storage refuses.
-        """
-        store = self.context.store
-        if self.workspace.doomed and store.trancount:
-            raise SqlError(
-                3930,
-                "The current transaction cannot be committed and cannot support operations that write"
-                " to the log file. Roll back the transaction.",
-                aborts="batch",
-            )
-        descriptor, outermost = store.descriptor, store.trancount == 1
-        try:
-            store.commit()
-        except SqlError:
-            if outermost:
-                self._local_tables_rolled_back()
-                yield TransactionChanged("rolled_back", descriptor)
-            raise
-        if outermost:
-            for table in self.workspace.temporary.values():
-                table.forget_copy()
-            yield TransactionChanged("committed", descriptor)
-
-    def rollback(self) -> Iterator[Event]:
-        """ROLLBACK of everything."""
-        store = self.context.store
-        descriptor = store.descriptor
-        store.rollback()
-        self.workspace.doomed = False
-        self._local_tables_rolled_back()
-        yield TransactionChanged("rolled_back", descriptor)
-
-    def _local_tables_rolled_back(self) -> None:
-        for table in self.workspace.temporary.values():
-            table.restore_copy()
-
-    def _transaction(self, node: Transaction, frame: Frame) -> Iterator[Event]:
-        name = node.name
-        if node.variable is not None:
-            value = frame.values.get(node.variable.casefold())
-            name = str(value) if value is not None else None
-        if node.action == "BEGIN":
-            if self.context.store.trancount == 0:
-                self.workspace.transaction_name = name
-            yield from self.begin()
-        elif node.action == "COMMIT":
-            yield from self.commit()
-        elif node.action == "SAVE":
-            self.context.store.savepoint(name or "")
-        elif name is None or (
-            name.casefold() == (self.workspace.transaction_name or "").casefold()
-            and self.context.store.trancount
-        ):
-            yield from self.rollback()
-        else:
-            self.context.store.rollback_to(name)
 
     # The rest -----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from emulator.errors import SqlError
 from emulator.storage.model import Column, Index, Table
 from emulator.storage.sqlite_schema import create_table_text
 from emulator.storage.values import value_text
+from emulator.tsql.certain import known
 from emulator.types import StorageValue
 
 TEMPDB_ID: Final = 2
@@ -117,11 +118,11 @@ class LocalTable:
         if given is not ...:
             self.identity_last = int(given)
             return int(given)
-        assert column.identity is not None
+        identity = known(column.identity, "identity of a column")
         if self.identity_last is None:
-            self.identity_last = column.identity.seed
+            self.identity_last = identity.seed
         else:
-            self.identity_last += column.identity.increment
+            self.identity_last += identity.increment
         return self.identity_last
 
     def update(self, changes: Iterable[tuple[int, Sequence[Any]]]) -> int:

@@ -199,8 +199,9 @@ def _matched_twice() -> SqlError:
     """8672."""
     return SqlError(
         8672,
-        "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens"
-        " when a target row matches more than one source row. A MERGE statement cannot UPDATE/DELETE"
-        " the same row of the target table multiple times. Refine the ON clause to ensure a target"
-        " row matches at most one source row, or use the GROUP BY clause to group the source rows.",
+        "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This"
+        " happens when a target row matches more than one source row. A MERGE statement cannot"
+        " UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to"
+        " ensure a target row matches at most one source row, or use the GROUP BY clause to group"
+        " the source rows.",
     )

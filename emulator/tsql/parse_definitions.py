@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from emulator.errors import not_supported
+from emulator.tsql.certain import known
 from emulator.tsql.nodes import Name
 from emulator.tsql.parse_data import DataParser
 from emulator.tsql.statements import (
@@ -222,8 +223,8 @@ class DefinitionParser(DataParser):
             return replace(definition, identity=(seed, increment))
         if self.accept("COLLATE"):
             collation = self.identifier()
-            assert definition.type is not None
-            return replace(definition, type=replace(definition.type, collation=collation))
+            declared = known(definition.type, "type of a column with COLLATE")
+            return replace(definition, type=replace(declared, collation=collation))
         if self.accept("NOT", "FOR", "REPLICATION") or self.accept_any("ROWGUIDCOL", "SPARSE"):
             return definition
         if self.at("GENERATED") or self.at("MASKED") or self.at("ENCRYPTED"):

@@ -54,6 +54,12 @@ _BARE_FUNCTIONS: Final = frozenset(
 _RESERVED_FUNCTIONS: Final = frozenset(
     {"LEFT", "RIGHT", "COALESCE", "NULLIF", "USER", "IDENTITY", "UPDATE", "SESSION_USER"}
 )
+_LITERALS: Final = {
+    Kind.NUMBER: literals.number,
+    Kind.STRING: literals.string,
+    Kind.NATIONAL: literals.string,
+    Kind.BINARY: literals.binary,
+}
 _CASTS: Final = frozenset({"CAST", "TRY_CAST", "PARSE", "TRY_PARSE"})
 
 
@@ -169,12 +175,8 @@ class ExpressionParser(TokenCursor):
         """A constant, variable, column, call, CASE, subquery or parenthesised expression."""
         token = self.token
         kind = token.kind
-        if kind is Kind.NUMBER:
-            return literals.number(self.advance())
-        if kind in {Kind.STRING, Kind.NATIONAL}:
-            return literals.string(self.advance())
-        if kind is Kind.BINARY:
-            return literals.binary(self.advance())
+        if kind in _LITERALS:
+            return _LITERALS[kind](self.advance())
         if kind is Kind.MONEY:
             return self._money_or_pseudocolumn()
         if kind is Kind.VARIABLE:
@@ -211,11 +213,7 @@ class ExpressionParser(TokenCursor):
             query = self.query()
             self.expect(")")
             return ScalarQuery(query)
-        if self.at("("):
-            # ((SELECT ...)) and ((SELECT ...) UNION ...) begin alike; only the first is common.
-            inner = self.condition()
-        else:
-            inner = self.condition()
+        inner = self.condition()
         self.expect(")")
         return inner
 

@@ -164,7 +164,8 @@ class Guard:
         types = frame.types
         for name, sql_type, generic in self.variables:
             known = types.get(name)
-            if known is not sql_type and known != sql_type:
-                if not generic or known is None or generic_type(known) != sql_type:
-                    return False
+            if known is sql_type or known == sql_type:
+                continue
+            if not generic or known is None or generic_type(known) != sql_type:
+                return False
         return True

@@ -17,6 +17,7 @@ from emulator.results import (
     ReturnValue,
 )
 from emulator.tsql import messages
+from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
 from emulator.tsql.frames import Frame
 from emulator.tsql.names import resolve_name
@@ -143,7 +144,7 @@ class ProcedureRunner:
             yield from self._execute_sql(given, frame)
             return
         schema = name[-2] if len(name) > 1 else None
-        database = self._database(name, line)
+        database = self._database(name)
         if schema is None or schema.casefold() not in {"sys", ""}:
             where = resolve_name(self.context, name, line) if len(name) <= 3 else None
             module = where.database.module(where.schema, where.name) if where else None
@@ -159,7 +160,7 @@ class ProcedureRunner:
         finally:
             with_database()
 
-    def _database(self, name: Name, line: int) -> Database:
+    def _database(self, name: Name) -> Database:
         """The database that a procedure's name means."""
         if len(name) < 3 or not name[-3]:
             return self.context.database
@@ -200,8 +201,9 @@ class ProcedureRunner:
     ) -> Iterator[Event]:
         """A stored procedure."""
         (statement,) = parse_batch(module.text).statements
-        assert isinstance(statement, CreateModule)
-        assert statement.body is not None
+        if not isinstance(statement, CreateModule):
+            raise messages.missing_procedure(module.name)
+        body = known(statement.body, "procedure body")
         frame = self._frame(caller, module.name)
         bound = bind_arguments(module.name, [(p.name, p.type) for p in statement.parameters], given)
         for parameter in statement.parameters:
@@ -220,7 +222,7 @@ class ProcedureRunner:
                 )
         back = self._inside(database)
         try:
-            yield from self._run(statement.body, frame)
+            yield from self._run(body, frame)
         finally:
             back()
         for parameter in statement.parameters:

@@ -1,6 +1,6 @@
 """SELECT to SQLite: lists, grouping, ordering, TOP, set operations, common table expressions.
 
-Every compiled query names its columns v0, v1, ...; the T-SQL names and types travel beside the text.
+Every compiled query names its columns v0, v1, ...; T-SQL names and types travel beside the text.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
+from emulator.tsql.certain import known
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.functions.aggregates import contains_aggregate
 from emulator.tsql.functions.session import compile_call, compile_global
@@ -203,7 +204,7 @@ class QueryCompiler(SourceCompiler):
             return self._with_ties("".join(parts), columns, limits)
         if terms:
             parts.append(f" ORDER BY {', '.join(terms)}")
-        limit = self._limit(limits, ordered=bool(order_by))
+        limit = self.limit(limits, ordered=bool(order_by))
         parts.append(limit)
         return CompiledQuery("".join(parts), columns, bool(terms or limit))
 
@@ -220,6 +221,14 @@ class QueryCompiler(SourceCompiler):
         ):
             return []
         values = [self.value(node, scope) for node in select.group_by]
+        if any(value.constant is not None for value in values):
+            raise messages.compile_error(
+                164,
+                "Each GROUP BY expression must contain at least one column that is not an outer"
+                " reference.",
+                severity=15,
+                line=select.line,
+            )
         scope.grouped = frozenset(v.sql for v in values)
         return [v.collated for v in values]
 
@@ -254,19 +263,24 @@ class QueryCompiler(SourceCompiler):
         terms = []
         for item in order_by:
             value = self._order_value(item.expression, columns, scope)
-            if value is None:
-                continue
+            if value.constant is not None:
+                continue  # it orders nothing, and SQLite would read a number as an ordinal
             if distinct and all(value.sql != column.sql for column in columns):
                 raise messages.compile_error(
                     145,
-                    "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.",
+                    "ORDER BY items must appear in the select list if SELECT DISTINCT is"
+                    " specified.",
                     severity=15,
                 )
             terms.append(value.collated + (" DESC" if item.descending else ""))
         return terms
 
-    def _order_value(self, node: Expression, columns: list[Value], scope: Scope) -> Value | None:
-        """What one ORDER BY term means; None for a constant, which orders nothing."""
+    def order_terms(self, order_by: tuple[OrderItem, ...], scope: Scope) -> list[str]:
+        """ORDER BY terms of a query whose select list has no columns."""
+        return self._order_terms(order_by, [], scope, distinct=False)
+
+    def _order_value(self, node: Expression, columns: list[Value], scope: Scope) -> Value:
+        """What one ORDER BY term means."""
         if isinstance(node, Literal) and node.type == INT and isinstance(node.value, int):
             if not 1 <= node.value <= len(columns):
                 raise messages.compile_error(
@@ -282,10 +296,9 @@ class QueryCompiler(SourceCompiler):
                 raise messages.ambiguous_column(node.parts[0], node.line)
             if named:
                 return named[0]
-        value = self.value(node, scope)
-        return None if value.constant is not None else value
+        return self.value(node, scope)
 
-    def _limit(self, limits: Limits, *, ordered: bool) -> str:
+    def limit(self, limits: Limits, *, ordered: bool) -> str:
         """LIMIT of TOP or OFFSET/FETCH."""
         if limits.top is not None:
             if limits.offset is not None:
@@ -315,10 +328,10 @@ class QueryCompiler(SourceCompiler):
 
     def _with_ties(self, text: str, columns: list[Value], limits: Limits) -> CompiledQuery:
         """TOP (n) WITH TIES: everything whose rank is at most n."""
-        assert limits.top is not None
+        top = known(limits.top, "TOP clause")
         names = ", ".join(f"v{n}" for n in range(len(columns)))
         rank = f"v{len(columns)}"
-        count = self.row_count(limits.top.count)
+        count = self.row_count(top.count)
         return CompiledQuery(
             f"SELECT {names} FROM ({text}) WHERE {rank} <= {count} ORDER BY {rank}", columns, True
         )
@@ -331,8 +344,8 @@ class QueryCompiler(SourceCompiler):
         if len(left.columns) != len(right.columns):
             raise messages.compile_error(
                 205,
-                "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal"
-                " number of expressions in their target lists.",
+                "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an"
+                " equal number of expressions in their target lists.",
             )
         types = [
             types_of.unite(v.type for v in pair if not v.is_null)
@@ -398,7 +411,7 @@ class QueryCompiler(SourceCompiler):
         terms = self._order_terms(order_by, compiled.columns, Scope(parent=parent), distinct=False)
         names = ", ".join(f"v{n}" for n in range(len(compiled.columns)))
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
-        text = f"SELECT {names} FROM ({compiled.text}){order}{self._limit(limits, ordered=True)}"
+        text = f"SELECT {names} FROM ({compiled.text}){order}{self.limit(limits, ordered=True)}"
         return CompiledQuery(text, compiled.columns, True)
 
     def _value_rows(self, node: ValueRows, parent: Scope | None) -> CompiledQuery:

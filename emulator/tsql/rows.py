@@ -141,7 +141,7 @@ def row_program(compilation: Compilation, target: Target) -> RowProgram | None:
     for check in table.checks:
         expression = parse_expression(check.expression)
         parts.append(compiler.condition(expression, scope))
-        names = {n for n in columns_of(expression)}
+        names = set(columns_of(expression))
         checks.append((check.name, names.pop() if len(names) == 1 else None))
     return RowProgram(own.plan("SELECT " + ", ".join(parts)), holder, computed, tuple(checks))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from emulator.tsql import messages
+from emulator.tsql.certain import known
 from emulator.tsql.nodes import Name
 from emulator.tsql.values import Value
 from emulator.types import SqlType
@@ -29,10 +30,9 @@ class SourceColumn:
         if self.make is not None:
             made = self.make()
             return Value(made.sql, made.type, computed=True, name=self.name)
-        assert self.type is not None
         return Value(
             self.sql,
-            self.type,
+            known(self.type, "type of a column"),
             self.nullable,
             identity=self.identity,
             computed=self.computed,
@@ -94,9 +94,9 @@ class Scope:
         """
         scope: Scope | None = self
         while scope is not None:
-            found = scope._local(parts, line)
+            found = scope.local(parts, line)
             if found is not None:
-                scope._check_grouped(found, parts)
+                scope.check_grouped(found, parts)
                 return found
             scope = scope.parent
         if len(parts) == 1:
@@ -105,7 +105,7 @@ class Scope:
             raise messages.invalid_column(parts[-1], line)
         raise messages.unbound(parts, line)
 
-    def _local(self, parts: Name, line: int) -> SourceColumn | None:
+    def local(self, parts: Name, line: int) -> SourceColumn | None:
         """The column among this query's own sources."""
         qualifier, name = parts[:-1], parts[-1]
         matches = [
@@ -131,7 +131,7 @@ class Scope:
             yield scope
             scope = scope.parent
 
-    def _check_grouped(self, column: SourceColumn, parts: Name) -> None:
+    def check_grouped(self, column: SourceColumn, parts: Name) -> None:
         """Refuses a column that GROUP BY does not determine."""
         if self.grouped is None or self.inside_aggregate or column.sql in self.grouped:
             return

@@ -11,6 +11,7 @@ from emulator.catalog.views import SystemView, system_view
 from emulator.errors import not_supported
 from emulator.results import ColumnMeta
 from emulator.tsql import messages
+from emulator.tsql.certain import known
 from emulator.tsql.expressions import ExpressionCompiler
 from emulator.tsql.names import resolve_name
 from emulator.tsql.nodes import (
@@ -150,16 +151,12 @@ class SourceCompiler(ExpressionCompiler):
     def _apply(self, node: Join, left: str, scope: Scope) -> str:
         """APPLY: a plain join when the right side stands alone, else rows carried as JSON."""
         outer = node.kind == "OUTER APPLY"
-        inner_scope = Scope(parent=Scope(parent=scope.parent, sources=list(scope.sources)))
-        assert inner_scope.parent is not None
         if isinstance(node.right, Derived):
-            text, columns = self.derived(node.right.query, inner_scope.parent)
+            outside = Scope(parent=scope.parent, sources=list(scope.sources))
+            text, columns = self.derived(node.right.query, outside)
             alias, names = node.right.alias, node.right.column_names
         elif isinstance(node.right, FunctionTable):
-            key = self.compilation.alias()
-            before = len(scope.sources)
-            right = self._function(node.right, scope, None, key)
-            del before
+            right = self._function(node.right, scope, None)
             return f"{left} {'LEFT JOIN' if outer else 'JOIN'} {right}" + (" ON 1" if outer else "")
         else:
             raise not_supported("APPLY to a table or join")
@@ -212,12 +209,13 @@ class SourceCompiler(ExpressionCompiler):
     def _view(self, text: str, database: Database) -> tuple[str, list[Value]]:
         """A view's query, compiled in its own database."""
         (statement,) = parse_batch(text).statements
-        assert isinstance(statement, CreateModule)
-        assert statement.query is not None
+        if not isinstance(statement, CreateModule):
+            raise messages.syntax(text[:20], 1)
+        query = known(statement.query, "query of a view")
         outer = self.compilation.database
         self.compilation.database = database
         try:
-            compiled, values = self.derived(statement.query, None)
+            compiled, values = self.derived(query, None)
         finally:
             self.compilation.database = outer
         if statement.column_names:
@@ -298,11 +296,9 @@ class SourceCompiler(ExpressionCompiler):
         bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
         self._bind(scope, alias, key, _named(bound, (), alias), path)
 
-    def _function(
-        self, node: FunctionTable, scope: Scope, parent: Scope | None, key: str | None = None
-    ) -> str:
+    def _function(self, node: FunctionTable, scope: Scope, parent: Scope | None) -> str:
         """A table function: of the catalog, or STRING_SPLIT."""
-        key = key or self.compilation.alias()
+        key = self.compilation.alias()
         alias = node.alias or node.name[-1]
         if len(node.name) == 1 and node.name[0].upper() == "STRING_SPLIT":
             return self._string_split(node, scope, key, alias)

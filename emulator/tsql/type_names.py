@@ -25,12 +25,12 @@ _ALIASES: Final = {
     "national text": "ntext",
 }
 _PLAIN: Final = frozenset(
-    "bit tinyint smallint int bigint date uniqueidentifier timestamp smalldatetime text ntext"
-    " image xml".split()
-)
+    {"bit", "tinyint", "smallint", "int", "bigint", "date", "uniqueidentifier", "timestamp",
+     "smalldatetime", "text", "ntext", "image", "xml"}
+)  # fmt: skip
 _UNSUPPORTED: Final = frozenset(
-    "sql_variant hierarchyid geometry geography cursor table json vector".split()
-)
+    {"sql_variant", "hierarchyid", "geometry", "geography", "cursor", "table", "json", "vector"}
+)  # fmt: skip
 _LENGTH_LIMITS: Final = {
     "char": 8000,
     "varchar": 8000,
@@ -112,7 +112,7 @@ def _sized(name: str, arguments: tuple[int, ...], line: int, default_length: int
 
 
 def _decimal(name: str, arguments: tuple[int, ...], line: int) -> SqlType:
-    """decimal or numeric."""
+    """Decimal or numeric."""
     precision = arguments[0] if arguments else 18
     scale = arguments[1] if len(arguments) > 1 else 0
     if precision > 38 or precision < 1:

@@ -1,7 +1,7 @@
 """Result types: what SQL Server says an expression is.
 
-A client trusts these to the digit (a wrong precision is a wrong column at the client), so they follow
-"Data type precedence", "Precision, scale, and length" and the pages of the functions.
+A client trusts these to the digit (a wrong precision is a wrong column at the client), so they
+follow "Data type precedence", "Precision, scale, and length" and the pages of the functions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def as_decimal(sql_type: SqlType) -> SqlType:
 
 
 def _numeric(precision: int, scale: int, *operands: SqlType) -> SqlType:
-    """decimal when an operand is declared so, else numeric."""
+    """Decimal when an operand is declared so, else numeric."""
     name = "decimal" if any(t.name == "decimal" for t in operands) else "numeric"
     return SqlType(name, precision=precision, scale=scale)
 
@@ -211,12 +211,12 @@ def operation_name(operator: str) -> str:
 
 
 def _real_result(left: SqlType, right: SqlType) -> SqlType:
-    """real with an integer or real stays real; with a decimal it is float's precision of real."""
+    """Real with an integer or real stays real; with a decimal it is float's precision of real."""
     return left if left.name == "real" else right
 
 
 def _decimal_or_money(operator: str, left: SqlType, right: SqlType) -> SqlType:
-    """money keeps itself unless a decimal is there."""
+    """Money keeps itself unless a decimal is there."""
     names = {left.name, right.name}
     if not names & {"decimal", "numeric"}:
         return MONEY if "money" in names else left if left.name == "smallmoney" else right

@@ -1,7 +1,7 @@
 """Types of parameters that a text uses without declaring them (sp_describe_undeclared_parameters).
 
-Compiling a text with its parameters as typeless NULLs lets every rule of typing adapt them; where one
-does, it tells which type it took.
+Compiling a text with its parameters as typeless NULLs lets every rule of typing adapt them; where
+one does, it tells which type it took.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Inference(Compilation):
         def learn(sql_type: SqlType) -> None:
             self.found.setdefault(name.casefold(), sql_type)
 
-        return Value("NULL", INT, constant=Constant(None), learn=learn)
+        return Value("NULL", INT, constant=Constant(None), learn=learn, literal=True)
 
 
 def undeclared_parameters(

@@ -33,6 +33,8 @@ class Value:
         computed: whether it is a computed column.
         name: the column's name when it is one.
         stored: whether it is a column of a stored table, which SQLite may seek in an index.
+        literal: whether it is written as a constant: NULL has no type of its own then, and an
+            integer counts its digits towards a decimal.
         learn: told the type that its surroundings give an undeclared parameter.
     """
 
@@ -45,11 +47,12 @@ class Value:
     name: str = ""
     stored: bool = False
     learn: Callable[[SqlType], None] | None = None
+    literal: bool = False
 
     @property
     def is_null(self) -> bool:
         """Whether it is the literal NULL, which takes the type of its surroundings."""
-        return self.constant is not None and self.constant.value is None
+        return self.literal and self.constant is not None and self.constant.value is None
 
     @property
     def collated(self) -> str:
@@ -59,7 +62,7 @@ class Value:
         return self.sql
 
 
-NULL_VALUE: Final = Value("NULL", INT, nullable=True, constant=Constant(None))
+NULL_VALUE: Final = Value("NULL", INT, nullable=True, constant=Constant(None), literal=True)
 
 CONVERSIONS: Final[list[Callable[[Any], Any]]] = []
 """Conversions that compiled text names by their position: ``cv(x, 3)``."""
@@ -77,8 +80,8 @@ def conversion_position(conversion: Conversion) -> int:
 
 
 _UNSAFE: Final = frozenset("\0\x01?")
-"""Characters that cannot stand in a text literal: SQLite ends it at NUL, and plans are scanned for the
-other two, which mark holes and parameters."""
+"""Characters that cannot stand in a text literal: SQLite ends it at NUL, and plans are scanned for
+the other two, which mark holes and parameters."""
 
 
 def literal_sql(value: StorageValue) -> str:
@@ -96,18 +99,18 @@ def literal_sql(value: StorageValue) -> str:
     return str(value) if value >= 0 else f"({value})"
 
 
-def constant(value: StorageValue, sql_type: SqlType) -> Value:
-    """A literal."""
-    return Value(literal_sql(value), sql_type, value is None, Constant(value))
+def constant(value: StorageValue, sql_type: SqlType, *, literal: bool = False) -> Value:
+    """A constant; ``literal`` when it is written as one."""
+    return Value(literal_sql(value), sql_type, value is None, Constant(value), literal=literal)
 
 
 def apply(value: Value, conversion: Conversion | None, target: SqlType) -> Value:
     """``value`` passed through a conversion; a constant is converted at once if it can be."""
     if conversion is None:
-        return replace(value, type=target)
+        return replace(value, type=target, literal=False)
     if value.constant is not None:
         if value.constant.value is None:
-            return replace(value, type=target)
+            return replace(value, type=target, literal=False)
         try:
             return constant(conversion(value.constant.value), target)
         except SqlError:
@@ -128,7 +131,7 @@ def converted(value: Value, target: SqlType, *, explicit: bool = False) -> Value
     if value.is_null:
         if value.learn is not None:
             value.learn(target)
-        return replace(value, type=target)
+        return replace(value, type=target, literal=False)
     check_allowed(source, target, explicit=explicit)
     native = _native(value, target)
     if native is not None:
@@ -143,7 +146,7 @@ def _native(value: Value, target: SqlType) -> Value | None:
         and family(value.type) is Family.INTEGER
         and value.type.name in {"bit", "tinyint", "smallint", "int"}
         and target.name in {"decimal", "numeric"}
-        and 0 < target.scale
+        and target.scale > 0
         and target.precision <= 18
         and target.precision - target.scale >= 10
     ):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.catalog.functions import ScalarFunction
     from emulator.storage.engine import Database
+    from emulator.tsql.frames import Frame
     from emulator.tsql.local_tables import LocalTable
     from emulator.tsql.nodes import Expression, Node
 
@@ -31,14 +32,15 @@ _LOCALS_FIRST_ID: Final = 1
 class RowSets:
     """The table-valued SQLite function ``rows_of(n)``: rows that Python made, as a table."""
 
-    columns = tuple(f"v{n}" for n in range(_ROW_SET_COLUMNS))
+    columns: Any = tuple(f"v{n}" for n in range(_ROW_SET_COLUMNS))
     column_access = apsw.ext.VTColumnAccess.By_Index
+    primary_key: int | None = None
 
     def __init__(self) -> None:
         self._rows: dict[int, Sequence[Sequence[StorageValue]]] = {}
         self._keys = itertools.count(1)
 
-    def __call__(self, key: int) -> Iterator[Sequence[StorageValue]]:
+    def __call__(self, key: Any) -> Iterator[Sequence[StorageValue]]:
         """The rows of one set."""
         return iter(self._rows.get(key, ()))
 
@@ -76,6 +78,10 @@ class Workspace:
         self._local_ids = itertools.count(_LOCALS_FIRST_ID)
         self._functions: list[tuple[ScalarFunction, Database | None]] = []
         register_functions(self.connection)
+        self.frame: Frame | None = None
+        """Whose variables ``t_get`` and ``t_set`` mean."""
+        self.connection.create_scalar_function("t_get", self._get_variable, 1)
+        self.connection.create_scalar_function("t_set", self._set_variable, 2)
         self.connection.create_scalar_function("t_catalog", self._call_catalog, -1)
         apsw.ext.make_virtual_module(self.connection, "rows_of", self.row_sets)
 
@@ -90,13 +96,24 @@ class Workspace:
             self._functions.append(key)
         return self._functions.index(key)
 
-    def _call_catalog(self, key: int, *arguments: StorageValue) -> StorageValue:
+    def _get_variable(self, *arguments: Any) -> Any:
+        """``t_get(name)``: a variable as it is now."""
+        return None if self.frame is None else self.frame.values[arguments[0]]
+
+    def _set_variable(self, *arguments: Any) -> Any:
+        """``t_set(name, value)``."""
+        name, value = arguments
+        if self.frame is not None:
+            self.frame.values[name] = value
+        return value
+
+    def _call_catalog(self, *arguments: Any) -> Any:
         """``t_catalog(n, ..)``."""
-        function, database = self._functions[key]
+        function, database = self._functions[arguments[0]]
         context = self.context
         if database is not None and database is not context.database:
             context = replace(context, database=database)
-        return function.call(context, *arguments)
+        return function.call(context, *arguments[1:])
 
     def cached(self, node: Node, make: Callable[[], list[Any]]) -> list[Any]:
         """The plans of a statement in the current database, oldest thrown away first."""

@@ -96,12 +96,12 @@ def _local_ticks(source: SqlType, target: SqlType, style: int | None) -> _Local:
     if kind is Family.TEXT:
         return _from_text(source, target, style)
     if kind is Family.INTEGER:
-        return lambda value: _from_days(value)
+        return _from_days
     if kind is Family.DECIMAL:
         divisor = 10**source.scale
         return lambda value: _from_days(unpack_decimal(value) / divisor)
     if kind is Family.FLOAT:
-        return lambda value: _from_days(value)
+        return _from_days
     raise not_supported(f"the conversion of {source.name} to {target.name}")
 
 

@@ -1,4 +1,4 @@
-"""The built-in functions: each as a builder (types, SQLite text) and, where SQLite lacks it, a function.
+"""The built-in functions: a builder (type, SQLite text) each, and a function where SQLite has none.
 
 Importing this package fills the registry.
 """
@@ -14,6 +14,7 @@ from emulator.tsql.functions import (
     mathematics,
     operators,
     session,
+    string_codes,
     strings,
     text_search,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "operators",
     "register_functions",
     "session",
+    "string_codes",
     "strings",
     "text_search",
 ]

@@ -9,26 +9,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
+from emulator.tsql.certain import known
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.conversions.numbers import rescale
 from emulator.tsql.functions.operators import decimal_of, scaled_of
 from emulator.tsql.functions.registry import AGGREGATES
 from emulator.tsql.nodes import (
+    Between,
     Binary,
     Call,
     Case,
     Cast,
     Collate,
+    Comparison,
     Expression,
+    InList,
+    IsNull,
+    Like,
+    Logical,
     Not,
     Star,
     Unary,
-    Comparison,
-    Logical,
-    IsNull,
-    Between,
-    InList,
-    Like,
 )
 from emulator.tsql.values import Value, converted
 from emulator.types import BIGINT, FLOAT, INT, MAX, SqlType, nvarchar, varchar
@@ -62,7 +63,7 @@ def contains_aggregate(node: Expression) -> bool:
     return any(contains_aggregate(child) for child in _children(node))
 
 
-def _children(node: Expression) -> list[Expression]:  # noqa: C901 - one case per kind of node
+def _children(node: Expression) -> list[Expression]:
     """Direct operands of an expression."""
     if isinstance(node, Binary | Comparison):
         return [node.left, node.right]
@@ -121,8 +122,7 @@ def aggregate(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
 
 def _window(compiler: ExpressionCompiler, node: Call, scope: Scope) -> str:
     """The inside of OVER."""
-    over = node.over
-    assert over is not None
+    over = known(node.over, "OVER clause")
     parts = []
     if over.partition:
         terms = [compiler.value(e, scope).collated for e in over.partition]

@@ -15,7 +15,7 @@ from emulator.tsql.expressions import choose
 from emulator.tsql.functions.registry import builtin, special, sqlite_function
 from emulator.tsql.nodes import Call
 from emulator.tsql.values import Value, converted
-from emulator.types import INT, UNIQUEIDENTIFIER, pack_guid, varchar, MONEY, FLOAT
+from emulator.types import FLOAT, INT, MONEY, UNIQUEIDENTIFIER, pack_guid, varchar
 
 if TYPE_CHECKING:
     from emulator.tsql.expressions import ExpressionCompiler

@@ -134,8 +134,7 @@ def _difference(name: str, result: SqlType) -> None:
         part = part_of(node.arguments[0], name)
         values = [compiler.value(a, scope) for a in node.arguments[1:]]
         start, end = (_utc_ticks(v) for v in values)
-        first = compiler.compilation.context.options.datefirst
-        text = f"t_datediff('{part}', {start}, {end}, {first})"
+        text = f"t_datediff('{part}', {start}, {end})"
         if result is INT:
             text = f"t_datediff_int({text})"
         return Value(text, result, any(v.nullable for v in values))
@@ -157,8 +156,8 @@ def _utc(value: bytes) -> int:
     return unpack_offset(value)[0]
 
 
-@sqlite_function("t_datediff", 4)
-def _datediff(part: str, start: int, end: int, first: int) -> int:
+@sqlite_function("t_datediff", 3)
+def _datediff(part: str, start: int, end: int) -> int:
     """Boundaries of a part that lie between two moments."""
     if part in _MONTHS:
         a, b = date_of(start // TICKS_PER_DAY), date_of(end // TICKS_PER_DAY)

@@ -80,7 +80,7 @@ def todatetimeoffset(compiler: ExpressionCompiler, arguments: list[Value]) -> Va
 
 
 def _offset_type(source: SqlType) -> SqlType:
-    """datetimeoffset with the scale of the argument."""
+    """Datetimeoffset with the scale of the argument."""
     if source.name in {"datetime2", "datetimeoffset", "time"}:
         return SqlType("datetimeoffset", scale=source.scale)
     if source.name == "datetime":
@@ -210,9 +210,9 @@ def _momentfromparts(
         days = days_of(year, month, day)
     except ValueError as error:
         raise _bad_parts(name) from error
-    if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60 and 0 <= fraction < 10**scale):
-        if fraction or not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60):
-            raise _bad_parts(name)
+    within = 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60
+    if not within or not 0 <= fraction < 10**scale:
+        raise _bad_parts(name)
     if name == "datetime" and days < DAYS_1753:
         raise _bad_parts(name)
     ticks = (

@@ -7,11 +7,11 @@ import math
 from typing import Any, Final
 
 from emulator.errors import SqlError
+from emulator.storage.values import round_datetime
 from emulator.tsql import messages
 from emulator.tsql.conversions.numbers import round_half_away
 from emulator.tsql.functions.registry import sqlite_function
 from emulator.tsql.temporal import DAYS_1753, TICKS_MAX
-from emulator.storage.values import round_datetime
 from emulator.types import DECIMAL_BIAS, TICKS_PER_DAY
 
 _LIMIT: Final = 10**38
@@ -73,7 +73,10 @@ def float_divide(left: float, right: float) -> float:
     """``/`` over floats."""
     if right == 0:
         raise messages.divide_by_zero()
-    return float_result(left / right)
+    quotient = left / right
+    if math.isinf(quotient):
+        raise messages.arithmetic_overflow("float")
+    return quotient
 
 
 # Decimals ---------------------------------------------------------------------------------------

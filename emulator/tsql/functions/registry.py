@@ -106,8 +106,9 @@ def _null_through(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _convert(value: Any, position: int) -> Any:
+def _convert(*arguments: Any) -> Any:
     """``cv(x, n)``: conversion number n."""
+    value, position = arguments
     return None if value is None else CONVERSIONS[position](value)
 
 

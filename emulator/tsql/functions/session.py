@@ -1,4 +1,4 @@
-"""Functions and @@globals that depend on the running batch, and the way to the catalog's functions."""
+"""Functions and @@globals of the running batch, and the way to the catalog's functions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from emulator.catalog import functions as catalog_functions
 from emulator.catalog.functions import ScalarFunction
 from emulator.errors import SqlError
 from emulator.tsql import messages
+from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
-from emulator.tsql.functions.registry import BUILDERS, builtin
 from emulator.tsql.functions.aggregates import WINDOW_NAMES, aggregate
+from emulator.tsql.functions.registry import BUILDERS, builtin
 from emulator.tsql.nodes import Call, ColumnName, Literal, Variable
 from emulator.tsql.plan import Execution, Slot
 from emulator.tsql.scope import Scope
@@ -42,8 +43,8 @@ def compile_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Valu
                 raise messages.argument_count(node.name[0], entry.minimum)
             if entry.syntax is not None:
                 return entry.syntax(compiler, node, scope)
-            assert entry.values is not None
-            return entry.values(compiler, [compiler.value(a, scope) for a in node.arguments])
+            build = known(entry.values, "builder of a function")
+            return build(compiler, [compiler.value(a, scope) for a in node.arguments])
     return _catalog_call(compiler, node, scope)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
+from emulator.errors import SqlError
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.conversions.texts import units
 from emulator.tsql.functions.registry import builtin, sqlite_function
@@ -15,7 +13,6 @@ from emulator.tsql.values import Value, converted
 from emulator.types import (
     BIGINT,
     DEFAULT_COLLATION,
-    FLOAT,
     INT,
     MAX,
     SqlType,
@@ -73,7 +70,7 @@ def _len(text: str) -> int:
 
 
 @builtin("DATALENGTH", 1)
-def data_length(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def data_length(_: ExpressionCompiler, arguments: list[Value]) -> Value:
     """Bytes."""
     value = arguments[0]
     result = BIGINT if value.type.length == MAX else INT
@@ -361,156 +358,3 @@ def _joined_type(values: list[Value], extra: int) -> SqlType:
 @sqlite_function("t_concat_ws", takes_null=True)
 def _concat_ws(separator: str | None, *texts: str | None) -> str:
     return (separator or "").join(text for text in texts if text is not None)
-
-
-@builtin("ASCII", 1)
-def ascii_code(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """Code of the first character in the code page."""
-    return Value(f"t_ascii({compiler.as_text(arguments[0]).sql})", INT)
-
-
-@sqlite_function("t_ascii", 1)
-def _ascii(text: str) -> int | None:
-    return text[0].encode("cp1252", "replace")[0] if text else None
-
-
-@builtin("UNICODE", 1)
-def unicode_code(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """Code point of the first character."""
-    return Value(f"unicode({compiler.as_text(arguments[0]).sql})", INT)
-
-
-@builtin("CHAR", 1)
-def character(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """The character of a code."""
-    text = f"t_char({compiler.as_int(arguments[0]).sql})"
-    return Value(text, SqlType("char", length=1, collation=DEFAULT_COLLATION))
-
-
-@sqlite_function("t_char", 1)
-def _char(code: int) -> str | None:
-    return bytes([code]).decode("cp1252", "replace") if 0 <= code <= 255 else None
-
-
-@builtin("NCHAR", 1)
-def national_character(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """The character of a code point."""
-    text = f"t_nchar({compiler.as_int(arguments[0]).sql})"
-    return Value(text, SqlType("nchar", length=1, collation=DEFAULT_COLLATION))
-
-
-@sqlite_function("t_nchar", 1)
-def _nchar(code: int) -> str | None:
-    return chr(code) if 0 <= code <= 0xFFFF else None
-
-
-@builtin("QUOTENAME", 1, 2)
-def quotename(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """A delimited identifier."""
-    value = compiler.as_text(arguments[0])
-    mark = compiler.as_text(arguments[1]).sql if len(arguments) > 1 else "'['"
-    return Value(f"t_quotename({value.sql}, {mark})", nvarchar(258))
-
-
-@sqlite_function("t_quotename", 2)
-def _quotename(text: str, mark: str) -> str | None:
-    pairs = {"[": "[]", "]": "[]", "'": "''", '"': '""', "(": "()", ")": "()", "<": "<>", ">": "<>",
-             "{": "{}", "}": "{}", "`": "``"}  # fmt: skip
-    pair = pairs.get(mark[:1])
-    if pair is None or len(text) > 128:
-        return None
-    return f"{pair[0]}{text.replace(pair[1], pair[1] * 2)}{pair[1]}"
-
-
-@builtin("PARSENAME", 2)
-def parsename(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """One part of a dotted name, counted from the right."""
-    value, part = compiler.as_text(arguments[0]), compiler.as_int(arguments[1])
-    return Value(f"t_parsename({value.sql}, {part.sql})", nvarchar(128))
-
-
-@sqlite_function("t_parsename", 2)
-def _parsename(text: str, part: int) -> str | None:
-    parts = [p.strip("[]") for p in text.split(".")]
-    if not 1 <= part <= len(parts) or len(parts) > 4:
-        return None
-    return parts[-part] or None
-
-
-@builtin("STR", 1, 3)
-def str_number(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """A float right-aligned in a width."""
-    value = converted(arguments[0], FLOAT)
-    width = compiler.as_int(arguments[1]) if len(arguments) > 1 else None
-    decimals = compiler.as_int(arguments[2]).sql if len(arguments) > 2 else "0"
-    known = constant_int(width) if width else 10
-    text = f"t_str({value.sql}, {width.sql if width else '10'}, {decimals})"
-    return Value(text, varchar(known if known and known > 0 else 8000))
-
-
-@sqlite_function("t_str", 3)
-def _str(value: float, width: int, decimals: int) -> str:
-    text = f"{value:.{min(max(decimals, 0), 16)}f}"
-    whole = text.split(".")[0]
-    if len(whole) > width:
-        return "*" * width
-    return text[:width].rstrip(".").rjust(width)
-
-
-@builtin("TRANSLATE", 3)
-def translate(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """Replaces characters one by one."""
-    values = [compiler.as_text(a) for a in arguments]
-    texts = ", ".join(v.sql for v in values)
-    return Value(f"t_translate({texts})", variable_text(values[0].type, values[0].type.length))
-
-
-@sqlite_function("t_translate", 3)
-def _translate(text: str, old: str, new: str) -> str:
-    if len(old) != len(new):
-        raise SqlError(
-            9828,
-            "The second and third arguments of the TRANSLATE built-in function must contain an"
-            " equal number of characters.",
-        )
-    return text.translate(str.maketrans(old, new))
-
-
-@builtin("HASHBYTES", 2)
-def hashbytes(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
-    """A digest of text or binary."""
-    algorithm, value = compiler.as_text(arguments[0]), arguments[1]
-    encoding = "'utf-16-le'" if is_national(value.type) else "'cp1252'"
-    return Value(f"t_hashbytes({algorithm.sql}, {value.sql}, {encoding})", varbinary(8000))
-
-
-_DIGESTS = {"MD5": "md5", "SHA": "sha1", "SHA1": "sha1", "SHA2_256": "sha256", "SHA2_512": "sha512"}
-
-
-@sqlite_function("t_hashbytes", 3)
-def _hashbytes(algorithm: str, value: str | bytes, encoding: str) -> bytes | None:
-    name = _DIGESTS.get(algorithm.upper())
-    if name is None:
-        return None
-    data = value.encode(encoding, "replace") if isinstance(value, str) else value
-    return hashlib.new(name, data, usedforsecurity=False).digest()
-
-
-@builtin("FORMAT", 2, 3)
-def format_value(_: ExpressionCompiler, __: list[Value]) -> Value:
-    """FORMAT depends on .NET's cultures."""
-    raise not_supported("FORMAT()")
-
-
-def _refused(name: str) -> None:
-    """Registers a function whose algorithm is SQL Server's own."""
-
-    @builtin(name, 0, 255)
-    def build(_: ExpressionCompiler, __: list[Value]) -> Value:
-        raise not_supported(f"{name}()")
-
-
-for _name in ("CHECKSUM", "BINARY_CHECKSUM", "SOUNDEX", "DIFFERENCE", "CHECKSUM_AGG"):
-    _refused(_name)
-
-__all__ = ["constant_int", "longest_text", "messages", "storage_size", "variable_text"]

@@ -1,0 +1,87 @@
+"""``SELECT @s = @s + x FROM t``: each row sees what the row before it assigned.
+
+The rows are put in order first (a materialised CTE); then one pass over them reads and sets the
+variables through functions, in the order of the select list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from emulator.errors import not_supported
+from emulator.tsql.arithmetic import arithmetic
+from emulator.tsql.functions.aggregates import contains_aggregate
+from emulator.tsql.nodes import Variable
+from emulator.tsql.planner import assigned
+from emulator.tsql.queries import Limits, QueryCompiler
+from emulator.tsql.scope import BoundSource, Scope
+from emulator.tsql.values import Value, literal_sql
+
+if TYPE_CHECKING:
+    from emulator.tsql.compiler import Compilation
+    from emulator.tsql.frames import Frame
+    from emulator.tsql.nodes import Query, Select
+    from emulator.tsql.plan import Plan
+    from emulator.types import SqlType
+
+
+def running_assignment(compilation: Compilation, query: Query, body: Select, frame: Frame) -> Plan:
+    """The plan of a SELECT whose expressions read the variables that it sets.
+
+    Raises:
+        SqlError: 50900 for grouping, DISTINCT and common table expressions in such a statement.
+    """
+    aggregated = any(contains_aggregate(item.expression) for item in body.items)
+    if aggregated or body.group_by or body.distinct or query.common_tables or not body.source:
+        raise not_supported("SELECT @x = @x ... with grouping, DISTINCT or WITH")
+    names = [str(item.variable).casefold() for item in body.items]
+    compiler = _Running(compilation, {name: frame.types[name] for name in names})
+    rows = Scope()
+    source = compiler.source(body.source, rows)
+    where = f" WHERE {compiler.condition(body.where, rows)}" if body.where is not None else ""
+    order = compiler.order_terms(query.order_by, rows)
+    limit = compiler.limit(Limits(body.top, query.offset, query.fetch), ordered=bool(order))
+    columns = [(s, c) for s in rows.sources for c in s.columns]
+    texts = [f"{c.value().sql} AS v{n}" for n, (_, c) in enumerate(columns)]
+    ordered = f" ORDER BY {', '.join(order)}" if order else ""
+    inner = f"SELECT {', '.join(texts) or '1'} FROM {source}{where}{ordered}{limit}"
+    key = compilation.alias("k")
+    kept: dict[int, BoundSource] = {
+        id(s): BoundSource(s.alias, [], key, s.path) for s in rows.sources
+    }
+    for n, (bound, column) in enumerate(columns):
+        value = column.value()
+        kept[id(bound)].columns.append(
+            replace(column, sql=f"{key}.v{n}", type=value.type, make=None, stored=False)
+        )
+    compiler.running = True
+    scope = Scope(sources=list(kept.values()))
+    settings = []
+    for item, name in zip(body.items, names, strict=True):
+        value = compiler.value(item.expression, scope)
+        if item.operator != "=":
+            value = arithmetic(item.operator[0], compiler.variable_now(name), value)
+        value = assigned(value, frame.types[name])
+        settings.append(f"t_set({literal_sql(name)}, {value.sql})")
+    text = f"WITH {key} AS MATERIALIZED ({inner}) SELECT {', '.join(settings)} FROM {key}"
+    return compilation.plan(text)
+
+
+class _Running(QueryCompiler):
+    """While ``running``, assigned variables are read as they are at that row."""
+
+    def __init__(self, compilation: Compilation, assigned_types: dict[str, SqlType]) -> None:
+        super().__init__(compilation)
+        self.running = False
+        self._assigned = assigned_types
+        before = self._values[Variable]
+        self._values[Variable] = lambda node, scope: (
+            self.variable_now(node.name.casefold())
+            if self.running and node.name.casefold() in self._assigned
+            else before(node, scope)
+        )
+
+    def variable_now(self, name: str) -> Value:
+        """A variable's value at this row."""
+        return Value(f"t_get({literal_sql(name)})", self._assigned[name])

@@ -39,17 +39,12 @@ class Block:
         """Number of events."""
         return sum(map(len, self.parts))
 
-    @property
-    def first_commit_lsn(self) -> bytes:
-        """Commit LSN of the first event."""
-        return min(part.positions[0] for part in self.parts)[:_COMMIT_LSN_BYTES]
-
-    def up_to(self, index: bytes) -> tuple[list[EncodedRows], list[EncodedRows]]:
+    def up_to(self, position: bytes) -> tuple[list[EncodedRows], list[EncodedRows]]:
         """Cut the parts behind a packed position: those at or before it, those behind it."""
         before: list[EncodedRows] = []
         behind: list[EncodedRows] = []
         for part in self.parts:
-            cut = bisect_right(part.positions, index)
+            cut = bisect_right(part.positions, position)
             if cut:
                 before.append(part if cut == len(part) else part.slice(0, cut))
             if cut < len(part):

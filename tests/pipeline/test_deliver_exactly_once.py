@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from compose.local.broker import KafkaBroker
 from publisher.checkpoint import read_checkpoints
@@ -330,3 +332,66 @@ def test_a_topic_that_was_never_ensured_is_refused(
         pytest.raises(DeliveryRejected, match="ensure_topics"),
     ):
         delivery.send(table.rows(0, 1))
+
+
+def test_a_full_queue_is_waited_for_and_nothing_changes_places(
+    kafka: str, topics: TopicNames, schemas: SchemaRegistry, table: Table
+) -> None:
+    small = {"queue.buffering.max.messages": "50"}
+    with delivering(kafka, topics, schemas, table, partitions=1, extra=small) as delivery:
+        delivery.send(table.rows(0, 1500))
+        commit(delivery, 0, 1500)
+    messages = read_committed(kafka, table.topic)
+    assert row_numbers(schemas, messages) == list(range(1500))
+
+
+def test_a_queue_that_stays_full_means_that_kafka_is_unavailable(
+    own_broker: KafkaBroker, topics: TopicNames, schemas: SchemaRegistry, table: Table
+) -> None:
+    bootstrap = own_broker.bootstrap_servers
+    pid = own_broker.pid
+    assert pid is not None
+    options = {"extra": {"queue.buffering.max.messages": "50"}, "commit_timeout_s": 1.0}
+    with delivering(bootstrap, topics, schemas, table, **options) as delivery:
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(KafkaUnavailable, match="queue stayed full"):
+            delivery.send(table.rows(0, 200))
+        os.kill(pid, signal.SIGCONT)
+    with delivering(bootstrap, topics, schemas, table):
+        assert next_row(bootstrap, topics, schemas) == 0
+    assert published(bootstrap, table) == []
+
+
+@pytest.mark.slow
+def test_a_transaction_that_the_broker_aborted_for_its_age_is_no_lost_lease(
+    kafka: str, topics: TopicNames, schemas: SchemaRegistry, table: Table
+) -> None:
+    """The broker answers as if another publisher had taken over; the age tells them apart."""
+    with delivering(
+        kafka, topics, schemas, table, partitions=1, transaction_timeout_ms=1000
+    ) as delivery:
+        delivery.send(table.rows(0, 10))
+        assert delivery._producer is not None
+        delivery._producer.flush()
+        wait_until_no_transaction_is_open(kafka, table.topic)
+        with pytest.raises(DeliveryTimeout, match="the brokers abort after 1 s") as caught:
+            commit(delivery, 0, 10)
+        assert caught.value.retryable
+    assert published(kafka, table) == []
+
+
+def wait_until_no_transaction_is_open(bootstrap: str, topic: str) -> None:
+    """The broker looks for old transactions every ten seconds."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    where = TopicPartition(topic, 0)
+    deadline = time.monotonic() + 60
+    ends = [0, 1]
+    while ends[0] != ends[1]:
+        assert time.monotonic() < deadline, "the transaction stays open"
+        ends = [
+            admin.list_offsets({where: OffsetSpec.latest()}, isolation_level=level)[where]
+            .result(20)
+            .offset
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        ]
+        threading.Event().wait(0.2)

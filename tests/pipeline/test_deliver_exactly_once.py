@@ -351,8 +351,10 @@ def test_a_queue_that_stays_full_means_that_kafka_is_unavailable(
     bootstrap = own_broker.bootstrap_servers
     pid = own_broker.pid
     assert pid is not None
-    options = {"extra": {"queue.buffering.max.messages": "50"}, "commit_timeout_s": 1.0}
-    with delivering(bootstrap, topics, schemas, table, **options) as delivery:
+    small = {"queue.buffering.max.messages": "50"}
+    with delivering(
+        bootstrap, topics, schemas, table, extra=small, commit_timeout_s=1.0
+    ) as delivery:
         os.kill(pid, signal.SIGSTOP)
         with pytest.raises(KafkaUnavailable, match="queue stayed full"):
             delivery.send(table.rows(0, 200))
@@ -384,14 +386,13 @@ def wait_until_no_transaction_is_open(bootstrap: str, topic: str) -> None:
     """The broker looks for old transactions every ten seconds."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     where = TopicPartition(topic, 0)
+    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     deadline = time.monotonic() + 60
     ends = [0, 1]
     while ends[0] != ends[1]:
         assert time.monotonic() < deadline, "the transaction stays open"
         ends = [
-            admin.list_offsets({where: OffsetSpec.latest()}, isolation_level=level)[where]
-            .result(20)
-            .offset
+            admin.list_offsets({where: newest}, isolation_level=level)[where].result(20).offset
             for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         ]
         threading.Event().wait(0.2)

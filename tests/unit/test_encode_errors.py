@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from publisher.encode.envelope import EnvelopeEncoder
+from publisher.encode.varint import encode_long
 from publisher.errors import EncodeError
 from schemas.envelope import SchemaColumn, TableSchema
 from schemas.lsn import Lsn
@@ -144,3 +146,20 @@ def test_an_empty_page_gives_no_events() -> None:
     one = encoder(SchemaColumn(1, "v", ColumnType("int")))
     assert len(one.encode([], {})) == 0
     assert len(one.encode_snapshot([], Lsn(1, 1, 1), 1, last=True)) == 0
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
+def test_the_zone_of_the_machine_does_not_matter(
+    zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column = SchemaColumn(1, "v", ColumnType("datetime2", scale=7), nullable=False, key_ordinal=1)
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        moment = dt.datetime(2026, 3, 8, 2, 30)  # noqa: DTZ001 - does not exist in New York
+        encoded = encoder(column).encode([row(2, moment)], COMMIT_MS)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    micros = 20_520 * 86_400_000_000 + 9_000_000_000
+    assert encoded.keys == [b"\x00\x00\x00\x00\x02" + encode_long(micros)]

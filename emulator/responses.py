@@ -35,7 +35,7 @@ from emulator.wire.tokens import (
 FLUSH_BYTES: Final = 64 * 1024
 """So many bytes are sent at once; twice as many gained nothing with any driver."""
 
-CHUNK_ROWS: Final = 1000
+CHUNK_ROWS: Final = 1024
 """Rows encoded at a time: large enough to spread the cost, small enough for the cache."""
 
 ENCODERS_MAX: Final = 256

@@ -3,21 +3,22 @@
 A row-by-row encoder spends its time in Python byte code. Here a chunk is turned into columns; each
 column says its fixed part (length prefix, number) as arguments of a ``struct`` format, and
 neighbouring fixed parts are fused into one ``Struct.pack`` per row, driven by ``map`` without byte
-code. Columns that are NULL throughout the chunk become constants of that pack, columns that are
-NULL here and there are encoded value by value between two packs. The plan for a chunk depends only
-on which columns are which, so it is kept per such pattern.
+code. A column whose value is the same throughout the chunk (NULL, a commit LSN, an update mask)
+is encoded once and becomes a constant of that pack; one that is NULL here and there is encoded
+value by value between two packs. The steps depend only on which columns are which, so they are
+kept per such pattern.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from enum import IntEnum
+from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any, Final
 
 from emulator.wire.types import TypeInfo, encoder
-from emulator.wire.types.base import PackPlan
+from emulator.wire.types.base import Encoder, PackPlan
 from emulator.wire.types.registry import family
 
 ROW_TOKEN: Final = b"\xd1"
@@ -26,16 +27,24 @@ FEW_ROWS: Final = 4
 
 PATTERNS_MAX: Final = 256
 
-
-class Nulls(IntEnum):
-    """Where a column of a chunk holds NULL."""
-
-    NOWHERE = 0
-    EVERYWHERE = 1
-    SOMEWHERE = 2
+_VALUES: Final = -1
+"""Kind of a column without NULLs. A constant's kind is the number of its bytes."""
+_SOME_NULLS: Final = -2
 
 
-_Column = Callable[[Sequence[Any]], tuple[tuple[Iterable[Any], ...], Sequence[bytes] | None]]
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """Bytes that are the same in every row: fixed ones, and numbers of the chunk's constants."""
+
+    parts: tuple[bytes | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The fixed part of a column."""
+
+    index: int
+    plan: PackPlan
 
 
 class RowEncoder:
@@ -44,8 +53,8 @@ class RowEncoder:
     def __init__(self, columns: Sequence[TypeInfo]) -> None:
         self._encoders = [encoder(info) for info in columns]
         self._plans: list[PackPlan] = [family(info.token).columns(info) for info in columns]
-        self._patterns: dict[tuple[Nulls, ...], _Pattern] = {}
-        self._last: _Pattern | None = None
+        self._patterns: dict[tuple[int, ...], _Pattern] = {}
+        self._has_nulls = [False] * len(columns)
 
     def encode(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
         """ROW tokens of the rows.
@@ -55,11 +64,11 @@ class RowEncoder:
         """
         if len(rows) > FEW_ROWS:
             columns = list(zip(*rows, strict=True))
-            # NULLs mostly stay where they were, so the last pattern is tried before looking.
-            encoded = self._last.encode(columns) if self._last else None
+            # Columns without NULLs mostly stay so: that is tried before it is looked at.
+            encoded = self._by_column(columns)
             if encoded is None:
-                self._last = self._pattern(columns)
-                encoded = self._last.encode(columns)
+                self._has_nulls = [None in column for column in columns]
+                encoded = self._by_column(columns)
             if encoded is not None:
                 return encoded
             # Some value is out of its type's range: the encoders of single values name it.
@@ -69,68 +78,76 @@ class RowEncoder:
             for row in rows
         )
 
-    def _pattern(self, columns: Sequence[Sequence[Any]]) -> _Pattern:
-        key = tuple(
-            Nulls.NOWHERE
-            if None not in column
-            else Nulls.EVERYWHERE
-            if column.count(None) == len(column)
-            else Nulls.SOMEWHERE
-            for column in columns
-        )
+    def _by_column(self, columns: Sequence[Sequence[Any]]) -> bytes | None:
+        """The rows; None when NULLs are where they were not, or a value does not fit."""
+        count = len(columns[0])
+        constants: list[bytes] = []
+        kinds: list[int] = []
+        for index, column in enumerate(columns):
+            first = column[0]
+            if (
+                first == column[-1]
+                and self._plans[index].equal_is_same
+                and column.count(first) == count
+            ):
+                constants.append(self._encoders[index](first))
+                kinds.append(len(constants[-1]))
+            elif self._has_nulls[index] and None in column:
+                kinds.append(_SOME_NULLS)
+            else:
+                kinds.append(_VALUES)
+        key = tuple(kinds)
         pattern = self._patterns.get(key)
         if pattern is None:
             if len(self._patterns) >= PATTERNS_MAX:
                 self._patterns.clear()
             pattern = self._patterns[key] = _Pattern(self._plans, self._encoders, key)
-        return pattern
+        try:
+            return pattern.encode(columns, constants)
+        except (TypeError, struct.error, OverflowError):
+            return None
 
 
 class _Pattern:
-    """The fused steps for one pattern of NULLs."""
+    """The fused steps for one pattern of constants and NULLs."""
 
     def __init__(
-        self,
-        plans: Sequence[PackPlan],
-        encoders: Sequence[Callable[[Any], bytes]],
-        nulls: Sequence[Nulls],
+        self, plans: Sequence[PackPlan], encoders: Sequence[Encoder], kinds: Sequence[int]
     ) -> None:
-        self._nulls = [index for index, where in enumerate(nulls) if where is Nulls.EVERYWHERE]
-        self._runs: list[_Run | tuple[int, Callable[[Any], bytes], bytes]] = []
+        self._steps: list[_Run | tuple[int, Encoder, bytes]] = []
+        constants = 0
         run = _Run()
-        run.add_constant(ROW_TOKEN)
-        for index, (plan, encode, where) in enumerate(zip(plans, encoders, nulls, strict=True)):
-            if where is Nulls.EVERYWHERE:
-                run.add_constant(plan.null)
-            elif where is Nulls.SOMEWHERE:
-                self._runs.append(run.close())
-                self._runs.append((index, encode, plan.null))
+        run.add_bytes(ROW_TOKEN)
+        for index, (plan, encode, kind) in enumerate(zip(plans, encoders, kinds, strict=True)):
+            if kind >= 0:
+                run.add_constant(constants, kind)
+                constants += 1
+            elif kind == _SOME_NULLS:
+                self._close(run)
+                self._steps.append((index, encode, plan.null))
                 run = _Run()
             else:
-                has_body = run.add_column(index, plan)
-                if has_body:
-                    self._runs.append(run.close())
+                run.add_column(index, plan)
+                if plan.has_body:
+                    self._close(run)
                     run = _Run()
-        if not run.is_empty:
-            self._runs.append(run.close())
+        self._close(run)
 
-    def encode(self, columns: Sequence[Sequence[Any]]) -> bytes | None:
-        """The rows, or None when the columns do not have this pattern or a value does not fit."""
-        count = len(columns[0])
-        for index in self._nulls:
-            if columns[index].count(None) != count:
-                return None
+    def encode(self, columns: Sequence[Sequence[Any]], constants: Sequence[bytes]) -> bytes:
+        """The rows. On NULL in a column of values: TypeError or struct.error."""
         pieces: list[Iterable[bytes]] = []
-        try:
-            for step in self._runs:
-                if isinstance(step, _Run):
-                    step.append_to(pieces, columns)
-                else:
-                    index, encode, null = step
-                    pieces.append([null if v is None else encode(v) for v in columns[index]])
-            return b"".join(chain.from_iterable(zip(*pieces, strict=True)))
-        except (TypeError, struct.error, OverflowError):
-            return None
+        for step in self._steps:
+            if isinstance(step, _Run):
+                step.append_to(pieces, columns, constants)
+            else:
+                index, encode, null = step
+                pieces.append([null if v is None else encode(v) for v in columns[index]])
+        return b"".join(chain.from_iterable(zip(*pieces, strict=True)))
+
+    def _close(self, run: _Run) -> None:
+        if not run.is_empty:
+            run.close()
+            self._steps.append(run)
 
 
 class _Run:
@@ -138,57 +155,65 @@ class _Run:
 
     def __init__(self) -> None:
         self._format = "<"
-        self._constant = b""
-        self._sources: list[bytes | tuple[int, _Column]] = []
+        self._same: list[bytes | int] = []
+        self._same_bytes = 0
+        self._sources: list[_Same | _Column] = []
+        self._has_columns = False
         self._pack: Callable[..., bytes] = struct.Struct("<").pack
-        self._only_constant = b""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was added."""
-        return not self._sources and not self._constant
+        return not self._sources and not self._same
 
-    def add_constant(self, data: bytes) -> None:
-        """Bytes that are the same in every row; neighbouring ones become one argument."""
-        self._constant += data
+    def add_bytes(self, data: bytes) -> None:
+        """Bytes that are the same in every row."""
+        if data:
+            self._same.append(data)
+            self._same_bytes += len(data)
 
-    def add_column(self, index: int, plan: PackPlan) -> bool:
-        """A column's fixed part; returns whether bytes follow it, which ends the run."""
-        self._constant += plan.prefix
-        self._flush_constant()
+    def add_constant(self, number: int, size: int) -> None:
+        """The chunk's constant of that number."""
+        self._same.append(number)
+        self._same_bytes += size
+
+    def add_column(self, index: int, plan: PackPlan) -> None:
+        """A column's fixed part; if bytes follow it, nothing may be added after it."""
+        self.add_bytes(plan.prefix)
+        self._flush_same()
         self._format += plan.format
-        self._sources.append((index, plan.arguments))
-        return plan.has_body
+        self._sources.append(_Column(index, plan))
+        self._has_columns = True
 
-    def close(self) -> _Run:
-        """Make the pack function; nothing is added afterwards."""
-        if self._sources:
-            self._flush_constant()
-            self._pack = struct.Struct(self._format).pack
-        else:
-            self._only_constant = self._constant
-        return self
+    def close(self) -> None:
+        """Make the pack function."""
+        self._flush_same()
+        self._pack = struct.Struct(self._format).pack
 
-    def append_to(self, pieces: list[Iterable[bytes]], columns: Sequence[Sequence[Any]]) -> None:
+    def append_to(
+        self,
+        pieces: list[Iterable[bytes]],
+        columns: Sequence[Sequence[Any]],
+        constants: Sequence[bytes],
+    ) -> None:
         """Append the run's bytes, then those that follow its last column."""
-        if not self._sources:
-            pieces.append([self._only_constant] * len(columns[0]))
-            return
         arguments: list[Iterable[Any]] = []
         body: Sequence[bytes] | None = None
         for source in self._sources:
-            if isinstance(source, bytes):
-                arguments.append(repeat(source))
-            else:
-                index, arguments_of = source
-                more, body = arguments_of(columns[index])
+            if isinstance(source, _Column):
+                more, body = source.plan.arguments(columns[source.index])
                 arguments += more
-        pieces.append(map(self._pack, *arguments))
+            else:
+                same = b"".join(
+                    part if isinstance(part, bytes) else constants[part] for part in source.parts
+                )
+                arguments.append(repeat(same, len(columns[0])))
+        pieces.append(map(self._pack, *arguments) if self._has_columns else arguments[0])
         if body is not None:
             pieces.append(body)
 
-    def _flush_constant(self) -> None:
-        if self._constant:
-            self._format += f"{len(self._constant)}s"
-            self._sources.append(self._constant)
-            self._constant = b""
+    def _flush_same(self) -> None:
+        if self._same:
+            self._format += f"{self._same_bytes}s"
+            self._sources.append(_Same(tuple(self._same)))
+            self._same, self._same_bytes = [], 0

@@ -268,26 +268,28 @@ def test_round_trip(data):
 @given(st.data())
 def test_columnar_encoder_writes_what_the_single_value_encoders_write(data):
     types = data.draw(st.lists(any_type(), min_size=1, max_size=6))
-    rows = data.draw(
-        st.lists(
-            st.tuples(
-                *(data.draw(st.sampled_from([v, st.none() | v, st.none()])) for _, v in types)
-            ),
-            min_size=FEW_ROWS + 1,
-            max_size=12,
-        )
-    )
+    columns = [
+        data.draw(st.sampled_from([v, st.none() | v, st.none(), st.just(data.draw(v))]))
+        for _, v in types
+    ]
+    chunk = st.lists(st.tuples(*columns), min_size=FEW_ROWS + 1, max_size=12)
     encode = RowEncoder([info for info, _ in types])
+    rows = data.draw(chunk)
     expected = b"".join(
         ROW_TOKEN + b"".join(encoder(info)(v) for (info, _), v in zip(types, row, strict=True))
         for row in rows
     )
     assert encode.encode(rows) == expected
-    # Again, with NULLs elsewhere: the encoder remembers where they were.
-    turned = rows[1:] + rows[:1]
-    flipped = [tuple(None if i == n else v for i, v in enumerate(r)) for n, r in enumerate(turned)]
-    for chunk in (turned, flipped, rows):
-        assert encode.encode(chunk) == b"".join(encode.encode([row]) for row in chunk)
+    # Again, with NULLs and constants elsewhere: the encoder remembers where they were.
+    flipped = [tuple(None if i == n else v for i, v in enumerate(r)) for n, r in enumerate(rows)]
+    for again in (data.draw(chunk), flipped, [rows[0]] * len(rows), rows):
+        assert encode.encode(again) == b"".join(encode.encode([row]) for row in again)
+
+
+def test_zero_and_minus_zero_are_equal_but_not_the_same():
+    encode = RowEncoder([TypeInfo(DataType.FLTN, 8)])
+    rows = [(0.0,), (-0.0,), (0.0,), (-0.0,), (0.0,)]
+    assert encode.encode(rows) == b"".join(encode.encode([row]) for row in rows)
 
 
 @given(st.integers(-(2**15) + 693_595, 3_652_058), st.integers(0, TICKS_PER_DAY - 1))

@@ -112,6 +112,7 @@ class PackPlan:
         null: the bytes of NULL.
         prefix: the constant bytes before the fixed part: the length, where it never varies.
         has_body: whether ``arguments`` gives bytes that follow the fixed part.
+        equal_is_same: whether equal values have the same bytes (0.0 and -0.0 have not).
     """
 
     format: str
@@ -119,6 +120,7 @@ class PackPlan:
     null: bytes
     prefix: bytes = b""
     has_body: bool = False
+    equal_is_same: bool = True
 
 
 class TypeFamily(Protocol):

@@ -77,4 +77,5 @@ class FloatFamily:
             lambda values: ((values,), None),
             b"\0",
             prefix=bytes((info.length,)),
+            equal_is_same=False,
         )

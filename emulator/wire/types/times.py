@@ -202,16 +202,21 @@ class ScaledTimeFamily:
         size = time_bytes(info.scale)
         unit = 10 ** (SCALE_MAX - info.scale)
         if info.token is DataType.DATETIME2N and size == 5:
-            # time | days << 40, from one division: time = value - days * TICKS_PER_DAY
-            spread = (1 << 40) - TICKS_PER_DAY
 
             def joined(values: Sequence[Any]) -> tuple[Arguments, Sequence[bytes] | None]:
-                if min(values) < 0 or max(values) >= _TICKS_END:
-                    raise out_of_range(info, max(values))
+                low, high = min(values), max(values)
+                if low < 0 or high >= _TICKS_END:
+                    raise out_of_range(info, high)
+                day = low // TICKS_PER_DAY
+                if high // TICKS_PER_DAY > day:
+                    parts = [divmod(v, TICKS_PER_DAY) for v in values]
+                    return ([ticks // unit | days << 40 for days, ticks in parts],), None
+                # Times of a change table are mostly of one day: no division is left to do.
+                midnight, days = day * TICKS_PER_DAY, day << 40
                 if unit == 1:
-                    return ([v + v // TICKS_PER_DAY * spread for v in values],), None
-                parts = [divmod(v, TICKS_PER_DAY) for v in values]
-                return ([ticks // unit | days << 40 for days, ticks in parts],), None
+                    shift = days - midnight
+                    return ([v + shift for v in values],), None
+                return ([(v - midnight) // unit | days for v in values],), None
 
             return PackPlan("Q", joined, b"\0", prefix=b"\x08")
         return PackPlan(f"{info.length + 1}s", whole_values(self.encoder(info)), b"\0")

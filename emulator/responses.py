@@ -59,6 +59,10 @@ _TRANSACTION_CHANGES: Final = {
 }
 
 
+class ConnectionClosedError(Exception):
+    """Who was to read the answer is gone."""
+
+
 class ColumnSets:
     """Column sets already seen by a connection: their COLMETADATA and row encoders."""
 
@@ -93,7 +97,8 @@ class Response:
     """One answer in the making.
 
     Args:
-        send: takes bytes of the message as they become enough to send.
+        send: takes bytes of the message as they become enough to send; raises
+            ConnectionClosedError when nobody is there to take them.
         column_sets: the connection's.
         server_name: put into messages.
     """

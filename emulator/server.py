@@ -16,10 +16,10 @@ from typing import Final
 
 from emulator.catalog.server_views import SERVER_NAME
 from emulator.errors import SqlError, not_supported
-from emulator.responses import ColumnSets, Response
+from emulator.responses import ColumnSets, ConnectionClosedError, Response
 from emulator.session import LoginRefusedError, Session
 from emulator.tls import TLS_FIRST_BYTE, TlsContexts
-from emulator.transport import ConnectionClosedError, InterruptionWatcher, Transport
+from emulator.transport import InterruptionWatcher, Transport
 from emulator.wire.connection import Received
 from emulator.wire.errors import ProtocolError, RemoteProtocolError, UnsupportedTypeError
 from emulator.wire.login7 import TDS_74, TDS_80, FeatureId, Login7
@@ -113,8 +113,10 @@ class Server:
         self._accepting.start()
 
     def stop(self) -> None:
-        """Close everything; statements that run are interrupted and undone."""
+        """Close everything; statements that run are interrupted and undone. Once is enough."""
         with self._lock:
+            if self._stopping:
+                return
             self._stopping = True
             clients = list(self._clients.values())
         # Wakes accept; not every system can shut a listener down, closing it is enough there.

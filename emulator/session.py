@@ -16,7 +16,7 @@ from typing import Final
 from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
 from emulator.errors import INTERNAL, SqlError, not_supported
-from emulator.responses import Response
+from emulator.responses import ConnectionClosedError, Response
 from emulator.results import Event, StatementDone
 from emulator.rpc import Procedures
 from emulator.storage.engine import Engine
@@ -136,6 +136,8 @@ class Session:
         except SqlError as error:
             response.error(error)
             may_go_on = error.severity < FATAL_SEVERITY
+        except ConnectionClosedError:
+            raise
         except Exception as error:  # noqa: BLE001 -- a defect must reach the client as an error
             response.error(_internal(error))
         self._tell_transaction(response)
@@ -153,6 +155,8 @@ class Session:
         except SqlError as error:
             response.error(error)
             return error.severity < FATAL_SEVERITY
+        except ConnectionClosedError:
+            raise
         except Exception as error:  # noqa: BLE001 -- a defect must reach the client as an error
             response.error(_internal(error))
         return True
@@ -160,13 +164,15 @@ class Session:
     def _drain(self, events: Iterator[Event], response: Response) -> None:
         cancelled = self.context.cancelled.is_set
         handle = response.handle
-        for event in events:
-            handle(event)
-            if cancelled():
-                close = getattr(events, "close", None)
-                if close is not None:
-                    close()  # undoes the statement that was being executed
-                return
+        try:
+            for event in events:
+                handle(event)
+                if cancelled():
+                    return
+        finally:
+            close = getattr(events, "close", None)
+            if close is not None:
+                close()  # undoes the statement that was being executed, if it was
 
     def _transaction(self, request: TransactionRequest) -> Iterator[Event]:
         if request.kind is TransactionRequestType.BEGIN:

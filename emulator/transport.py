@@ -16,6 +16,7 @@ import ssl
 import threading
 from collections.abc import Callable
 
+from emulator.responses import ConnectionClosedError
 from emulator.tls import TlsChannel, TlsContexts
 from emulator.wire.connection import NEED_DATA, NeedData, ServerConnection, ServerEvent
 from emulator.wire.errors import RemoteProtocolError
@@ -23,10 +24,6 @@ from emulator.wire.packets import PACKET_BYTES_DEFAULT, MessageWriter, PacketTyp
 
 _RECEIVE_BYTES = 256 * 1024
 _log = logging.getLogger(__name__)
-
-
-class ConnectionClosedError(Exception):
-    """The peer is gone."""
 
 
 class Transport:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import pyodbc
 import pytest
+
+from emulator.clock import SystemClock
+from emulator.server import Limits, Server
+from emulator.session import Credentials, Logins
+from emulator.storage.engine import Engine
+from emulator.tls import TlsContexts, ensure_certificate
 
 # The driver manager must not keep connections: a test's server is gone when the test ends.
 pyodbc.pooling = False
@@ -162,3 +169,25 @@ def emulator(tmp_path: Path) -> Iterator[EmulatorProcess]:
 def connect(emulator: EmulatorProcess):
     """``connect(database=...)`` to the test's server."""
     return emulator.connect
+
+
+@pytest.fixture
+def serve_in_process(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """``serve_in_process(limits)`` is a running server in this process, on a fresh engine."""
+    engine = Engine(tmp_path / "engine", SystemClock())
+    servers: list[Server] = []
+
+    def start(limits: Limits | None = None) -> Server:
+        now = datetime.datetime.now(datetime.UTC)
+        tls = TlsContexts(*ensure_certificate(engine.data_dir, now))
+        logins = Logins(engine, Credentials(EmulatorProcess.user, EmulatorProcess.password))
+        servers.append(Server(logins.open_session, tls, limits=limits))
+        servers[-1].start()
+        return servers[-1]
+
+    try:
+        yield start
+    finally:
+        for server in servers:
+            server.stop()
+        engine.close()

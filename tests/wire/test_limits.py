@@ -5,63 +5,34 @@ import socket
 
 import pytest
 
-from emulator.clock import SystemClock
-from emulator.server import Limits, Server
-from emulator.session import Credentials, Logins
-from emulator.storage.engine import Engine
-from emulator.tls import TlsContexts, ensure_certificate
+from emulator.server import Limits
+from emulator.tls import ensure_certificate
 from emulator.wire.login7 import Login7
 from emulator.wire.packets import PacketType
 from emulator.wire.requests import SqlBatch
 from emulator.wire.tokens import Row
+from tests.fix_emulator import EmulatorProcess
 from tests.wire.test_server import Client
 
-PASSWORD = "Emulator-1"
-LOGIN = Login7(user="sa", password=PASSWORD)
+LOGIN = Login7(user=EmulatorProcess.user, password=EmulatorProcess.password)
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    engine = Engine(tmp_path_factory.mktemp("engine"), SystemClock())
-    yield engine
-    engine.close()
-
-
-@pytest.fixture
-def serve(engine):
-    """``serve(limits)`` gives the port of a server with these limits."""
-    servers = []
-
-    def start(limits):
-        now = datetime.datetime.now(datetime.UTC)
-        tls = TlsContexts(*ensure_certificate(engine.data_dir, now))
-        logins = Logins(engine, Credentials("sa", PASSWORD))
-        server = Server(logins.open_session, tls, limits=limits)
-        server.start()
-        servers.append(server)
-        return server.port
-
-    yield start
-    for server in servers:
-        server.stop()
-
-
-def test_a_client_that_does_not_log_in_is_sent_away(serve):
-    client = Client(serve(Limits(login_timeout_s=0.2)))
+def test_a_client_that_does_not_log_in_is_sent_away(serve_in_process):
+    client = Client(serve_in_process(Limits(login_timeout_s=0.2)).port)
     assert client.receive() is None
     client.socket.close()
 
 
-def test_an_idle_client_is_sent_away(serve):
-    client = Client(serve(Limits(idle_timeout_s=0.3)))
+def test_an_idle_client_is_sent_away(serve_in_process):
+    client = Client(serve_in_process(Limits(idle_timeout_s=0.3)).port)
     client.log_in(LOGIN)
     assert Row((1,)) in client.batch("SELECT 1")
     assert client.receive() is None
     client.socket.close()
 
 
-def test_one_connection_too_many_is_closed(serve):
-    port = serve(Limits(connections_max=1))
+def test_one_connection_too_many_is_closed(serve_in_process):
+    port = serve_in_process(Limits(connections_max=1)).port
     first = Client(port)
     first.log_in(LOGIN)
     second = Client(port)
@@ -71,20 +42,16 @@ def test_one_connection_too_many_is_closed(serve):
     first.socket.close()
 
 
-def test_a_request_beyond_the_limit_ends_its_connection(serve):
-    client = Client(serve(Limits(message_bytes_max=10_000)))
+def test_a_request_beyond_the_limit_ends_its_connection(serve_in_process):
+    client = Client(serve_in_process(Limits(message_bytes_max=10_000)).port)
     client.log_in(LOGIN)
     client.send(PacketType.SQL_BATCH, SqlBatch("SELECT 1 -- " + "x" * 10_000).encode())
     assert client.receive() is None
     client.socket.close()
 
 
-def test_a_stopped_server_accepts_nobody(serve, engine):
-    now = datetime.datetime.now(datetime.UTC)
-    tls = TlsContexts(*ensure_certificate(engine.data_dir, now))
-    logins = Logins(engine, Credentials("sa", PASSWORD))
-    server = Server(logins.open_session, tls)
-    server.start()
+def test_a_stopped_server_accepts_nobody(serve_in_process):
+    server = serve_in_process()
     client = Client(server.port)
     client.log_in(LOGIN)
     port = server.port

@@ -104,9 +104,9 @@ class Compilation:
         self._holes.append(hole)
         return f"\x01{len(self._holes) - 1}\x01"
 
-    def table_hole(self, table: Table) -> str:
-        """A stored table."""
-        return self.hole(TableHole(table))
+    def table_hole(self, table: Table, lock: str = "") -> str:
+        """A stored table, locked as its hints ask."""
+        return self.hole(TableHole(table, lock))
 
     def alias(self, prefix: str = "s") -> str:
         """A SQLite alias that nothing else in the statement has."""

@@ -63,9 +63,12 @@ class Cursors:
         if cursor.rows is not None:
             raise SqlError(16905, "The cursor is already open.")
         query = known(cursor.declaration.query, "query of a cursor")
-        plan = self.interpreter.planner.select(cursor.declaration, query, frame)
-        cursor.columns = plan.columns
-        cursor.rows = self.interpreter.data.all_rows(plan, frame)
+        queries = self.interpreter.queries
+        prepared = queries.prepare(
+            lambda: queries.planner.select(cursor.declaration, query, frame), frame
+        )
+        cursor.columns = prepared.plan.columns
+        cursor.rows = [row for chunk in queries.chunks(prepared) for row in chunk]
         cursor.position = 0
 
     def _opened(self, cursor: Cursor) -> list[tuple[StorageValue, ...]]:

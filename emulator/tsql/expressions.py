@@ -56,7 +56,7 @@ from emulator.tsql.values import (
     conversion_position,
     converted,
 )
-from emulator.types import INT, SqlType
+from emulator.types import INT, SqlType, nvarchar
 
 _CONDITIONS: Final = (
     Comparison,
@@ -368,6 +368,8 @@ class ExpressionCompiler:
         """A value as text, converted implicitly."""
         if value.type.is_character:
             return value
+        if value.is_null:
+            return converted(value, nvarchar(4000))
         length = 8000 if family(value.type) is Family.BINARY else 100
         return converted(value, SqlType("varchar", length=length), explicit=True)
 

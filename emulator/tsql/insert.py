@@ -17,7 +17,7 @@ from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import Defaults, RowProgram, compile_defaults, row_program, stored
 from emulator.tsql.scope import Scope
 from emulator.tsql.targets import Target, resolve_target
-from emulator.tsql.values import Value, constant, converted
+from emulator.tsql.values import Value, converted
 from emulator.types import SqlType, StorageValue
 
 if TYPE_CHECKING:
@@ -235,11 +235,7 @@ class InsertCompiler:
         texts, changed = [], self.node.top is not None
         for n, (value, position) in enumerate(zip(compiled.columns, plan.given, strict=True)):
             column = self.target.table.columns[position]
-            kept = (
-                constant(None, value.type)
-                if value.is_null
-                else replace(value, sql=f"v{n}", constant=None)
-            )
+            kept = value if value.is_null else replace(value, sql=f"v{n}", constant=None)
             text = stored(kept, column, self.target).sql
             changed = changed or text != f"v{n}"
             texts.append(text)
@@ -375,7 +371,7 @@ def _united(rows: list[list[Value | None]]) -> list[list[Value | None]]:
 
 def _as_united(value: Value | None, target: SqlType) -> Value | None:
     """One value of VALUES in its column's common type; DEFAULT stays."""
-    if value is None or (value.type.is_character and target.is_character):
+    if value is None or value.is_null or (value.type.is_character and target.is_character):
         return value
     return converted(value, target)
 

@@ -29,6 +29,7 @@ from emulator.tsql.nodes import Binary, Expression, Select, Variable
 from emulator.tsql.options import set_option
 from emulator.tsql.planner import Planner
 from emulator.tsql.procedures import ProcedureRunner
+from emulator.tsql.query_runner import QueryRunner
 from emulator.tsql.raise_error import raised, thrown
 from emulator.tsql.statements import (
     Block,
@@ -93,14 +94,15 @@ class Interpreter:
         self.workspace = workspace
         self.planner = Planner(context, workspace)
         self.definer = Definer(context, workspace)
-        self.data = DataRunner(context, workspace, self.planner, self.definer)
+        self.queries = QueryRunner(context, workspace, self.planner, self.definer)
+        self.data = DataRunner(context, workspace, self.planner)
         self.procedures = ProcedureRunner(self)
         self.cursors = Cursors(self)
         self.transactions = Transactions(context, workspace)
         self.try_depth = 0
         self._raised_at: tuple[SqlError, Frame] | None = None
         self._methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {
-            QueryStatement: self.data.select,
+            QueryStatement: self.queries.select,
             Insert: self._insert,
             Update: self.data.change,
             Delete: self.data.change,
@@ -199,12 +201,12 @@ class Interpreter:
     def is_true(self, condition: Expression, frame: Frame) -> bool:
         """Whether a condition holds; unknown does not."""
         plan = self.planner.condition(condition, frame)
-        return bool(self.data.scalar(plan, frame))
+        return bool(self.queries.scalar(plan, frame))
 
     def evaluate(self, node: Expression, frame: Frame, target: Any = None) -> StorageValue:
         """The value of an expression, converted to ``target`` as an assignment does."""
         plan, _ = self.planner.scalar(node, frame, target)
-        return self.data.scalar(plan, frame)
+        return self.queries.scalar(plan, frame)
 
     def _if(self, node: If, frame: Frame) -> Iterator[Event]:
         if self.is_true(node.condition, frame):
@@ -215,9 +217,7 @@ class Interpreter:
     def _while(self, node: While, frame: Frame) -> Iterator[Event]:
         while self.is_true(node.condition, frame):
             if self.context.cancelled.is_set():
-                raise SqlError(
-                    3617, "The query was cancelled by the client.", severity=11, aborts="batch"
-                )
+                raise messages.cancelled()
             try:
                 yield from self.statement(node.body, frame)
             except JumpSignal as jump:
@@ -346,7 +346,7 @@ class Interpreter:
 
     def _print(self, node: Print, frame: Frame) -> Iterator[Event]:
         plan, sql_type = self.planner.scalar(node.value, frame)
-        value = self.data.scalar(plan, frame)
+        value = self.queries.scalar(plan, frame)
         text = convert(value, sql_type, nvarchar(4000)) if value is not None else ""
         yield Message(0, str(text), 0, 1, frame.procedure, node.line)
 
@@ -371,7 +371,7 @@ class Interpreter:
     def _message_argument(self, node: Expression, frame: Frame) -> StorageValue:
         """An argument of RAISERROR: an integer or text."""
         plan, sql_type = self.planner.scalar(node, frame)
-        value = self.data.scalar(plan, frame)
+        value = self.queries.scalar(plan, frame)
         if value is None or (isinstance(value, int) and not sql_type.is_decimal):
             return value
         return str(convert(value, sql_type, nvarchar(2047)))
@@ -424,9 +424,7 @@ class Interpreter:
             value = "00:00:00"
         seconds = wait_ticks(node.kind, value, self.context.engine.clock.now_ticks()) / 10_000_000
         if self.context.cancelled.wait(seconds):
-            raise SqlError(
-                3617, "The query was cancelled by the client.", severity=11, aborts="batch"
-            )
+            raise messages.cancelled()
 
 
 def _starts_transaction(node: Statement) -> bool:

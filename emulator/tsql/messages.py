@@ -251,6 +251,11 @@ def check_violated(
     )
 
 
+def cancelled() -> SqlError:
+    """3617: an attention ended the statement."""
+    return SqlError(3617, "The query was cancelled by the client.", severity=11, aborts="batch")
+
+
 def subquery_many_rows() -> SqlError:
     """512."""
     return SqlError(

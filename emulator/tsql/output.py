@@ -32,7 +32,6 @@ class OutputPlan:
     columns: tuple[ColumnMeta, ...]
     into: TargetName | None
     into_columns: tuple[str, ...]
-    reads_new: bool
     collected: list[tuple[StorageValue, ...]] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -91,13 +90,12 @@ def compile_output(
             raise not_supported("OUTPUT of columns other than inserted and deleted")
     scope.sources.append(BoundSource("", [action], ""))
     values = compiler.select_list(output.items, scope)
-    used = {s.alias for s in scope.sources}
     plan = own.plan("SELECT " + ", ".join(v.sql for v in values))
+    compilation.guard.variables += own.guard.variables
     return OutputPlan(
         plan,
         holder,
         tuple(column_meta(v) for v in values),
         output.into,
         output.into_columns,
-        "inserted" in used,
     )

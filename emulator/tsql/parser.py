@@ -14,10 +14,10 @@ from emulator.tsql.statements import (
     ProcedureParameterDefinition,
     Statement,
 )
+from emulator.tsql.text_cache import TextCache
 from emulator.tsql.tokens import Kind, Token
 
-_PARSED_BATCHES_MAX: Final = 2000
-_TEXT_CACHED_MAX: Final = 16_384
+_EXPRESSIONS_MAX: Final = 2000
 
 
 class BatchParser(ControlParser):
@@ -93,26 +93,25 @@ class BatchParser(ControlParser):
         return tuple(parameters)
 
 
-@lru_cache(maxsize=_PARSED_BATCHES_MAX)
-def _parse_cached(sql: str, quoted_identifier: bool) -> Block:
-    return BatchParser(sql, quoted_identifier=quoted_identifier).batch()
+_BATCHES: Final = TextCache[Block](characters_max=2_000_000, text_max=65_536)
 
 
 def parse_batch(sql: str, *, quoted_identifier: bool = True) -> Block:
     """The statements of a batch.
 
-    Equal texts share one tree, so that compiled plans can be found by node; very long texts (bulk
-    INSERTs with literal values) are not kept.
+    Equal texts share one tree, so that compiled plans can be found by node.
 
     Raises:
         SqlError: 102, 156 and other syntax errors; 50900 for grammar that is refused by name.
     """
-    if len(sql) > _TEXT_CACHED_MAX:
-        return BatchParser(sql, quoted_identifier=quoted_identifier).batch()
-    return _parse_cached(sql, quoted_identifier)
+    return _BATCHES.get(
+        sql,
+        (sql, quoted_identifier),
+        lambda: BatchParser(sql, quoted_identifier=quoted_identifier).batch(),
+    )
 
 
-@lru_cache(maxsize=_PARSED_BATCHES_MAX)
+@lru_cache(maxsize=_EXPRESSIONS_MAX)
 def parse_expression(text: str) -> Expression:
     """A stored DEFAULT, CHECK or computed-column expression."""
     parser = BatchParser(text)
@@ -122,7 +121,7 @@ def parse_expression(text: str) -> Expression:
     return expression
 
 
-@lru_cache(maxsize=_PARSED_BATCHES_MAX)
+@lru_cache(maxsize=_EXPRESSIONS_MAX)
 def parse_declarations(text: str) -> tuple[ProcedureParameterDefinition, ...]:
     """The second argument of sp_executesql."""
     return BatchParser(text).declaration_list()

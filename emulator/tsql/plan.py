@@ -67,13 +67,24 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class TableHole:
-    """A stored table, or what the session's transaction made of it."""
+    """A stored table, or what the session's transaction made of it.
+
+    Attributes:
+        table: the table.
+        lock: what its hints ask for until the end of a transaction: ``exclusive`` (TABLOCKX, XLOCK,
+            UPDLOCK), ``shared`` (HOLDLOCK and its like), or nothing. Always the whole table:
+            coarser than SQL Server's row locks, never weaker.
+    """
 
     table: Table
+    lock: str = ""
 
     def text(self, execution: Execution) -> str:
         """See :class:`Hole`."""
-        return execution.context.store.source(self.table)
+        store = execution.context.store
+        if self.lock and store.trancount:
+            store.lock_table(self.table, shared=self.lock == "shared")
+        return store.source(self.table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from emulator.results import ColumnMeta
 from emulator.tsql.compiler import Compilation
-from emulator.tsql.nodes import Expression, Node, Query
+from emulator.tsql.nodes import Expression, Node, Query, ValueRows
 from emulator.tsql.plan import Guard, Plan
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.scope import Scope
+from emulator.tsql.statements import Insert
 from emulator.tsql.values import Value, converted
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from emulator.types import SqlType
 
 Made = TypeVar("Made")
+
+_BULK_ROWS: Final = 20
 
 
 class Planner:
@@ -43,6 +46,8 @@ class Planner:
             frame: variables in sight.
             make: compiles it; its result must not depend on the lengths of variables.
         """
+        if _is_bulk(node):
+            return make(Compilation(self.context, self.workspace, frame, generic=True))
         plans = self.workspace.cached(node, list)
         version = self.workspace.local_version
         for guard, made in plans:
@@ -138,6 +143,14 @@ class Planner:
             return compilation.plan(f"SELECT {text}")
 
         return self.cached(node, frame, make)
+
+
+def _is_bulk(node: Node) -> bool:
+    """Whether a statement is INSERT of so many rows of VALUES that it will hardly come again."""
+    if not isinstance(node, Insert) or node.query is None:
+        return False
+    body = node.query.body
+    return isinstance(body, ValueRows) and len(body.rows) > _BULK_ROWS
 
 
 def assigned(value: Value, target: SqlType) -> Value:

@@ -111,7 +111,7 @@ class ProcedureRunner:
                 severity=15,
             )
         plan, sql_type = self.interpreter.planner.scalar(argument.value, frame)
-        value = self.interpreter.data.scalar(plan, frame)
+        value = self.interpreter.queries.scalar(plan, frame)
         if value is None and not isinstance(argument.value, GlobalVariable):
             sql_type = INT
         return Given(name, sql_type, value)

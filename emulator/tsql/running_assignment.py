@@ -33,19 +33,19 @@ def running_assignment(compilation: Compilation, query: Query, body: Select, fra
         SqlError: 50900 for grouping, DISTINCT and common table expressions in such a statement.
     """
     aggregated = any(contains_aggregate(item.expression) for item in body.items)
-    if aggregated or body.group_by or body.distinct or query.common_tables or not body.source:
+    if aggregated or body.group_by or body.distinct or query.common_tables:
         raise not_supported("SELECT @x = @x ... with grouping, DISTINCT or WITH")
     names = [str(item.variable).casefold() for item in body.items]
     compiler = _Running(compilation, {name: frame.types[name] for name in names})
     rows = Scope()
-    source = compiler.source(body.source, rows)
+    source = f" FROM {compiler.source(body.source, rows)}" if body.source is not None else ""
     where = f" WHERE {compiler.condition(body.where, rows)}" if body.where is not None else ""
     order = compiler.order_terms(query.order_by, rows)
     limit = compiler.limit(Limits(body.top, query.offset, query.fetch), ordered=bool(order))
     columns = [(s, c) for s in rows.sources for c in s.columns]
     texts = [f"{c.value().sql} AS v{n}" for n, (_, c) in enumerate(columns)]
     ordered = f" ORDER BY {', '.join(order)}" if order else ""
-    inner = f"SELECT {', '.join(texts) or '1'} FROM {source}{where}{ordered}{limit}"
+    inner = f"SELECT {', '.join(texts) or '1'}{source}{where}{ordered}{limit}"
     key = compilation.alias("k")
     kept: dict[int, BoundSource] = {
         id(s): BoundSource(s.alias, [], key, s.path) for s in rows.sources

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.functions import TableFunction, table_function
 from emulator.catalog.views import SystemView, system_view
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.local_tables import LocalTable
+
+
+_EXCLUSIVE_HINTS: Final = frozenset({"TABLOCKX", "XLOCK", "UPDLOCK"})
+_SHARED_HINTS: Final = frozenset({"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +197,7 @@ class SourceCompiler(ExpressionCompiler):
         if table is not None:
             columns_of = self.table_columns(table, key)
             self._bind(scope, alias, key, columns_of, path)
-            return f"{self.compilation.table_hole(table)} AS {key}"
+            return f"{self.compilation.table_hole(table, _lock_of(node.hints))} AS {key}"
         view = system_view(self.compilation.context, where.database, where.schema, where.name)
         if view is not None:
             bound = _meta_columns(view.columns, key)
@@ -365,6 +369,13 @@ class SourceCompiler(ExpressionCompiler):
             )
         self._bind(scope, alias, key, _renamed(columns, node.column_names))
         return f"{self.compilation.hole(RowsHole(split, 2))} AS {key}"
+
+
+def _lock_of(hints: Sequence[str]) -> str:
+    """The lock that table hints ask for."""
+    if not _EXCLUSIVE_HINTS.isdisjoint(hints):
+        return "exclusive"
+    return "" if _SHARED_HINTS.isdisjoint(hints) else "shared"
 
 
 def enumerate_parts(text: str, separator: str) -> list[tuple[StorageValue, ...]]:

@@ -16,7 +16,15 @@ from emulator.tsql.merge import MergeCompiler
 from emulator.tsql.nodes import Variable
 from emulator.tsql.parser import parse_batch
 from emulator.tsql.queries import QueryCompiler
-from emulator.tsql.statements import Delete, Insert, Merge, QueryStatement, Statement, Update
+from emulator.tsql.statements import (
+    Declare,
+    Delete,
+    Insert,
+    Merge,
+    QueryStatement,
+    Statement,
+    Update,
+)
 from emulator.tsql.values import Constant, Value
 from emulator.types import INT, SqlType, nvarchar
 
@@ -56,8 +64,16 @@ def undeclared_parameters(
     names = _variables(statements)
     inference = _Inference(context, workspace, Frame())
     for statement in statements:
+        if isinstance(statement, Declare):
+            for declaration in statement.declarations:
+                if declaration.type is not None:
+                    inference.frame.declare(declaration.name, declaration.type)
         _compile(inference, statement)
-    return [(name, inference.found.get(name.casefold(), nvarchar(4000))) for name in names]
+    return [
+        (name, inference.found.get(name.casefold(), nvarchar(4000)))
+        for name in names
+        if name.casefold() not in inference.frame.types
+    ]
 
 
 def _compile(inference: _Inference, statement: Statement) -> None:

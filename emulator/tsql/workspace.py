@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from emulator.tsql.local_tables import LocalTable
     from emulator.tsql.nodes import Expression, Node
 
-_PLANS_MAX: Final = 1000
+_PLANS_MAX: Final = 300
 _ROW_SET_COLUMNS: Final = 128
 """More than any system view has (sys.databases has about a hundred)."""
 

@@ -75,8 +75,8 @@ def test_messages_name_the_constraint_and_the_column(goods):
     goods("INSERT goods (name, price) VALUES ('a', 1)")
     (text,) = goods("INSERT goods (name, price) VALUES ('b', -1)").texts
     assert text == (
-        'The INSERT statement conflicted with the CHECK constraint "positive". The conflict occurred'
-        ' in database "shop", table "dbo.goods", column \'price\'.'
+        'The INSERT statement conflicted with the CHECK constraint "positive". The conflict'
+        ' occurred in database "shop", table "dbo.goods", column \'price\'.'
     )
     outcome = goods("INSERT goods (name) VALUES ('0123456789x')")
     assert outcome.texts == [

@@ -18,68 +18,114 @@ def shop(sql):
 
 
 QUERIES = [
-    ("SELECT name FROM customers c JOIN orders o ON o.customer = c.id ORDER BY o.id",
-     [("Ann",), ("Ann",), ("Bob",)]),
-    ("SELECT c.id, o.id FROM customers c LEFT JOIN orders o ON o.customer = c.id"
-     " WHERE c.id > 1 ORDER BY 1", [(2, 12), (3, None)]),
-    ("SELECT c.id, o.id FROM customers c RIGHT OUTER JOIN orders o ON o.customer = c.id"
-     " WHERE o.id > 11 ORDER BY o.id", [(2, 12), (None, 13)]),
+    (
+        "SELECT name FROM customers c JOIN orders o ON o.customer = c.id ORDER BY o.id",
+        [("Ann",), ("Ann",), ("Bob",)],
+    ),
+    (
+        "SELECT c.id, o.id FROM customers c LEFT JOIN orders o ON o.customer = c.id"
+        " WHERE c.id > 1 ORDER BY 1",
+        [(2, 12), (3, None)],
+    ),
+    (
+        "SELECT c.id, o.id FROM customers c RIGHT OUTER JOIN orders o ON o.customer = c.id"
+        " WHERE o.id > 11 ORDER BY o.id",
+        [(2, 12), (None, 13)],
+    ),
     ("SELECT COUNT(*) FROM customers c FULL JOIN orders o ON o.customer = c.id", [(5,)]),
     ("SELECT COUNT(*) FROM customers, orders", [(12,)]),
     ("SELECT COUNT(*) FROM customers c CROSS JOIN orders", [(12,)]),
     ("SELECT city, COUNT(*) n FROM customers GROUP BY city ORDER BY n", [(None, 1), ("Oslo", 2)]),
-    ("SELECT YEAR(day), COUNT(*) FROM orders GROUP BY YEAR(day) ORDER BY YEAR(day) DESC",
-     [(2020, 3), (None, 1)]),
-    ("SELECT customer FROM orders GROUP BY customer HAVING SUM(amount) > 5 ORDER BY customer",
-     [(None,), (1,)]),
+    (
+        "SELECT YEAR(day), COUNT(*) FROM orders GROUP BY YEAR(day) ORDER BY YEAR(day) DESC",
+        [(2020, 3), (None, 1)],
+    ),
+    (
+        "SELECT customer FROM orders GROUP BY customer HAVING SUM(amount) > 5 ORDER BY customer",
+        [(None,), (1,)],
+    ),
     ("SELECT DISTINCT city FROM customers ORDER BY city", [(None,), ("Oslo",)]),
     ("SELECT COUNT(DISTINCT city) FROM customers", [(1,)]),
     ("SELECT TOP 2 id FROM orders ORDER BY id DESC", [(13,), (12,)]),
-    ("SELECT TOP (1) WITH TIES day FROM orders WHERE day IS NOT NULL ORDER BY day DESC",
-     [(737425,), (737425,)]),
+    (
+        "SELECT TOP (1) WITH TIES day FROM orders WHERE day IS NOT NULL ORDER BY day DESC",
+        [(737425,), (737425,)],
+    ),
     ("SELECT id FROM orders ORDER BY id OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY", [(11,), (12,)]),
     ("SELECT id FROM orders ORDER BY id OFFSET 3 ROWS", [(13,)]),
-    ("SELECT id FROM customers UNION SELECT customer FROM orders ORDER BY 1 DESC",
-     [(3,), (2,), (1,), (None,)]),
+    (
+        "SELECT id FROM customers UNION SELECT customer FROM orders ORDER BY 1 DESC",
+        [(3,), (2,), (1,), (None,)],
+    ),
     ("SELECT COUNT(*) FROM (SELECT 'a' AS x UNION SELECT 'A') AS u", [(1,)]),
     ("SELECT id FROM customers EXCEPT SELECT customer FROM orders", [(3,)]),
     ("SELECT id FROM customers INTERSECT SELECT customer FROM orders ORDER BY id", [(1,), (2,)]),
-    ("SELECT name FROM customers WHERE id IN (SELECT customer FROM orders) ORDER BY name DESC",
-     [("Bob",), ("Ann",)]),
+    (
+        "SELECT name FROM customers WHERE id IN (SELECT customer FROM orders) ORDER BY name DESC",
+        [("Bob",), ("Ann",)],
+    ),
     ("SELECT name FROM customers WHERE id NOT IN (SELECT customer FROM orders)", []),
-    ("SELECT name FROM customers c WHERE NOT EXISTS (SELECT * FROM orders WHERE customer = c.id)",
-     [("Cid",)]),
-    ("SELECT name, (SELECT MAX(id) FROM orders WHERE customer = c.id) FROM customers c"
-     " ORDER BY name", [("Ann", 11), ("Bob", 12), ("Cid", None)]),
+    (
+        "SELECT name FROM customers c"
+        " WHERE NOT EXISTS (SELECT * FROM orders WHERE customer = c.id)",
+        [("Cid",)],
+    ),
+    (
+        "SELECT name, (SELECT MAX(id) FROM orders WHERE customer = c.id) FROM customers c"
+        " ORDER BY name",
+        [("Ann", 11), ("Bob", 12), ("Cid", None)],
+    ),
     ("SELECT x.n FROM (SELECT name AS n, id FROM customers) AS x WHERE x.id = 2", [("Bob",)]),
     ("SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS v(n, t) WHERE n > 1", [(2, "b")]),
-    ("WITH big AS (SELECT * FROM orders WHERE amount > 5), few (k) AS (SELECT customer FROM big)"
-     " SELECT k FROM few ORDER BY k", [(None,), (1,)]),
+    (
+        "WITH big AS (SELECT * FROM orders WHERE amount > 5), few (k) AS (SELECT customer FROM big)"
+        " SELECT k FROM few ORDER BY k",
+        [(None,), (1,)],
+    ),
     ("WITH u AS (SELECT 1 AS n UNION ALL SELECT 2.5) SELECT MAX(n) FROM u", [(25,)]),
-    ("WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT SUM(i) FROM n",
-     [(10,)]),
-    ("SELECT id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id DESC) FROM orders"
-     " ORDER BY id", [(10, 2), (11, 1), (12, 1), (13, 1)]),
-    ("SELECT id, LAG(id) OVER (ORDER BY id), LEAD(id, 1, 0) OVER (ORDER BY id) FROM orders",
-     [(10, None, 11), (11, 10, 12), (12, 11, 13), (13, 12, 0)]),
-    ("SELECT name, x.id FROM customers c CROSS APPLY (SELECT TOP 1 id FROM orders"
-     " WHERE customer = c.id ORDER BY id DESC) AS x ORDER BY name", [("Ann", 11), ("Bob", 12)]),
-    ("SELECT name, x.id FROM customers c OUTER APPLY (SELECT id FROM orders"
-     " WHERE customer = c.id AND amount > 7) AS x ORDER BY name",
-     [("Ann", 11), ("Bob", None), ("Cid", None)]),
+    (
+        "WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT SUM(i) FROM n",
+        [(10,)],
+    ),
+    (
+        "SELECT id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id DESC) FROM orders"
+        " ORDER BY id",
+        [(10, 2), (11, 1), (12, 1), (13, 1)],
+    ),
+    (
+        "SELECT id, LAG(id) OVER (ORDER BY id), LEAD(id, 1, 0) OVER (ORDER BY id) FROM orders",
+        [(10, None, 11), (11, 10, 12), (12, 11, 13), (13, 12, 0)],
+    ),
+    (
+        "SELECT name, x.id FROM customers c CROSS APPLY (SELECT TOP 1 id FROM orders"
+        " WHERE customer = c.id ORDER BY id DESC) AS x ORDER BY name",
+        [("Ann", 11), ("Bob", 12)],
+    ),
+    (
+        "SELECT name, x.id FROM customers c OUTER APPLY (SELECT id FROM orders"
+        " WHERE customer = c.id AND amount > 7) AS x ORDER BY name",
+        [("Ann", 11), ("Bob", None), ("Cid", None)],
+    ),
     ("SELECT value FROM STRING_SPLIT('a,b,c', ',') ORDER BY value DESC", [("c",), ("b",), ("a",)]),
     ("SELECT id FROM shop.dbo.orders WHERE orders.id = 10", [(10,)]),
     ("SELECT dbo.orders.id FROM dbo.orders WHERE shop.dbo.orders.id = 10", [(10,)]),
     ("SELECT o.* FROM orders AS o WITH (NOLOCK) WHERE amount = 1.0", [(12, 2, 100, 737425)]),
-    ("SELECT [id] AS \"n n\" FROM [orders] WHERE id = 10 OPTION (RECOMPILE)", [(10,)]),
+    ('SELECT [id] AS "n n" FROM [orders] WHERE id = 10 OPTION (RECOMPILE)', [(10,)]),
     ("SELECT n = id FROM orders WHERE id = 10", [(10,)]),
-    ("SELECT STRING_AGG(name, ';') WITHIN GROUP (ORDER BY name DESC) FROM customers",
-     [("Cid;Bob;Ann",)]),
-    ("SELECT 5 AS n, name FROM customers ORDER BY n, name DESC",
-     [(5, "Cid"), (5, "Bob"), (5, "Ann")]),
+    (
+        "SELECT STRING_AGG(name, ';') WITHIN GROUP (ORDER BY name DESC) FROM customers",
+        [("Cid;Bob;Ann",)],
+    ),
+    (
+        "SELECT 5 AS n, name FROM customers ORDER BY n, name DESC",
+        [(5, "Cid"), (5, "Bob"), (5, "Ann")],
+    ),
     ("SELECT MIN(day), MAX(day) FROM orders", [(737424, 737425)]),
-    ("SELECT SUM(amount) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
-     " FROM orders WHERE 1 = 0", []),
+    (
+        "SELECT SUM(amount) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+        " FROM orders WHERE 1 = 0",
+        [],
+    ),
 ]
 
 

@@ -1,0 +1,241 @@
+"""Runs SELECT of every kind: rows to the client, values into variables, a new table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import apsw
+
+from emulator.errors import SqlError, not_supported
+from emulator.results import Event, ResultSet, Rows, StatementDone
+from emulator.storage import ddl as store_ddl
+from emulator.storage.model import Column, Identity
+from emulator.storage.transaction import StatementRestart
+from emulator.tsql import messages
+from emulator.tsql.arithmetic import arithmetic
+from emulator.tsql.certain import known
+from emulator.tsql.ddl import Definer
+from emulator.tsql.names import resolve_name
+from emulator.tsql.nodes import Name, Query, Select, Variable
+from emulator.tsql.plan import Execution, Plan
+from emulator.tsql.planner import Planner, assigned
+from emulator.tsql.queries import QueryCompiler
+from emulator.tsql.running_assignment import running_assignment
+from emulator.tsql.statements import QueryStatement
+from emulator.tsql.values import Value
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.tsql.compiler import Compilation
+    from emulator.tsql.frames import Frame
+    from emulator.tsql.workspace import Workspace
+
+ROWS_PER_EVENT: Final = 1024
+RESTARTS_MAX: Final = 50
+
+Row = tuple[StorageValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan with the text and bindings of one execution."""
+
+    plan: Plan
+    execution: Execution
+    text: str
+    bindings: list[StorageValue]
+
+
+class QueryRunner:
+    """Queries of one session."""
+
+    def __init__(
+        self, context: SessionContext, workspace: Workspace, planner: Planner, definer: Definer
+    ) -> None:
+        self.context = context
+        self.workspace = workspace
+        self.planner = planner
+        self.definer = definer
+
+    def select(self, node: QueryStatement, frame: Frame) -> Iterator[Event]:
+        """A SELECT statement of any kind."""
+        body = node.query.body
+        if isinstance(body, Select):
+            if body.into is not None:
+                yield from self._select_into(node, body, frame)
+                return
+            if any(item.variable for item in body.items):
+                self._select_variables(node, body, frame)
+                return
+        prepared = self.prepare(lambda: self.planner.select(node, node.query, frame), frame)
+        count = 0
+        yield ResultSet(prepared.plan.columns)
+        for rows in self.chunks(prepared):
+            count += len(rows)
+            yield Rows(rows)
+        self.context.rowcount = count
+        yield StatementDone("select", None if self.context.options.nocount else count)
+
+    # Running plans ------------------------------------------------------------------------------
+
+    def prepare(self, make: Callable[[], Plan], frame: Frame) -> Prepared:
+        """A plan ready to run; planned again when a table changed while it was waited for."""
+        for _ in range(RESTARTS_MAX):
+            plan = make()
+            execution = Execution(self.context, self.workspace, frame)
+            try:
+                text, bindings = plan.prepare(execution)
+            except StatementRestart:
+                self.workspace.row_sets.drop(execution.row_sets)
+                continue
+            return Prepared(plan, execution, text, bindings)
+        raise not_supported("a table whose definition never rests")
+
+    def chunks(self, prepared: Prepared) -> Iterator[list[Row]]:
+        """The rows of a query, as SQLite yields them.
+
+        Raises:
+            SqlError: 3617 when the client cancels.
+        """
+        cancelled = self.context.cancelled
+        cursor = self.workspace.connection.cursor()
+        try:
+            cursor.execute(prepared.text, prepared.bindings)
+            while chunk := list(islice(cursor, ROWS_PER_EVENT)):
+                yield chunk
+                if cancelled.is_set():
+                    raise messages.cancelled()
+        except apsw.SQLError as error:
+            raise translated(error) from error
+        finally:
+            cursor.close(True)
+            self.workspace.row_sets.drop(prepared.execution.row_sets)
+
+    def all_rows(self, make: Callable[[], Plan], frame: Frame) -> list[Row]:
+        """Every row of a query."""
+        return [row for chunk in self.chunks(self.prepare(make, frame)) for row in chunk]
+
+    def scalar(self, plan: Plan, frame: Frame) -> StorageValue:
+        """The one value of an expression's plan."""
+        ((value,),) = self.all_rows(lambda: plan, frame)
+        return value
+
+    # Variables ----------------------------------------------------------------------------------
+
+    def _select_variables(self, node: QueryStatement, body: Select, frame: Frame) -> None:
+        """``SELECT @a = x, @b = y FROM ..``: the last row stays."""
+        if not all(item.variable for item in body.items):
+            raise messages.compile_error(
+                141,
+                "A SELECT statement that assigns a value to a variable must not be combined with"
+                " data-retrieval operations.",
+                severity=15,
+                line=node.line,
+            )
+        names = [str(item.variable).casefold() for item in body.items]
+        for item, name in zip(body.items, names, strict=True):
+            if name not in frame.types:
+                raise messages.undeclared_variable(str(item.variable), node.line)
+        compile_plan = running_assignment if _reads_itself(body, set(names)) else _assignment_plan
+        self.workspace.frame = frame
+        count = 0
+        last: Row | None = None
+        prepared = self.prepare(
+            lambda: self.planner.cached(
+                node, frame, lambda c: compile_plan(c, node.query, body, frame)
+            ),
+            frame,
+        )
+        for rows in self.chunks(prepared):
+            count += len(rows)
+            last = rows[-1]
+        if last is not None:
+            frame.values.update(zip(names, last, strict=True))
+        self.context.rowcount = count
+
+    # INTO ---------------------------------------------------------------------------------------
+
+    def _select_into(self, node: QueryStatement, body: Select, frame: Frame) -> Iterator[Event]:
+        """``SELECT .. INTO t``: makes the table, then fills it."""
+        prepared = self.prepare(lambda: self.planner.select(node, node.query, frame), frame)
+        into = known(body.into, "INTO clause")
+        columns = []
+        for number, meta in enumerate(prepared.plan.columns, 1):
+            if not meta.name:
+                raise messages.compile_error(
+                    1038,
+                    "An object or column name is missing or empty. For SELECT INTO statements,"
+                    " verify each column has a name.",
+                    severity=15,
+                )
+            identity = Identity() if meta.identity else None
+            columns.append(Column(number, meta.name, meta.type, meta.nullable, identity))
+        rows = [row for chunk in self.chunks(prepared) for row in chunk]
+        count = self._fill_new(into, columns, rows)
+        self.context.rowcount = count
+        yield StatementDone("insert", None if self.context.options.nocount else count)
+
+    def _fill_new(
+        self, name: Name, columns: list[Column], rows: list[tuple[StorageValue, ...]]
+    ) -> int:
+        """Creates a table and inserts rows."""
+        if name[-1].startswith("#"):
+            local = self.definer.create_temporary(name[-1], columns, [], [])
+            local.insert(rows)
+            return len(rows)
+        where = resolve_name(self.context, name, 1)
+
+        def body() -> int:
+            table = store_ddl.create_table(
+                self.context.store, where.database, where.schema, where.name, columns
+            )
+            self.context.store.insert(table, rows)
+            return len(rows)
+
+        return self.context.store.run(body, "INSERT")
+
+
+def _assignment_plan(compilation: Compilation, query: Query, body: Select, frame: Frame) -> Plan:
+    """The query of a SELECT that fills variables, its columns converted to their types."""
+    compiled = QueryCompiler(compilation).query(query)
+    texts, changed = [], False
+    for n, (item, value) in enumerate(zip(body.items, compiled.columns, strict=True)):
+        variable = str(item.variable)
+        kept = value if value.is_null else Value(f"v{n}", value.type, value.nullable)
+        if item.operator != "=":
+            kept = arithmetic(item.operator[0], compilation.variable(variable), kept)
+        kept = assigned(kept, frame.types[variable.casefold()])
+        changed = changed or kept.sql != f"v{n}"
+        texts.append(kept.sql)
+    text = compiled.text
+    if changed:
+        text = f"SELECT {', '.join(texts)} FROM ({text})"
+    return compilation.plan(text)
+
+
+def _reads_itself(body: Select, names: set[str]) -> bool:
+    """Whether an expression of the list reads a variable that the list sets."""
+    return any(_mentions(item.expression, names) or item.operator != "=" for item in body.items)
+
+
+def _mentions(node: Any, names: set[str]) -> bool:
+    """Whether a tree holds one of the variables."""
+    if isinstance(node, Variable):
+        return node.name.casefold() in names
+    if isinstance(node, tuple):
+        return any(_mentions(item, names) for item in node)
+    slots = getattr(type(node), "__slots__", ())
+    return any(_mentions(getattr(node, slot), names) for slot in slots)
+
+
+def translated(error: apsw.SQLError) -> SqlError:
+    """An error of SQLite's own arithmetic as SQL Server's."""
+    if "integer overflow" in str(error):
+        return messages.arithmetic_overflow("bigint")
+    if "interrupted" in str(error):
+        return messages.cancelled()
+    raise error

@@ -1,0 +1,30 @@
+"""sp_describe_undeclared_parameters: types of parameters from their surroundings."""
+
+from __future__ import annotations
+
+import pytest
+
+CASES = [
+    ("INSERT t (a, b, c) VALUES (@P1, @P2, @P3)", ["bigint", "nvarchar(20)", "decimal(9,2)"]),
+    ("INSERT t VALUES (@P1, @P2, @P3, @P4)", ["bigint", "nvarchar(20)", "decimal(9,2)", "date"]),
+    ("INSERT t (a) VALUES (@P1), (@P2)", ["bigint", "bigint"]),
+    ("UPDATE t SET b = @P1, c = c + @P2 WHERE a = @P3", ["nvarchar(20)", "decimal(9,2)", "bigint"]),
+    ("DELETE t WHERE d > @P1 AND b LIKE @P2", ["date", "nvarchar(4000)"]),
+    (
+        "SELECT * FROM t WHERE a IN (@P1, @P2) AND d BETWEEN @P3 AND @P4",
+        ["bigint", "bigint", "date", "date"],
+    ),
+    ("SELECT TOP (@P1) a FROM t", ["bigint"]),
+    ("SELECT @P1", ["nvarchar(4000)"]),
+    ("SELECT LEFT(b, @P1) FROM t", ["int"]),
+    ("INSERT t (a, b) SELECT @P1, @P2", ["bigint", "nvarchar(20)"]),
+    ("DECLARE @x int = 5; SELECT @x + @P1", ["int"]),
+]
+
+
+@pytest.mark.parametrize(("statement", "expected"), CASES)
+def test_types(sql, statement, expected):
+    sql("CREATE TABLE t (a bigint, b nvarchar(20), c decimal(9,2), d date)")
+    found = sql.runner.describe_parameters(statement)
+    assert [str(sql_type) for _, sql_type in found] == expected
+    assert [name for name, _ in found] == [f"@P{n}" for n in range(1, len(expected) + 1)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -21,10 +20,12 @@ from spark_sink.config import SinkConfig
 from spark_sink.ddl import LakeTables
 from spark_sink.decode import WriterSchema, writer_schema
 from spark_sink.delta_log import table_version
+from spark_sink.errors import LedgerMismatch
 from spark_sink.jvm_errors import translated
 from spark_sink.kafka_ranges import read_values
 from spark_sink.metrics import SinkMetrics
 from spark_sink.progress import BatchPlan, SchemaById, TopicRange
+from spark_sink.session import small_batch_session, tune_for
 
 Hook = Callable[[str, str], None]
 """Called with a step (``merged``, ``committed``) and a table's path: tests stop a batch with it."""
@@ -49,8 +50,8 @@ class BatchApplier:
     """Applies plans to the lake.
 
     Args:
-        spark: the application's session; every worker gets a new one of its own, because
-            temporary views and settings are per session.
+        spark: the session for reading small batches; every worker gets a new one of its own,
+            because temporary views and settings are per session.
         config: the options.
         schema_by_id: the registry's look-up.
         metrics: where durations go.
@@ -73,10 +74,11 @@ class BatchApplier:
         self._tables = LakeTables(config)
         self._writers: dict[int, WriterSchema] = {}
         self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
-        self._sessions: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
-        for _ in range(config.merge_pool):
-            self._sessions.put(spark.newSession())
-        self._stopped = threading.Event()
+        self._sessions = [small_batch_session(spark) for _ in range(config.merge_pool)]
+        self._idle: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
+        for session in self._sessions:
+            self._idle.put(session)
+        self._is_small = True
 
     def close(self) -> None:
         """Wait for running tables and end the workers."""
@@ -97,7 +99,12 @@ class BatchApplier:
             RegistryError: a schema could not be looked up.
         """
         sources = self._sources(plan)
-        if plan.count <= self._config.local_changes_max:
+        is_small = plan.count <= self._config.local_changes_max
+        if is_small != self._is_small:
+            for session in self._sessions:
+                tune_for(session, is_small=is_small)
+            self._is_small = is_small
+        if is_small:
             sources = self._with_values(sources)
         batch = plan.following.batch
         futures = [self._pool.submit(self._apply_table, source, batch) for source in sources]
@@ -139,17 +146,20 @@ class BatchApplier:
             topic: read.filter(pc.equal(read["topic"], topic)).select(["value"]).combine_chunks()
             for topic in ranges
         }
+        for topic, found in values.items():
+            if found.num_rows != ranges[topic].count:
+                raise LedgerMismatch(topic, ranges[topic].count, found.num_rows)
         return [replace(source, values=values[source.topic_range.topic]) for source in sources]
 
     def _apply_table(self, source: _Source, batch: int) -> dict[str, int]:
-        session = self._sessions.get()
+        session = self._idle.get()
         try:
             with self._metrics.table_seconds(str(source.table)):
                 return self._apply_in(session, source, batch)
         except (PySparkException, Py4JError) as error:
             raise translated(f"table {source.table}", error) from error
         finally:
-            self._sessions.put(session)
+            self._idle.put(session)
 
     def _apply_in(self, session: SparkSession, source: _Source, batch: int) -> dict[str, int]:
         versions = source.versions

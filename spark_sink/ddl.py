@@ -39,6 +39,8 @@ _PROPERTIES: Final[Mapping[str, str]] = {
     "delta.enableTypeWidening": "true",
     # A later date column that becomes datetime2 needs it; it cannot be added by ALTER alone.
     "delta.feature.timestampNtz": "supported",
+    # Every batch leaves small files: Delta compacts them once fifty have gathered.
+    "delta.autoOptimize.autoCompact": "true",
 }
 
 _log = structlog.get_logger("tailrace.sink")

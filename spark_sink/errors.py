@@ -66,6 +66,20 @@ class ChangesLost(SinkError):
         )
 
 
+class LedgerMismatch(SinkError):
+    """A topic holds another number of changes than the ledger counted when they were written."""
+
+    def __init__(self, topic: str, counted: int, found: int) -> None:
+        self.topic = topic
+        self.counted = counted
+        self.found = found
+        super().__init__(
+            f"topic {topic} holds {found} changes where the publisher counted {counted}: records"
+            " were removed (compaction or retention) or written by somebody else; give the topic"
+            " cleanup.policy=delete with enough retention, and run tailrace audit"
+        )
+
+
 class ProgressGap(SinkError):
     """A progress record does not join on to the one before it.
 

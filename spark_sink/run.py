@@ -19,7 +19,7 @@ from spark_sink.errors import KafkaUnavailable, SinkError
 from spark_sink.jvm_errors import translated
 from spark_sink.lake_table import quote
 from spark_sink.metrics import SinkMetrics
-from spark_sink.session import build_session
+from spark_sink.session import build_session, small_batch_session
 from spark_sink.sink import Sink
 from spark_sink.streaming import ProgressStream
 
@@ -91,6 +91,7 @@ def warm_up(spark: SparkSession, config: SinkConfig) -> None:
         SinkError: the lake cannot be written.
     """
     name = f"delta.{quote(f'{config.lake}/_tailrace/warm_up')}"
+    spark = small_batch_session(spark)
     try:
         spark.sql(
             f"CREATE TABLE IF NOT EXISTS {name} (id INT, at BINARY) USING delta"

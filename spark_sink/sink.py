@@ -26,6 +26,7 @@ from spark_sink.errors import LakeTaken
 from spark_sink.jvm_errors import translated
 from spark_sink.metrics import SinkMetrics
 from spark_sink.progress import BatchPlan, ProgressRecord, SchemaById, SinkState, plan_batch
+from spark_sink.session import small_batch_session
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -54,8 +55,9 @@ class Sink:
     ) -> None:
         self.config = config
         self.metrics = metrics or SinkMetrics()
-        self._commits = CommitTable(spark, config.commits_path)
-        self._applier = BatchApplier(spark, config, schema_by_id, self.metrics, hook)
+        session = small_batch_session(spark)
+        self._commits = CommitTable(session, config.commits_path)
+        self._applier = BatchApplier(session, config, schema_by_id, self.metrics, hook)
         self._hook = hook
         self._now_s = now_s
         self._pending: dict[tuple[int, int], ProgressRecord] = {}

@@ -19,6 +19,7 @@ from spark_sink.config import SinkConfig
 from spark_sink.jvm_errors import translated
 from spark_sink.kafka_ranges import kafka_options, offsets_json
 from spark_sink.progress import ProgressRecord, SchemaById, decode_progress
+from spark_sink.session import small_batch_session
 from spark_sink.sink import Sink
 
 _POLL_S = 0.2
@@ -37,7 +38,7 @@ class ProgressStream:
     def __init__(
         self, spark: SparkSession, config: SinkConfig, schema_by_id: SchemaById, sink: Sink
     ) -> None:
-        self._spark = spark
+        self._spark = small_batch_session(spark)
         self._config = config
         self._schema_by_id = schema_by_id
         self._sink = sink

@@ -17,7 +17,8 @@ from typing import Any
 import fastavro
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from schemas.envelope import SchemaColumn, TableSchema, envelope_schema
 from schemas.framing import frame_header
@@ -220,8 +221,8 @@ class Source:
             )
             entry.next_offset = max(entry.next_offset, offset + 1)
 
-        entry.count += 1
         if message.position is not None:
+            entry.count += 1
             total = entry.position_hash + position_hash(message.position.to_bytes())
             entry.position_hash = signed(total)
         if message.schema_id not in entry.schema_ids:

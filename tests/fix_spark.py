@@ -20,7 +20,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.memory": "1500m",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
+            # Tests end before the optimising compiler would have paid for itself.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
     )
     try:

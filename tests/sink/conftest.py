@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.config import SinkConfig
-from spark_sink.lake_table import CHANGES_COLUMNS
+from spark_sink.lake_table import CHANGES_COLUMNS, quote
+from spark_sink.session import small_batch_session
 from spark_sink.sink import Sink
 from spark_sink.streaming import ProgressStream
 from tests.fix_envelopes import Cut, Source
@@ -21,7 +22,9 @@ class Lake:
     """A lake folder with sinks that fill it from one source."""
 
     def __init__(self, spark: SparkSession, source: Source, kafka: str, path: Path) -> None:
-        self.spark = spark
+        # Reads of some rows: what is under test is the sink, not these.
+        self.spark = small_batch_session(spark)
+        self._sink_spark = spark
         self.source = source
         self.path = path
         self.options: dict[str, Any] = {
@@ -37,7 +40,7 @@ class Lake:
 
     def sink(self, hook: Callable[[str, str], None] | None = None, **options: Any) -> Sink:
         config = self.config(**options)
-        return Sink(self.spark, config, self.source.registry.schema_by_id, hook=hook)
+        return Sink(self._sink_spark, config, self.source.registry.schema_by_id, hook=hook)
 
     def catch_up(self, hook: Callable[[str, str], None] | None = None, **options: Any) -> int:
         """A fresh sink, as after a restart, up to the end of the progress topic."""
@@ -45,7 +48,7 @@ class Lake:
         try:
             sink.open()
             stream = ProgressStream(
-                self.spark, sink.config, self.source.registry.schema_by_id, sink
+                self._sink_spark, sink.config, self.source.registry.schema_by_id, sink
             )
             return stream.catch_up(threading.Event())
         finally:
@@ -58,7 +61,7 @@ class Lake:
         """The mirrored columns of a lake table."""
         frame = self.spark.read.format("delta").options(**read_options).load(self.location(table))
         names = [name for name in frame.columns if name not in CHANGES_COLUMNS]
-        return [row.asDict() for row in frame.select(*names).collect()]
+        return [row.asDict() for row in frame.select(*map(quote, names)).collect()]
 
     def cut(self, **versions: int) -> Cut:
         """All tables by key, at some versions or the newest."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from tests.fix_envelopes import Source, column
+from schemas.topics import TableName
+from spark_sink.reader import CutUnknown, read_cut
+from tests.fix_envelopes import Source, SourceTable, Transaction, column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-def two_tables(source: Source):
+def two_tables(source: Source) -> tuple[SourceTable, SourceTable]:
     planes = source.table(
         "planes",
         column(1, "tail", "nvarchar(10)", key=1),
@@ -23,27 +27,139 @@ def two_tables(source: Source):
         "flights",
         column(1, "id", "int", key=1),
         column(2, "tail", "nvarchar(10)"),
-        column(3, "at", "datetime2(7)"),
     )
     return planes, flights
 
 
-def test_several_tables_in_one_cut(source: Source, lake: Lake):
+def random_changes(chance: random.Random, planes: SourceTable, flights: SourceTable) -> Any:
+    """A few changes of both tables, changes of keys and re-used keys among them."""
+
+    def change(transaction: Transaction) -> None:
+        for _ in range(chance.randint(1, 5)):
+            table = chance.choice([planes, flights])
+            kind = chance.choice(["insert", "update", "key", "delete"])
+            free = [n for n in range(8) if key(table, n) not in table.rows]
+            if kind == "insert" or not table.rows:
+                if free:
+                    insert(transaction, table, chance.choice(free), chance)
+                continue
+            chosen = chance.choice(sorted(table.rows))
+            if kind == "delete":
+                transaction.delete(table, chosen)
+            elif kind == "key" and free:
+                name = table.schema.key_columns[0].name
+                transaction.update(table, chosen, **{name: key(table, chance.choice(free))[0]})
+            else:
+                other = "seats" if table is planes else "tail"
+                value = chance.randint(0, 99) if table is planes else f"N{chance.randint(0, 9)}"
+                transaction.update(table, chosen, **{other: value})
+
+    def key(table: SourceTable, number: int) -> tuple[Any]:
+        return (f"N{number}",) if table is planes else (number,)
+
+    def insert(
+        transaction: Transaction, table: SourceTable, number: int, chance: random.Random
+    ) -> None:
+        if table is planes:
+            hours = Decimal(chance.randint(0, 99_999)) / 100
+            transaction.insert(planes, tail=f"N{number}", seats=number, **{"hours flown": hours})
+        else:
+            transaction.insert(flights, id=number, tail=None)
+
+    return change
+
+
+def test_every_cut_is_the_source_at_that_lsn(source: Source, lake: Lake):
+    """Random transactions over two tables, batches bounded to a few changes, an aborted Kafka
+    transaction between: each commit row's versions are the source at its LSN. Some batches go
+    through the driver, larger ones are read table by table."""
+    chance = random.Random(5)
     planes, flights = two_tables(source)
+    for number in range(6):
+        for _ in range(1 + number):
+            source.commit(random_changes(chance, planes, flights))
+        if number == 3:
+            source.publish(messages=source.pending, abort=True)
+        source.publish()
+
+    committed = lake.catch_up(changes_per_batch=25, local_changes_max=20)
+
+    commits = lake.commits()
+    assert len(commits) == committed > 1
+    sizes = [commit["rows"] for commit in commits]
+    assert min(sizes) <= 20 < max(sizes), sizes
+    assert lake.cut() == source.cut()
+    for commit in commits:
+        cut = read_cut(lake.spark, f"{lake.path}/lake", up_to_lsn=commit["through_lsn"])
+        assert cut.through_lsn == commit["through_lsn"]
+        versions = {table.table: cut.versions[f"shop/dbo/{table.table}"] for table in cut.tables}
+        assert lake.cut(**versions) == source.cuts[cut.through_lsn]
+    assert read_cut(lake.spark, f"{lake.path}/lake").read(planes.name).count() == len(planes.rows)
+    with pytest.raises(CutUnknown, match="no cut at or before LSN"):
+        read_cut(lake.spark, f"{lake.path}/lake", up_to_lsn="00000000:00000000:0001")
+    with pytest.raises(CutUnknown, match=r"shop.dbo.none is not in the cut"):
+        read_cut(lake.spark, f"{lake.path}/lake").read(TableName("shop", "dbo", "none"))
+
+
+def test_a_transaction_over_several_kafka_transactions_is_never_half_visible(
+    source: Source, lake: Lake
+):
+    planes, flights = two_tables(source)
+    before = source.commit(lambda t: t.insert(planes, tail="N1", seats=1))
+    source.publish()
+    through = source.commit(
+        *(lambda t, n=n: t.insert(flights, id=n) for n in range(5)),
+        lambda t: t.update(planes, ("N1",), seats=2),
+    )
+    whole, source.pending = source.pending, []
+
+    source.publish(closed=False, messages=whole[:2])
+    assert lake.catch_up() == 1
+    source.publish(closed=False, messages=whole[2:4])
+    assert lake.catch_up() == 0
+    assert lake.rows("planes") == list(source.cuts[before]["planes"].values())
+
+    source.publish(messages=whole[4:])
+    assert lake.catch_up() == 1
+    assert lake.cut() == source.cuts[through]
+
+
+def test_snapshot_rows_join_the_cut_with_what_was_streamed_meanwhile(source: Source, lake: Lake):
+    planes, flights = two_tables(source)
+    source.commit(lambda t: t.insert(flights, id=1, tail="N1"))
+    source.snapshot(planes, [{"tail": f"N{n}", "seats": n, "hours flown": None} for n in (1, 2)])
+    source.publish(snapshotting=[planes])
+    assert lake.catch_up() == 1
+    (first,) = lake.commits()
+    assert set(first["tables"]) == {"shop/dbo/flights"}
+
     source.commit(
-        lambda t: t.insert(planes, tail="N1", seats=100, **{"hours flown": Decimal("1.50")}),
-        lambda t: t.insert(flights, id=1, tail="N1"),
+        lambda t: t.update(planes, ("N1",), seats=10),
+        lambda t: t.delete(planes, ("N2",)),
         lambda t: t.insert(flights, id=2, tail="N1"),
     )
-    through = source.commit(
-        lambda t: t.update(planes, ("N1",), seats=120),
-        lambda t: t.delete(flights, (1,)),
-    )
+    source.publish(snapshotting=[planes])
+    source.snapshot(planes, [{"tail": "N3", "seats": 3, "hours flown": None}])
+    source.publish()
+    through = source.commit(lambda t: t.update(planes, ("N3",), seats=30))
     source.publish()
 
     assert lake.catch_up() == 1
-
     assert lake.cut() == source.cuts[through]
-    (commit,) = lake.commits()
-    assert commit["through_lsn"] == through
-    assert set(commit["tables"]) == {"shop/dbo/planes", "shop/dbo/flights"}
+
+
+def test_records_without_changes(source: Source, lake: Lake):
+    """A heartbeat writes nothing; a newer LSN without changes moves the cut."""
+    planes, _ = two_tables(source)
+    source.commit(lambda t: t.insert(planes, tail="N1"))
+    source.publish()
+    source.publish(source.through)
+    assert lake.catch_up() == 1
+    source.publish(source.through)
+    assert lake.catch_up() == 0
+
+    newer = str(source.next_lsn())
+    source.publish(newer)
+    assert lake.catch_up() == 1
+    assert [commit["through_lsn"] for commit in lake.commits()][-1] == newer
+    assert lake.version("planes") == 1

@@ -1,0 +1,208 @@
+"""Whatever breaks, and wherever: the lake goes on from its last commit row."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import LakeTaken
+from spark_sink.run import serve
+from spark_sink.streaming import ProgressStream
+from tests.fix_envelopes import Source, SourceTable, column
+from tests.sink.conftest import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+WAIT_S = 90.0
+
+
+class Interrupted(Exception):
+    """What the tests' hooks raise in the middle of a batch."""
+
+
+def two_tables(source: Source) -> tuple[SourceTable, SourceTable]:
+    columns = (column(1, "id", "int", key=1), column(2, "value", "int"))
+    return source.table("a", *columns), source.table("b", *columns)
+
+
+def fill(source: Source) -> tuple[SourceTable, SourceTable]:
+    a, b = two_tables(source)
+    source.commit(*(lambda t, n=n: t.insert(a, id=n, value=n) for n in range(4)))
+    source.commit(*(lambda t, n=n: t.insert(b, id=n, value=n) for n in range(4)))
+    source.publish()
+    return a, b
+
+
+def change(source: Source, a: SourceTable, b: SourceTable) -> None:
+    """A batch in which every kind of change could go wrong when it is applied twice."""
+    source.commit(
+        lambda t: t.update(a, (1,), value=10),
+        lambda t: t.delete(a, (2,)),
+        lambda t: t.update(b, (1,), id=11),
+        lambda t: t.delete(b, (2,)),
+        lambda t: t.insert(b, id=2, value=22),
+    )
+    source.publish()
+
+
+def test_a_batch_that_broke_off_is_applied_again(source: Source, lake: Lake):
+    """First between its two tables, then before its commit row: the finished tables' MERGEs are
+    no-ops that write no Delta commit."""
+    a, b = fill(source)
+    lake.catch_up()
+    change(source, a, b)
+    merged: list[str] = []
+
+    def interrupt_after(tables: int) -> Callable[[str, str], None]:
+        merged.clear()
+
+        def interrupt(_step: str, path: str) -> None:
+            merged.append(path)
+            if len(merged) == tables:
+                raise Interrupted
+
+        return interrupt
+
+    with pytest.raises(Interrupted):
+        lake.catch_up(interrupt_after(2), merge_pool=1)
+    assert len(lake.commits()) == 1
+    versions = lake.version("a"), lake.version("b")
+
+    assert lake.catch_up(merge_pool=1) == 1
+    assert (lake.version("a"), lake.version("b")) == versions
+    assert lake.cut() == source.cut()
+    assert lake.commits()[-1]["tables"] == {"shop/dbo/a": versions[0], "shop/dbo/b": versions[1]}
+
+
+KILLED_SINK = """
+import os, signal, sys, threading
+from compose.local.jars import spark_jars
+from spark_sink.config import SinkConfig
+from spark_sink.run import run
+
+def kill(step, path):
+    if step == "merged":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+config = SinkConfig.model_validate_json(sys.argv[1])
+run(config, spark_jars(), threading.Event(), hook=kill)
+"""
+
+
+@pytest.mark.slow
+def test_killed_between_two_tables(source: Source, lake: Lake, tmp_path: Path):
+    """A true kill -9 of the whole process after the first MERGE of a batch."""
+    a, b = fill(source)
+    lake.catch_up()
+    change(source, a, b)
+    config = lake.config(
+        merge_pool=1,
+        spark={
+            "spark.master": "local[2]",
+            "spark.driver.memory": "700m",
+            "spark.local.dir": str(tmp_path / "local"),
+            "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+        },
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED_SINK, config.model_dump_json()],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        assert process.wait(WAIT_S) == -signal.SIGKILL
+    finally:
+        # PySpark's JVM outlives a killed Python until it notices the closed pipe.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert len(lake.commits()) == 1
+
+    assert lake.catch_up() == 1
+    assert lake.cut() == source.cut()
+
+
+class Served:
+    """A sink that streams in a thread until stopped."""
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self.stop = threading.Event()
+        self.ready = threading.Event()
+        self.batches = threading.Semaphore(0)
+        self.failure: BaseException | None = None
+
+        def target() -> None:
+            try:
+                serve(spark, lake.config(), self.stop, on_ready=self.ready.set, hook=self._hook)
+            except Exception as error:  # noqa: BLE001 - shown by the test's own thread
+                self.failure = error
+                self.ready.set()
+
+        self.thread = threading.Thread(target=target)
+
+    def _hook(self, step: str, _path: str) -> None:
+        if step == "committed":
+            self.batches.release()
+
+    def __enter__(self) -> Served:
+        self.thread.start()
+        assert self.ready.wait(WAIT_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.thread.join(WAIT_S)
+        assert not self.thread.is_alive()
+        assert self.failure is None, self.failure
+
+    def wait_for_batch(self) -> None:
+        assert self.batches.acquire(timeout=WAIT_S), self.failure
+
+
+def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    a, b = fill(source)
+    with Served(spark, lake) as served:
+        served.wait_for_batch()
+        source.commit(lambda t: t.insert(a, id=100, value=1))
+        source.publish()
+        served.wait_for_batch()
+    assert lake.cut() == source.cut()
+
+    source.commit(lambda t: t.delete(a, (100,)))
+    source.publish()
+    with Served(spark, lake) as served:
+        served.wait_for_batch()
+    assert lake.cut() == source.cut()
+
+    shutil.rmtree(lake.config().progress_checkpoint)
+    with Served(spark, lake) as served:
+        change(source, a, b)
+        served.wait_for_batch()
+    assert lake.cut() == source.cut()
+    assert len(lake.commits()) == 4
+
+
+def test_a_second_sink_is_noticed(source: Source, lake: Lake):
+    a, b = fill(source)
+    first = lake.sink()
+    try:
+        first.open()
+        lake.catch_up()
+        change(source, a, b)
+        stream = ProgressStream(lake.spark, first.config, source.registry.schema_by_id, first)
+        with pytest.raises(LakeTaken, match="stop one of the two"):
+            stream.catch_up(threading.Event())
+    finally:
+        first.close()

@@ -1,0 +1,294 @@
+"""What becomes of rows: types, deletes, large values, schema versions, append-only tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition, Operation
+from spark_sink.decode import POSITION_SQL
+from spark_sink.errors import ChangesLost, UnsupportedSchemaChange
+from spark_sink.reader import history
+from tests.fix_envelopes import Source, column
+from tests.sink.conftest import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def test_the_extremes_of_every_type(source: Source, lake: Lake):
+    table = source.table(
+        "types",
+        column(1, "id", "bigint", key=1),
+        column(2, "bit", "bit"),
+        column(3, "tiny", "tinyint"),
+        column(4, "decimal", "decimal(38,10)"),
+        column(5, "money", "money"),
+        column(6, "real", "real"),
+        column(7, "float", "float(53)"),
+        column(8, "date", "date"),
+        column(9, "moment", "datetime2(7)"),
+        column(10, "time", "time(6)"),
+        column(11, "offset", "datetimeoffset(7)"),
+        column(12, "guid", "uniqueidentifier"),
+        column(13, "bytes", "varbinary(20)"),
+        column(14, "text.with `odd' \"name", "nvarchar(20)"),
+    )
+    text = "text.with `odd' \"name"
+    rows: list[dict[str, Any]] = [
+        {
+            "id": -(2**63),
+            "bit": True,
+            "tiny": 255,
+            "decimal": Decimal("-9999999999999999999999999999.9999999999"),
+            "money": Decimal("-922337203685477.5808"),
+            "real": 0.5,
+            "float": 1.7976931348623157e308,
+            "date": dt.date(1, 1, 1),
+            "moment": dt.datetime(1, 1, 1, 0, 0, 0, 1),  # noqa: DTZ001 - datetime2 has no zone
+            "time": dt.time(23, 59, 59, 999_999),
+            "offset": "9999-12-31T23:59:59.9999999+14:00",
+            "guid": "6f9619ff-8b86-d011-b42d-00c04fc964ff",
+            "bytes": b"\x00\xff",
+            text: "ä\u20ac\U0001f600",
+        },
+        {
+            "id": 2**63 - 1,
+            "bit": False,
+            "tiny": 0,
+            "decimal": Decimal("9999999999999999999999999999.9999999999"),
+            "money": Decimal("922337203685477.5807"),
+            "date": dt.date(9999, 12, 31),
+            "moment": dt.datetime(9999, 12, 31, 23, 59, 59, 999_999),  # noqa: DTZ001 - as above
+            text: "",
+        },
+        {"id": 0},
+    ]
+    source.commit(*(lambda t, row=row: t.insert(table, **row) for row in rows))
+    source.publish()
+    lake.catch_up()
+
+    expected = {key: dict(row) for key, row in source.cut()["types"].items()}
+    for row in expected.values():
+        if row["time"] is not None:
+            row["time"] = 86_399_999_999  # microseconds: the lake has no TIME
+    found = lake.cut()["types"]
+    for row in found.values():
+        if row["bytes"] is not None:
+            row["bytes"] = bytes(row["bytes"])
+    assert found == expected
+
+
+def test_schema_versions_in_the_middle_of_a_batch(source: Source, lake: Lake):
+    """Added, widened and renamed columns, rows of three versions in one batch and after it."""
+    key = column(1, "id", "int", key=1)
+    table = source.table("t", key, column(2, "small", "int"), column(3, "name", "varchar(10)"))
+    source.commit(lambda t: t.insert(table, id=1, small=1, name="a"))
+    source.alter(
+        table,
+        key,
+        column(2, "small", "bigint"),
+        column(3, "name", "varchar(10)"),
+        column(4, "added", "date"),
+    )
+    source.commit(lambda t: t.insert(table, id=2, small=2**40, name="b", added=dt.date(2024, 1, 1)))
+    source.alter(
+        table,
+        key,
+        column(2, "name", "bigint"),
+        column(3, "title", "varchar(max)"),
+        column(4, "added", "date"),
+    )
+    source.commit(
+        lambda t: t.insert(table, id=3, name=3, title="c"),
+        lambda t: t.update(table, (1,), name=2**40),
+    )
+    source.publish()
+    assert lake.catch_up() == 1
+    assert lake.cut() == source.cut()
+
+    source.alter(table, key, column(3, "title", "varchar(max)"), column(5, "name", "date"))
+    source.commit(lambda t: t.insert(table, id=4, title="d", name=dt.date(2024, 2, 2)))
+    source.publish()
+    assert lake.catch_up() == 1
+    newest = {row["id"]: row for row in lake.rows("t")}
+    assert newest[4] == {
+        "id": 4,
+        "name_dropped_2": None,
+        "title": "d",
+        "added": None,
+        "name": dt.date(2024, 2, 2),
+    }
+    assert newest[1]["name_dropped_2"] == 2**40
+
+    source.alter(table, key, column(3, "title", "int"))
+    source.commit(lambda t: t.insert(table, id=5, title=5))
+    source.publish()
+    with pytest.raises(UnsupportedSchemaChange, match=r"shop.dbo.t, column title.*became int"):
+        lake.catch_up()
+
+
+def test_large_values_that_a_change_does_not_carry(source: Source, lake: Lake):
+    table = source.table(
+        "documents",
+        column(1, "id", "int", key=1),
+        column(2, "body", "nvarchar(max)"),
+        column(3, "scan", "varbinary(max)"),
+        column(4, "views", "int"),
+    )
+    source.commit(
+        *(lambda t, n=n: t.insert(table, id=n, body=f"b{n}", scan=b"s", views=0) for n in range(6))
+    )
+    source.publish()
+    lake.catch_up()
+    source.commit(
+        lambda t: t.update(table, (0,), views=1),  # neither in this batch: the lake's stay
+        lambda t: t.update(table, (1,), body="new"),  # then again without it
+        lambda t: t.update(table, (1,), views=1),
+        lambda t: t.update(table, (2,), body=None),  # a true NULL
+        lambda t: t.update(table, (2,), views=2),
+        lambda t: t.delete(table, (3,)),  # inserted anew, then changed
+        lambda t: t.insert(table, id=3, body="again", scan=None, views=0),
+        lambda t: t.update(table, (3,), views=3),
+        lambda t: t.update(table, (4,), scan=b"x"),
+        lambda t: t.insert(table, id=7, body="seven", views=0),
+        lambda t: t.update(table, (7,), views=7),
+    )
+    source.publish()
+    lake.catch_up()
+
+    found = lake.cut()["documents"]
+    for row in found.values():
+        row["scan"] = None if row["scan"] is None else bytes(row["scan"])
+    assert found == source.cut()["documents"]
+
+
+def test_soft_deletes_keep_the_row_and_say_so(source: Source, lake: Lake):
+    table = source.table("t", column(1, "id", "int", key=1), column(2, "v", "int"))
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in (1, 2, 3)))
+    source.publish()
+    lake.catch_up(delete_mode="soft")
+    source.commit(
+        lambda t: t.delete(table, (1,)),
+        lambda t: t.delete(table, (2,)),
+        lambda t: t.insert(table, id=2, v=20),
+        lambda t: t.insert(table, id=4, v=4),
+        lambda t: t.delete(table, (4,)),
+    )
+    source.publish()
+    lake.catch_up(delete_mode="soft")
+
+    frame = lake.spark.read.format("delta").load(lake.location("t"))
+    found = {(row["id"], row["v"], row["_cdc_op"]) for row in frame.collect()}
+    assert found == {(1, 1, "d"), (2, 20, "c"), (3, 3, "c"), (4, 4, "d")}
+
+
+def test_changes_and_keyless_tables_are_appended_once(source: Source, lake: Lake):
+    keyed = source.table("keyed", column(1, "id", "int", key=1), column(2, "v", "int"))
+    log = source.table("log", column(1, "line", "varchar(20)"))
+    options: dict[str, Any] = {"changelog": {"include": [r"dbo\.keyed"]}, "merge_pool": 1}
+    source.commit(
+        lambda t: t.insert(keyed, id=1, v=1),
+        lambda t: t.insert(log, line="one"),
+        lambda t: t.update(keyed, (1,), v=2),
+    )
+    source.commit(lambda t: t.delete(keyed, (1,)), lambda t: t.insert(log, line="one"))
+    source.publish()
+    calls: list[str] = []
+
+    def interrupt_at_the_end(_step: str, path: str) -> None:
+        calls.append(path)
+        if len(calls) == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        lake.catch_up(interrupt_at_the_end, **options)
+    lake.catch_up(**options)
+
+    def read(name: str) -> DataFrame:
+        return lake.spark.read.format("delta").load(lake.location(name))
+
+    lines = [(row["line"], row["_cdc_op"]) for row in read("log").collect()]
+    assert sorted(lines) == [("one", "c"), ("one", "c")]
+    changes = read("keyed.changes")
+    ordered = [(row["_cdc_op"], row["v"]) for row in changes.orderBy("_cdc_position").collect()]
+    assert ordered == [("c", 1), ("u", 2), ("d", 2)]
+    assert read("keyed").count() == 0
+    assert set(lake.commits()[-1]["tables"]) == {
+        "shop/dbo/keyed",
+        "shop/dbo/keyed.changes",
+        "shop/dbo/log",
+    }
+
+    intervals = history(changes, ["id"]).orderBy("_cdc_position").collect()
+    assert [row["v"] for row in intervals] == [1, 2]
+    assert intervals[0]["_cdc_valid_to_lsn"] == intervals[1]["_cdc_valid_from_lsn"]
+
+
+def test_excluded_tables_and_names_that_need_escapes(source: Source, lake: Lake):
+    columns = (column(1, "id", "int", key=1),)
+    kept = source.table("Order Details.2024", *columns)
+    left_out = source.table("audit", *columns)
+    source.commit(lambda t: t.insert(kept, id=1), lambda t: t.insert(left_out, id=1))
+    source.publish()
+    lake.catch_up(tables={"exclude": [r"dbo\.audit"]})
+
+    (path,) = lake.commits()[-1]["tables"]
+    assert path == "shop/dbo/Order_x0020_Details_x002E_2024"
+    assert lake.rows("Order_x0020_Details_x002E_2024") == [{"id": 1}]
+
+
+def test_changes_that_retention_removed_stop_the_sink(source: Source, lake: Lake):
+    table = source.table("t", column(1, "id", "int", key=1))
+    source.commit(*(lambda t, n=n: t.insert(table, id=n) for n in range(10)))
+    source.publish()
+    source.commit(lambda t: t.insert(table, id=100))
+    source.publish()
+    doomed = [TopicPartition(table.topic, partition, 3) for partition in range(2)]
+    for future in source.admin.delete_records(doomed).values():
+        future.result(30)
+
+    with pytest.raises(ChangesLost, match="new snapshot"):
+        lake.catch_up()
+    assert lake.commits() == []
+
+
+def test_positions_order_as_the_contract_says(spark: SparkSession):
+    """Spark's expression gives the contract's bytes, and every seed sorts below them."""
+    positions = [
+        ChangePosition.of_snapshot(Lsn(0, 0, 1)),
+        ChangePosition(Lsn(0, 0, 1), 0, Lsn.ZERO, Operation.DELETE),
+        ChangePosition(Lsn(0, 0, 1), 255, Lsn(9, 9, 9), Operation.DELETE),
+        ChangePosition(Lsn(0, 0, 1), 255, Lsn(9, 9, 9), Operation.INSERT),
+        ChangePosition(Lsn(0, 0, 1), 256, Lsn(1, 1, 1), Operation.UPDATE_AFTER),
+        ChangePosition(Lsn(0x80, 0, 0), 0x7FFFFFFF, Lsn(0, 0, 1), Operation.INSERT),
+        ChangePosition(Lsn(0xFFFFFFFF, 0, 0), 0, Lsn.MAX, Operation.UPDATE_AFTER),
+    ]
+    rows: list[tuple[int, tuple[Any, ...]]] = []
+    for number, position in enumerate(positions):
+        if position.operation is Operation.READ:
+            rows.append((number, (str(position.commit_lsn), None, None, None)))
+        else:
+            fields = (
+                str(position.commit_lsn),
+                position.command_id,
+                str(position.seqval),
+                int(position.operation),
+            )
+            rows.append((number, fields))
+    frame = spark.createDataFrame(
+        rows,
+        "number INT, source STRUCT<commit_lsn: STRING, command_id: INT, change_lsn: STRING,"
+        " operation: INT>",
+    ).selectExpr("number", f"{POSITION_SQL} AS position")
+
+    found = frame.orderBy("position").collect()
+    assert [bytes(row["position"]) for row in found] == [p.to_bytes() for p in positions]
+    assert [row["number"] for row in found] == list(range(len(positions)))
+    seeds = frame.where("position > X'' AND position > X'00' AND position IS NOT NULL").count()
+    assert seeds == len(positions)

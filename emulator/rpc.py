@@ -6,31 +6,39 @@ because they are the protocol's, not the database's: their handles belong to the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from emulator.batch import BatchRunner
 from emulator.describe import describe_parameters, describe_result
 from emulator.errors import SqlError, not_supported
+from emulator.parameter_binding import ParameterBinding
 from emulator.parameter_declarations import Declaration, parse_declarations
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tds_types import from_wire
-from emulator.tsql.conversions import converter
-from emulator.types import INT, StorageValue
-from emulator.wire.requests import ParameterStatus, ProcedureId, RpcCall, RpcParameter
+from emulator.types import INT
+from emulator.wire.requests import ProcedureId, RpcCall, RpcParameter
 
 HANDLES_MAX: Final = 100_000
 """A client that never unprepares must not fill our memory."""
 
 
-@dataclass(frozen=True, slots=True)
 class Prepared:
     """A prepared text and its declared parameters; for sp_prepexecrpc a procedure's name."""
 
-    sql: str
-    declarations: tuple[Declaration, ...] = ()
-    is_procedure: bool = False
+    __slots__ = ("binding", "is_procedure", "sql")
+
+    def __init__(
+        self,
+        sql: str,
+        declarations: tuple[Declaration, ...] = (),
+        *,
+        is_procedure: bool = False,
+    ) -> None:
+        self.sql = sql
+        self.is_procedure = is_procedure
+        self.binding = ParameterBinding(sql, declarations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +192,9 @@ class Procedures:
             parameters = [_parameter(p) for p in given[skipped:]]
             ordinals = {p.name.casefold(): i for i, p in enumerate(given) if p.name}
             return self._runner.call(prepared.sql, parameters), ordinals
-        parameters, ordinals = _bind(prepared, given[skipped:], skipped)
-        return self._runner.run(prepared.sql, parameters), ordinals
+        bound, outputs = prepared.binding.bind(given[skipped:])
+        ordinals = {name: index + skipped for name, index in outputs.items()}
+        return self._runner.run(prepared.sql, bound), ordinals
 
 
 def _handle_value(arguments: _Arguments, handle: int) -> ReturnValue:
@@ -215,44 +224,5 @@ def _prepared(arguments: _Arguments) -> Prepared:
 
 
 def _parameter(parameter: RpcParameter) -> Parameter:
-    output = bool(parameter.status & ParameterStatus.BY_REFERENCE)
-    return Parameter(parameter.name, from_wire(parameter.type), parameter.value, output)
-
-
-def _bind(
-    prepared: Prepared, given: Sequence[RpcParameter], skipped: int
-) -> tuple[list[Parameter], dict[str, int]]:
-    """Values to declared parameters, by name where they have one, else by position.
-
-    Raises:
-        SqlError: 8178 a declared parameter has no value, 8144 too many values.
-    """
-    named = {p.name.casefold(): i for i, p in enumerate(given) if p.name}
-    if len(given) > len(prepared.declarations):
-        raise SqlError(8144, "Procedure or function has too many arguments specified.")
-    parameters = []
-    ordinals = {}
-    for position, declaration in enumerate(prepared.declarations):
-        folded = declaration.name.casefold()
-        index = named.get(folded)
-        if index is None and position < len(given) and not given[position].name:
-            index = position
-        if index is None:
-            raise _not_supplied(prepared, declaration)
-        value: StorageValue = given[index].value
-        if value is not None:
-            conversion = converter(from_wire(given[index].type), declaration.type)
-            value = value if conversion is None else conversion(value)
-        output = bool(given[index].status & ParameterStatus.BY_REFERENCE)
-        parameters.append(Parameter(declaration.name, declaration.type, value, output))
-        ordinals[folded] = index + skipped
-    return parameters, ordinals
-
-
-def _not_supplied(prepared: Prepared, declaration: Declaration) -> SqlError:
-    declared = ",".join(f"{d.name} {d.type}" for d in prepared.declarations)
-    return SqlError(
-        8178,
-        f"The parameterized query '({declared}){prepared.sql[:1000]}' expects the parameter"
-        f" '{declaration.name}', which was not supplied.",
-    )
+    sql_type = from_wire(parameter.type)
+    return Parameter(parameter.name, sql_type, parameter.value, parameter.is_output)

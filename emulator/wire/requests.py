@@ -12,14 +12,8 @@ from typing import Final
 
 from emulator.wire.errors import RemoteProtocolError
 from emulator.wire.reader import Reader, b_varchar
-from emulator.wire.types import (
-    TypeInfo,
-    Value,
-    decode_type_info,
-    decoder,
-    encode_type_info,
-    encoder,
-)
+from emulator.wire.types import TypeInfo, Value, encode_type_info, encoder
+from emulator.wire.types.registry import typed_decoder
 
 _HEADER_QUERY_NOTIFICATIONS: Final = 1
 _HEADER_TRANSACTION: Final = 2
@@ -113,14 +107,25 @@ class ParameterStatus(IntFlag):
     ENCRYPTED = 0x08
 
 
+_BY_REFERENCE: Final = int(ParameterStatus.BY_REFERENCE)
+
+
 @dataclass(frozen=True, slots=True)
 class RpcParameter:
-    """A parameter: ``name`` with its @, or empty when it goes by position."""
+    """A parameter: ``name`` with its @, or empty when it goes by position.
+
+    ``status`` is made of ParameterStatus bits; an int, as calls come by the thousand.
+    """
 
     name: str
     type: TypeInfo
     value: Value
-    status: ParameterStatus = ParameterStatus.NONE
+    status: int = 0
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the client wants its value back."""
+        return bool(self.status & _BY_REFERENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +193,9 @@ def _decode_call(reader: Reader) -> RpcCall:
         if following is None or following in _CALL_SEPARATORS:
             return RpcCall(procedure, tuple(parameters), flags)
         name = reader.b_varchar()
-        status = ParameterStatus(reader.u8() & 0x0B)
-        info = decode_type_info(reader)
-        parameters.append(RpcParameter(name, info, decoder(info)(reader), status))
+        status = reader.u8()
+        info, decode = typed_decoder(reader)
+        parameters.append(RpcParameter(name, info, decode(reader), status))
 
 
 class TransactionRequestType(IntEnum):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from emulator.wire.errors import RemoteProtocolError
 from emulator.wire.reader import Reader
 from emulator.wire.types import plp
 from emulator.wire.types.base import (
@@ -18,6 +17,7 @@ from emulator.wire.types.base import (
     PackPlan,
     TypeInfo,
     out_of_range,
+    wrong_length,
 )
 
 LENGTH_NULL: Final = 0xFFFF
@@ -70,7 +70,7 @@ class BinaryFamily:
         """Length, bytes."""
         if info.token is DataType.BIGVARBINARY and info.length == PLP:
             return plp.decode
-        return lambda reader: take_counted(reader, info)
+        return counted_decoder(info)
 
     def columns(self, info: TypeInfo) -> PackPlan:
         """binary(n) inside the struct, the others after it."""
@@ -112,12 +112,18 @@ def _null_length(token: DataType) -> int:
     return {"<I": LONG_NULL, "<B": 0, "<H": LENGTH_NULL}[_length_format(token)]
 
 
-def take_counted(reader: Reader, info: TypeInfo) -> bytes | None:
-    """A value whose length prefix depends on its type; also of the character types."""
-    layout = _length_format(info.token)
-    length: int = struct.unpack(layout, reader.take(struct.calcsize(layout)))[0]
-    if length == _null_length(info.token):
-        return None
-    if length > info.length:
-        raise RemoteProtocolError(f"{info.token.name}({info.length}) value of {length} bytes")
-    return reader.take(length)
+def counted_decoder(info: TypeInfo) -> Callable[[Reader], bytes | None]:
+    """Takes values whose length prefix depends on their type; also of the character types."""
+    take_length = {"<I": Reader.u32, "<B": Reader.u8, "<H": Reader.u16}[_length_format(info.token)]
+    null = _null_length(info.token)
+    longest = info.length
+
+    def take(reader: Reader) -> bytes | None:
+        length = take_length(reader)
+        if length == null:
+            return None
+        if length > longest:
+            raise wrong_length(info, length)
+        return reader.take(length)
+
+    return take

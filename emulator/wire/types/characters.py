@@ -27,7 +27,7 @@ from emulator.wire.types.base import (
     out_of_range,
     whole_values,
 )
-from emulator.wire.types.binaries import take_counted
+from emulator.wire.types.binaries import counted_decoder
 
 _UTF16_TOKENS: Final = (DataType.NVARCHAR, DataType.NCHAR, DataType.NTEXT, DataType.XML)
 _LONG_TOKENS: Final = (DataType.TEXT, DataType.NTEXT)
@@ -160,8 +160,10 @@ class CharacterFamily:
 
             return decode_plp
 
+        take = counted_decoder(info)
+
         def decode(reader: Reader) -> Value:
-            raw = take_counted(reader, info)
+            raw = take(reader)
             return None if raw is None else to_text(raw)
 
         return decode

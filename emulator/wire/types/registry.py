@@ -65,6 +65,54 @@ def decode_type_info(reader: Reader) -> TypeInfo:
     return family(token).decode_info(token, reader)
 
 
+_INFO_BYTES: Final[dict[int, int]] = {
+    DataType.INTN: 2,
+    DataType.BITN: 2,
+    DataType.FLTN: 2,
+    DataType.MONEYN: 2,
+    DataType.DATETIMEN: 2,
+    DataType.GUID: 2,
+    DataType.DATEN: 1,
+    DataType.TIMEN: 2,
+    DataType.DATETIME2N: 2,
+    DataType.DATETIMEOFFSETN: 2,
+    DataType.DECIMALN: 4,
+    DataType.NUMERICN: 4,
+    DataType.BIGVARBINARY: 3,
+    DataType.BIGBINARY: 3,
+    DataType.BIGVARCHAR: 8,
+    DataType.BIGCHAR: 8,
+    DataType.NVARCHAR: 8,
+    DataType.NCHAR: 8,
+}
+"""Size of TYPE_INFO, token included, where the token tells it."""
+
+_TYPED_MAX: Final = 4096
+_typed: dict[bytes, tuple[TypeInfo, Decoder]] = {}
+
+
+def typed_decoder(reader: Reader) -> tuple[TypeInfo, Decoder]:
+    """TYPE_INFO and what decodes its values; types seen before are known by their bytes.
+
+    Raises:
+        UnsupportedTypeError: the type exists but is not spoken here.
+        RemoteProtocolError: there is no such type, or not with these parameters.
+    """
+    start = reader.position
+    raw = reader.data[start : start + _INFO_BYTES.get(reader.peek() or 0, 0)]
+    known = _typed.get(raw)
+    if known is not None:
+        reader.position = start + len(raw)
+        return known
+    info = decode_type_info(reader)
+    made = info, decoder(info)
+    if raw and len(raw) == reader.position - start:
+        if len(_typed) >= _TYPED_MAX:
+            _typed.clear()
+        _typed[raw] = made
+    return made
+
+
 @lru_cache(maxsize=1024)
 def encoder(info: TypeInfo) -> Encoder:
     """Encodes one value of the type."""

@@ -28,7 +28,6 @@ from spark_sink.lake_table import (
     evolve,
     new_table,
     parse_comment,
-    table_path,
 )
 
 _PROPERTIES: Final[Mapping[str, str]] = {
@@ -64,7 +63,8 @@ class LakeTables:
         Args:
             spark: the session to run the statements in.
             versions: schema versions of one source table, at least one, in any order.
-            is_changes: whether it is the append-only table.
+            is_changes: whether every change is to be a row: the companion of a keyed table, or a
+                keyless table itself.
 
         Raises:
             UnsupportedSchemaChange: the lake cannot follow without losing values.
@@ -72,7 +72,7 @@ class LakeTables:
         """
         ordered = sorted(versions, key=lambda version: version.schema_lsn)
         table = ordered[0].table
-        path = table_path(table, is_changes=is_changes)
+        path = new_table(ordered[0], is_changes=is_changes).path
         location = f"{self._config.lake}/{path}"
         known = self._known.get(path) or self._read(spark, table, location, is_changes=is_changes)
         if known is None:

@@ -101,8 +101,8 @@ class LakeTable:
 
     @property
     def path(self) -> str:
-        """Path below the lake."""
-        return table_path(self.table, is_changes=self.is_changes)
+        """Path below the lake; a keyless table's appends are the table itself."""
+        return table_path(self.table, is_changes=self.is_changes and bool(self.key))
 
     @property
     def cdc_columns(self) -> Mapping[str, tuple[str, str]]:

@@ -251,8 +251,15 @@ class Definer:
     def _drop_one(self, node: DropObject, name: Name) -> None:
         store, context = self.context.store, self.context
         if node.kind == "DATABASE":
-            if context.engine.databases.get(name[-1].casefold()) is None:
+            database = context.engine.databases.get(name[-1].casefold())
+            if database is None:
                 raise messages.cannot_drop("database", name[-1])
+            if database is context.database:
+                raise SqlError(
+                    3702,
+                    f'Cannot drop database "{name[-1]}" because it is currently in use.',
+                    state=3,
+                )
             context.engine.drop_database(name[-1])
         elif node.kind == "SCHEMA":
             store_ddl.drop_schema(store, context.database, name[-1])

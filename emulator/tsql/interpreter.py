@@ -310,6 +310,8 @@ class Interpreter:
         yield from ()
         for option in node.options:
             set_option(self.context, option, node.value)
+        if "DATEFIRST" in node.options:
+            self.workspace.plans.clear()  # it is part of compiled expressions
 
     def _set_identity_insert(self, node: SetIdentityInsert, frame: Frame) -> Iterator[Event]:
         yield from ()

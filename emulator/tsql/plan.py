@@ -170,7 +170,8 @@ class Guard:
         if self.local_version not in {-1, local_version}:
             return False
         for database, version in self.databases:
-            if database.version != version:
+            known_now = database.engine.databases.get(database.name.casefold())
+            if database.version != version or known_now is not database:
                 return False
         types = frame.types
         for name, sql_type, generic in self.variables:

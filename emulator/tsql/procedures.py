@@ -19,6 +19,7 @@ from emulator.results import (
 from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
+from emulator.tsql.described import describe_first_result_set
 from emulator.tsql.frames import Frame
 from emulator.tsql.names import resolve_name
 from emulator.tsql.nodes import GlobalVariable, Name, Variable
@@ -143,6 +144,9 @@ class ProcedureRunner:
         if folded == "sp_executesql":
             yield from self._execute_sql(given, frame)
             return
+        if folded == "sp_describe_first_result_set":
+            yield from self._describe(given)
+            return
         schema = name[-2] if len(name) > 1 else None
         database = self._database(name)
         if schema is None or schema.casefold() not in {"sys", ""}:
@@ -159,6 +163,21 @@ class ProcedureRunner:
             yield from self._call_system(procedure, given)
         finally:
             with_database()
+
+    def _describe(self, given: Sequence[Given]) -> Iterator[Event]:
+        """``EXEC sp_describe_first_result_set @tsql, @params, @browse_information_mode``."""
+        text = nvarchar(MAX)
+        declared = [("@tsql", text), ("@params", text), ("@browse_information_mode", INT)]
+        bound = bind_arguments("sp_describe_first_result_set", declared, given)
+        if "@tsql" not in bound:
+            raise missing_argument("sp_describe_first_result_set", "@tsql")
+        parameters = bound.get("@params")
+        yield from describe_first_result_set(
+            self.interpreter.planner,
+            str(bound["@tsql"].value or ""),
+            str(parameters.value or "") if parameters is not None else "",
+            Frame(),
+        )
 
     def _database(self, name: Name) -> Database:
         """The database that a procedure's name means."""

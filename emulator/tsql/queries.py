@@ -6,6 +6,7 @@ Every compiled query names its columns v0, v1, ...; T-SQL names and types travel
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
@@ -34,6 +35,8 @@ from emulator.tsql.scope import Scope
 from emulator.tsql.sources import SourceCompiler
 from emulator.tsql.values import Value, converted
 from emulator.types import BIGINT, INT, SqlType
+
+_COMPOUND_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,38 +342,29 @@ class QueryCompiler(SourceCompiler):
     # Set operations -----------------------------------------------------------------------------
 
     def _set_operation(self, node: SetOperation, parent: Scope | None) -> CompiledQuery:
-        """UNION and its like."""
-        left, right = self.query(node.left, parent), self.query(node.right, parent)
-        if len(left.columns) != len(right.columns):
+        """UNION and its like; a chain of UNION ALL is compiled as one."""
+        parts = _chain(node)
+        compiled = [self.query(part, parent) for part in parts]
+        width = len(compiled[0].columns)
+        if any(len(c.columns) != width for c in compiled):
             raise messages.compile_error(
                 205,
                 "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an"
                 " equal number of expressions in their target lists.",
             )
-        types = [
-            types_of.unite(v.type for v in pair if not v.is_null)
-            for pair in zip(left.columns, right.columns, strict=True)
-        ]
+        columns = [_united_column(n, [c.columns[n] for c in compiled]) for n in range(width)]
+        types = [column.type for column in columns]
         distinct = node.operator != "UNION ALL"
-        text = (
-            f"{self._aligned(left, types, collate=distinct)} {node.operator}"
-            f" {self._aligned(right, types, nested=isinstance(node.right.body, SetOperation))}"
-        )
-        columns = [
-            replace(
-                first,
-                sql=f"v{n}",
-                type=sql_type,
-                nullable=first.nullable or second.nullable,
-                constant=first.constant if first.is_null and second.is_null else None,
-                identity=False,
-                stored=False,
+        texts = [
+            self._aligned(
+                query,
+                types,
+                collate=distinct and n == 0,
+                nested=n > 0 and isinstance(part.body, SetOperation),
             )
-            for n, (first, second, sql_type) in enumerate(
-                zip(left.columns, right.columns, types, strict=True)
-            )
+            for n, (part, query) in enumerate(zip(parts, compiled, strict=True))
         ]
-        return CompiledQuery(text, columns)
+        return CompiledQuery(_joined(texts, node.operator, width), columns)
 
     def _aligned(
         self,
@@ -426,16 +420,53 @@ class QueryCompiler(SourceCompiler):
                 line=node.line,
             )
         types = [types_of.unite(r[n].type for r in rows if not r[n].is_null) for n in range(width)]
-        selects = [
-            "SELECT "
-            + ", ".join(
-                f"{converted(v, t).sql} AS v{n}"
-                for n, (v, t) in enumerate(zip(row, types, strict=True))
-            )
+        tuples = [
+            f"({', '.join(converted(v, t).sql for v, t in zip(row, types, strict=True))})"
             for row in rows
         ]
+        names = ", ".join(f"column{n + 1} AS v{n}" for n in range(width))
         columns = [Value(f"v{n}", t, any(r[n].nullable for r in rows)) for n, t in enumerate(types)]
-        return CompiledQuery(" UNION ALL ".join(selects), columns)
+        return CompiledQuery(f"SELECT {names} FROM (VALUES {', '.join(tuples)})", columns)
+
+
+def _chain(node: SetOperation) -> list[Query]:
+    """The queries of a set operation: two, or all of a chain of UNION ALL, first to last."""
+    parts = [node.right]
+    left = node.left
+    while node.operator == "UNION ALL":
+        body = left.body
+        plain = not (left.order_by or left.common_tables or left.offset)
+        if not plain or not isinstance(body, SetOperation) or body.operator != "UNION ALL":
+            break
+        parts.append(body.right)
+        left = body.left
+    parts.append(left)
+    return parts[::-1]
+
+
+def _united_column(position: int, values: list[Value]) -> Value:
+    """A column of a set operation, named by the first query, in the type of all."""
+    untyped = all(value.is_null for value in values)
+    return replace(
+        values[0],
+        sql=f"v{position}",
+        type=types_of.unite(value.type for value in values if not value.is_null),
+        nullable=any(value.nullable for value in values),
+        constant=values[0].constant if untyped else None,
+        identity=False,
+        stored=False,
+    )
+
+
+def _joined(texts: list[str], operator: str, width: int) -> str:
+    """The queries joined; SQLite takes at most 500 at once, so long chains are nested."""
+    names = ", ".join(f"v{n}" for n in range(width))
+    while len(texts) > _COMPOUND_MAX:
+        texts = [
+            f"SELECT {names} FROM ({f' {operator} '.join(texts[n : n + _COMPOUND_MAX])})"
+            for n in range(0, len(texts), _COMPOUND_MAX)
+        ]
+    return f" {operator} ".join(texts)
 
 
 def mentions_table(node: object, name: str) -> bool:

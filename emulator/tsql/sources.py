@@ -141,10 +141,19 @@ class SourceCompiler(ExpressionCompiler):
 
     def _join(self, node: Join, scope: Scope) -> str:
         """A join; SQLite has all five kinds."""
+        first = len(scope.sources)
         left = self.source(node.left, scope)
+        middle = len(scope.sources)
         if node.kind.endswith("APPLY"):
-            return self._apply(node, left, scope)
+            text = self._apply(node, left, scope)
+            if node.kind == "OUTER APPLY":
+                _make_nullable(scope.sources[middle:])
+            return text
         right = self.source(node.right, scope)
+        if node.kind in {"LEFT", "FULL"}:
+            _make_nullable(scope.sources[middle:])
+        if node.kind in {"RIGHT", "FULL"}:
+            _make_nullable(scope.sources[first:middle])
         if isinstance(node.right, Join):
             right = f"({right})"
         if node.condition is None:
@@ -369,6 +378,13 @@ class SourceCompiler(ExpressionCompiler):
             )
         self._bind(scope, alias, key, _renamed(columns, node.column_names))
         return f"{self.compilation.hole(RowsHole(split, 2))} AS {key}"
+
+
+def _make_nullable(sources: Sequence[BoundSource]) -> None:
+    """The side of an outer join that may find no row."""
+    for source in sources:
+        for column in source.columns:
+            column.nullable = True
 
 
 def _lock_of(hints: Sequence[str]) -> str:

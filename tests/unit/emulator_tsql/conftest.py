@@ -132,6 +132,17 @@ def engine(tmp_path) -> Iterator[Engine]:
     engine.close()
 
 
+@pytest.fixture(scope="session")
+def calculator(tmp_path_factory) -> Iterator[Session]:
+    """A session for expressions that need no table; all tests share it."""
+    engine = Engine(tmp_path_factory.mktemp("calculator"), ManualClock(NOW))
+    engine.create_database("shop")
+    session = Session(engine, 50)
+    yield session
+    session.context.store.close()
+    engine.close()
+
+
 @pytest.fixture
 def sql(engine) -> Iterator[Session]:
     session = Session(engine, 51)

@@ -132,8 +132,8 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("expression", "expected"), TEXTS)
-def test_value(sql, expression, expected):
-    assert sql.text(expression) == expected
+def test_value(calculator, expression, expected):
+    assert calculator.text(expression) == expected
 
 
 CONDITIONS = [
@@ -165,8 +165,8 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("condition", "expected"), CONDITIONS)
-def test_condition(sql, condition, expected):
-    assert bool(sql.value(f"CASE WHEN {condition} THEN 1 ELSE 0 END")) is expected
+def test_condition(calculator, condition, expected):
+    assert bool(calculator.value(f"CASE WHEN {condition} THEN 1 ELSE 0 END")) is expected
 
 
 ERRORS = [
@@ -205,8 +205,8 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("expression", "number"), ERRORS)
-def test_error(sql, expression, number):
-    assert sql(f"SELECT {expression}").errors == [number]
+def test_error(calculator, expression, number):
+    assert calculator(f"SELECT {expression}").errors == [number]
 
 
 def test_a_conversion_that_case_shields_does_not_fail(sql):

@@ -74,15 +74,15 @@ EXPRESSIONS = [
 
 
 @pytest.mark.parametrize(("expression", "expected"), LITERALS)
-def test_a_literal_has_sql_servers_type(sql, expression, expected):
-    assert sql.type(expression) == expected
+def test_a_literal_has_sql_servers_type(calculator, expression, expected):
+    assert calculator.type(expression) == expected
 
 
 @pytest.mark.parametrize(
     ("expression", "expected"), [case for case in EXPRESSIONS if case[1] is not None]
 )
-def test_an_expression_has_sql_servers_type(sql, expression, expected):
-    assert sql.type(expression) == expected
+def test_an_expression_has_sql_servers_type(calculator, expression, expected):
+    assert calculator.type(expression) == expected
 
 
 AGGREGATES = [

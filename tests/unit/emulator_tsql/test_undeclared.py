@@ -28,3 +28,20 @@ def test_types(sql, statement, expected):
     found = sql.runner.describe_parameters(statement)
     assert [str(sql_type) for _, sql_type in found] == expected
     assert [name for name, _ in found] == [f"@P{n}" for n in range(1, len(expected) + 1)]
+
+
+def test_the_first_result_set_is_described_without_running(sql):
+    sql("CREATE TABLE t (a bigint NOT NULL, b nvarchar(20), c decimal(9,2), d date)")
+    outcome = sql(
+        "EXEC sp_describe_first_result_set N'SELECT a, b, c * 2 AS e FROM t WHERE a = @k',"
+        " N'@k int'"
+    )
+    assert not outcome.errors, outcome.texts
+    assert len(outcome.columns[0]) == 39
+    shown = [row[1:10] for row in outcome.rows]
+    collation = "SQL_Latin1_General_CP1_CI_AS"
+    assert shown == [
+        (1, "a", 0, 127, "bigint", 8, 19, 0, None),
+        (2, "b", 1, 231, "nvarchar(20)", 40, 0, 0, collation),
+        (3, "e", 1, 106, "decimal(11,2)", 9, 11, 2, None),
+    ]

@@ -228,6 +228,7 @@ class _Client(threading.Thread):
         transport.send_message(self._login_answer(login, session, packet_bytes))
         transport.packet_bytes = packet_bytes
         transport.protocol.logged_in()
+        transport.interrupt_statement = session.interrupt
         return session
 
     def _refuse(self, errors: tuple[SqlError, ...]) -> None:

@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
+import apsw
+
 from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
 from emulator.errors import INTERNAL, SqlError, not_supported
@@ -139,10 +141,14 @@ class Session:
         except ConnectionClosedError:
             raise
         except Exception as error:  # noqa: BLE001 -- a defect must reach the client as an error
-            response.error(_internal(error))
+            response.error(self._failed(error))
         self._tell_transaction(response)
         response.finish()
         return may_go_on
+
+    def interrupt(self) -> None:
+        """End the statement that is being executed; called from another thread."""
+        self.context.store.connection.interrupt()
 
     def close(self) -> None:
         """The connection is gone: what it left open is rolled back."""
@@ -158,8 +164,25 @@ class Session:
         except ConnectionClosedError:
             raise
         except Exception as error:  # noqa: BLE001 -- a defect must reach the client as an error
-            response.error(_internal(error))
+            response.error(self._failed(error))
         return True
+
+    def _failed(self, error: Exception) -> SqlError:
+        """What the client is told of an error that is not SQL's.
+
+        An interrupted write ends SQLite's transaction, and a defect leaves one in doubt: either
+        way ours is rolled back, so that no later COMMIT can commit a part of it.
+        """
+        if self.context.store.trancount:
+            self.context.store.rollback()
+        if isinstance(error, apsw.InterruptError) and self.context.cancelled.is_set():
+            return SqlError(3617, "The query was cancelled by the client.", severity=11)
+        _log.error("a request failed inside the server", exc_info=error)
+        return SqlError(
+            INTERNAL,
+            f"The embedded SQL Server failed ({type(error).__name__}); its log has the details.",
+            aborts="transaction",
+        )
 
     def _drain(self, events: Iterator[Event], response: Response) -> None:
         cancelled = self.context.cancelled.is_set
@@ -258,12 +281,3 @@ class Logins:
             cancelled=interrupted,
         )
         return Session(context, BatchRunner(context))
-
-
-def _internal(error: Exception) -> SqlError:
-    _log.error("a request failed inside the server", exc_info=error)
-    return SqlError(
-        INTERNAL,
-        f"The embedded SQL Server failed ({type(error).__name__}); its log has the details.",
-        aborts="batch",
-    )

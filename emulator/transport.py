@@ -35,6 +35,7 @@ class Transport:
         spid: session id, in every packet that is sent.
         interrupted: set by an attention or by the client's going away.
         closed: whether the client went away.
+        interrupt_statement: called at an interruption, from another thread than the request's.
     """
 
     def __init__(self, sock: socket.socket, message_bytes_max: int) -> None:
@@ -44,6 +45,7 @@ class Transport:
         self.spid = 0
         self.interrupted = threading.Event()
         self.closed = False
+        self.interrupt_statement: Callable[[], None] | None = None
         self._tls: TlsChannel | None = None
         self._lock = threading.Lock()
         self._attention = False
@@ -157,12 +159,19 @@ class Transport:
         except (ConnectionClosedError, RemoteProtocolError) as error:
             _log.info("session %d went away during a request: %s", self.spid, error)
             self.closed = True
-            self.interrupted.set()
+            with self._lock:
+                self._interrupt()
 
     def _take_attention(self) -> None:
         if self.protocol.next_message() is not NEED_DATA:
             self._attention = True
-            self.interrupted.set()
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Under the lock: what it interrupts must not be the next request."""
+        self.interrupted.set()
+        if self._executing and self.interrupt_statement is not None:
+            self.interrupt_statement()
 
     def finish_request(self) -> bool:
         """The answer is ready but for its last packet: what comes now is the next request.
@@ -182,7 +191,8 @@ class Transport:
     def close(self) -> None:
         """Close the socket; a thread that waits on it wakes."""
         self.closed = True
-        self.interrupted.set()
+        with self._lock:
+            self._interrupt()
         with contextlib.suppress(OSError):  # the client closed first
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()

@@ -75,6 +75,12 @@ def test_wrong_login(shop, login):
     assert caught.value.args[0] == "28000"
 
 
+def test_several_requests_at_once_on_one_connection_are_refused(shop):
+    with pytest.raises(pyodbc.Error):
+        shop.connect("shop", MARS_Connection="yes")
+    assert shop.connect("shop").execute("SELECT 1").fetchval() == 1
+
+
 def test_unknown_database(shop):
     with pytest.raises(pyodbc.Error, match='Cannot open database "nowhere"'):
         shop.connect("nowhere")
@@ -348,24 +354,51 @@ def test_autocommit_may_be_switched(connection, table):
 # -- interruption
 
 
-def test_query_timeout(shop):
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WAITFOR DELAY '00:00:20'",
+        "SELECT COUNT_BIG(*) FROM numbers a CROSS JOIN numbers b CROSS JOIN numbers c"
+        " WHERE a.v + b.v + c.v < 0",
+        "DELETE a FROM numbers a WHERE EXISTS"
+        " (SELECT * FROM numbers b CROSS JOIN numbers c WHERE a.v + b.v + c.v < 0)",
+        "BEGIN TRAN; UPDATE numbers SET v = v + 1; WHILE 1 = 1 UPDATE numbers SET v = v + 1",
+    ],
+)
+def test_query_timeout(shop, sql):
     connection = shop.connect("shop")
+    connection.execute(
+        "DROP TABLE IF EXISTS numbers; CREATE TABLE numbers (v int);"
+        " WITH n AS (SELECT 1 AS v UNION ALL SELECT v + 1 FROM n WHERE v < 2000)"
+        " INSERT INTO numbers SELECT v FROM n OPTION (MAXRECURSION 0)"
+    )
     connection.timeout = 1
     began = time.monotonic()
     with pytest.raises(pyodbc.OperationalError, match="HYT00"):
-        connection.execute("WAITFOR DELAY '00:00:20'")
+        connection.execute(sql).fetchall()
     assert time.monotonic() - began < 10
     connection.timeout = 0
-    assert connection.execute("SELECT 1").fetchval() == 1
+    connection.execute("IF @@TRANCOUNT > 0 ROLLBACK")
+    row = connection.execute("SELECT COUNT(*), SUM(v) FROM numbers").fetchone()
+    assert tuple(row) == (2000, 2_001_000)
 
 
 def test_cancel_from_another_thread(connection, table):
     cursor = connection.cursor()
-    timer = threading.Timer(0.3, cursor.cancel)
-    timer.start()
-    with pytest.raises(pyodbc.Error):
-        cursor.execute(f"WHILE 1 = 1 UPDATE {table} SET name = name")
-    timer.join()
+    done = threading.Event()
+
+    def cancel():
+        while not done.wait(0.2):  # the first may come before the request
+            cursor.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    try:
+        with pytest.raises(pyodbc.Error):
+            cursor.execute(f"WHILE 1 = 1 UPDATE {table} SET name = name")
+    finally:
+        done.set()
+        thread.join()
     assert connection.execute("SELECT 1").fetchval() == 1
 
 

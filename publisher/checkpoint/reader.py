@@ -9,6 +9,7 @@ the true end (high watermark) is asked for first, and reading goes on until it i
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,6 +38,18 @@ from schemas.topics import TopicNames
 _BATCH: Final = 1000
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
+_PAUSE_S: Final = 0.1
+_PASSING: Final = frozenset(
+    {
+        # What a broker answers for some moments after it started again.
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 # The names of librdkafka's own (not the broker's) codes begin with an underscore.
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 _LOST: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001
@@ -72,7 +85,7 @@ def read_checkpoints(
     deadline = time.monotonic() + deadline_s
     connection = {"bootstrap.servers": bootstrap, **(extra or {})}
     partition = TopicPartition(topics.offsets, 0, OFFSET_BEGINNING)
-    end = _high_watermark(connection, partition, deadline_s)
+    end = _high_watermark(connection, partition, deadline)
     newest: dict[bytes, bytes | None] = {}
     consumer = Consumer(
         {
@@ -106,20 +119,27 @@ def read_checkpoints(
 
 
 def _high_watermark(
-    connection: Mapping[str, str], partition: TopicPartition, timeout_s: float
+    connection: Mapping[str, str], partition: TopicPartition, deadline: float
 ) -> int:
     """The end of the partition, open transactions included."""
     where = TopicPartition(partition.topic, partition.partition)
-    try:
-        admin = AdminClient(dict(connection))  # named: its futures never end once it is collected
-        futures = admin.list_offsets(
-            {where: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=timeout_s,
-        )
-        return int(futures[where].result(timeout_s + _MARGIN_S).offset)
-    except (KafkaException, TimeoutError) as error:
-        raise CheckpointUnavailable(f"end of topic {partition.topic}: {error}") from error
+    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    admin = AdminClient(dict(connection))  # named: its futures never end once it is collected
+    ticks = threading.Event()
+    while True:
+        left_s = max(deadline - time.monotonic(), _WAIT_S)
+        try:
+            futures = admin.list_offsets(
+                {where: newest},
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=left_s,
+            )
+            return int(futures[where].result(left_s + _MARGIN_S).offset)
+        except (KafkaException, TimeoutError) as error:
+            code = error.args[0].code() if isinstance(error, KafkaException) else None
+            if code not in _PASSING or time.monotonic() > deadline:
+                raise CheckpointUnavailable(f"end of topic {partition.topic}: {error}") from error
+        ticks.wait(_PAUSE_S)
 
 
 def _take(message: Any, newest: dict[bytes, bytes | None]) -> int:

@@ -28,7 +28,7 @@ from emulator.storage.alter import (
 from emulator.storage.catalog_store import delete_entry, put_entry, table_to_text
 from emulator.storage.constraint_ddl import add_constraint, drop_constraint, set_default
 from emulator.storage.database import Database, Module, Principal
-from emulator.storage.ddl_scope import DdlTarget, ddl_scope, log_ddl
+from emulator.storage.ddl_scope import DdlTarget, ddl_scope, lock_for_ddl, log_ddl
 from emulator.storage.indexes import create_index, drop_index, with_index
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
 from emulator.storage.sqlite_schema import create_index_text, create_table_text
@@ -170,6 +170,7 @@ def create_table(
         )
         for index in indexes:
             table = with_index(table, index)
+        lock_for_ddl(target, database, table)
         connection.execute(create_table_text(table, table.sqlite_name))
         for index in table.indexes:
             connection.execute(create_index_text(table, index))

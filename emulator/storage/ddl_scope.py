@@ -37,16 +37,28 @@ def ddl_scope(target: DdlTarget, database: Database, *tables: Table) -> Iterator
         with target.ddl(tables) as connection:
             yield connection
         return
+    for table in tables:
+        lock_for_ddl(target, database, table)
+    yield target
+
+
+def lock_for_ddl(target: DdlTarget, database: Database, table: Table) -> None:
+    """Lock a table until the DDL on it is committed: others see it in the catalog already.
+
+    Raises:
+        SqlError: as :func:`ddl_scope`.
+    """
+    if isinstance(target, StoreSession):
+        target.lock_table(table)
+        return
     scope = database.engine.scope
     if scope is None or scope.connection is not target:
         raise SqlError(INTERNAL, "DDL on a bare connection needs an Engine.write() in progress.")
     timeout_ms, scope.owner.timeout_ms = scope.owner.timeout_ms, 0
     try:
-        for table in tables:
-            database.engine.locks.lock_table(scope.owner, table.sqlite_name)
+        database.engine.locks.lock_table(scope.owner, table.sqlite_name)
     finally:
         scope.owner.timeout_ms = timeout_ms
-    yield target
 
 
 def replace_table(

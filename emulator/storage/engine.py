@@ -8,25 +8,22 @@ wait in TEMP tables (see transaction.py).
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
 
 import apsw
 
 from emulator.clock import Clock, ManualClock, SystemClock
-from emulator.errors import INTERNAL, SqlError
-from emulator.log.journal import Record
+from emulator.errors import SqlError
 from emulator.log.query import fetch
 from emulator.log.transaction_log import LOG_SCHEMA
 from emulator.storage.catalog_store import SERVER_SCHEMA
 from emulator.storage.collation import register_collations
-from emulator.storage.database import CatalogState, Database
+from emulator.storage.database import Database
 from emulator.storage.databases import (
     SYSTEM_DATABASES,
     insert_database,
@@ -34,8 +31,8 @@ from emulator.storage.databases import (
     remove_database,
 )
 from emulator.storage.identity import IdentityValues, RowVersions
-from emulator.storage.locks import LockManager, LockOwner
 from emulator.storage.model import Table
+from emulator.storage.write_path import WritePath, WriteScope
 from emulator.types import DEFAULT_COLLATION
 
 __all__ = ["Clock", "Database", "Engine", "ManualClock", "SystemClock", "WriteScope"]
@@ -54,20 +51,7 @@ class DataDirectoryInUse(RuntimeError):
     """Another server process has this data directory open."""
 
 
-@dataclass(slots=True)
-class WriteScope:
-    """One pass through the write path."""
-
-    connection: apsw.Connection
-    owner: LockOwner
-    thread: int
-    catalog: dict[int, CatalogState] | None = None
-    """The schema objects as they were before the first DDL in this scope."""
-    ddl_records: dict[int, list[Record]] = field(default_factory=dict)
-    """Log records of DDL outside of a session, per database id."""
-
-
-class Engine:
+class Engine(WritePath):
     """A server's storage: one per process, thread-safe."""
 
     def __init__(self, data_dir: Path, clock: Clock) -> None:
@@ -82,24 +66,15 @@ class Engine:
         """
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
-        self.clock = clock
-        self.locks = LockManager()
         self.connection_hooks: list[Callable[[apsw.Connection], None]] = []
         """Called with each new connection: for registering SQL functions."""
-        self.databases: dict[str, Database] = {}
-        """By name, casefolded."""
         self._by_id: dict[int, Database] = {}
-        self.commit_sequence = 0
-        """Counts commits; a statement remembers it to see whether what it read is stale."""
-        self.table_sequences: dict[str, int] = {}
-        """By SQLite table name, the commit that changed a table last."""
         self._descriptors = itertools.count(0x1_0000_0001)
         self._path = data_dir / "server.db"
         self._lock_file = _lock_directory(data_dir)
-        self._scope: WriteScope | None = None
         self._rids: dict[str, int] = {}
         self._rids_lock = threading.Lock()
-        self._writer = self.connect()
+        super().__init__(self.connect(), clock)
         fetch(self._writer, "PRAGMA journal_mode = WAL")
         with self.write() as connection:
             connection.execute(SERVER_SCHEMA + LOG_SCHEMA)
@@ -127,84 +102,6 @@ class Engine:
             hook(connection)
         return connection
 
-    @contextlib.contextmanager
-    def write(self, *tables: Table) -> Iterator[apsw.Connection]:
-        """The serialised write path: everything inside is one SQLite transaction.
-
-        Within a write of the same thread (also a session's open transaction with DDL) it joins
-        that one: the outer end commits.
-
-        Args:
-            tables: first wait until no session has uncommitted changes of these, and keep them
-                locked; DDL on a table with such changes is refused otherwise.
-
-        Yields:
-            The connection to write with, inside BEGIN IMMEDIATE.
-        """
-        scope = self._scope
-        if scope is not None and scope.thread == threading.get_ident():
-            with _savepoint(scope.connection, "joined"):
-                yield scope.connection
-            return
-        owner = LockOwner()
-        try:
-            for table in tables:
-                self.locks.lock_table(owner, table.sqlite_name)
-            scope = self.begin_write(self._writer, owner)
-        except BaseException:
-            self.locks.release(owner)
-            raise
-        try:
-            yield scope.connection
-            self._log_ddl(scope)
-            self._writer.execute("COMMIT")
-        except BaseException:
-            self.abandon_write(scope)
-            raise
-        self.end_write(scope)
-
-    def begin_write(self, connection: apsw.Connection, owner: LockOwner) -> WriteScope:
-        """Take the write lock and BEGIN IMMEDIATE on ``connection`` (for transaction.py)."""
-        scope = self._scope
-        if scope is not None and scope.thread == threading.get_ident():
-            raise SqlError(
-                INTERNAL,
-                "A transaction was about to wait for a write of its own thread. Commit it outside"
-                " of Engine.write().",
-            )
-        self.locks.acquire_write(owner)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except apsw.Error:
-            self.locks.release_write(owner)
-            raise
-        self._scope = WriteScope(connection, owner, threading.get_ident())
-        return self._scope
-
-    def end_write(self, scope: WriteScope) -> None:
-        """Leave the write path after COMMIT."""
-        self._scope = None
-        self.locks.release_write(scope.owner)
-        if scope.connection is self._writer:
-            self.locks.release(scope.owner)
-
-    def abandon_write(self, scope: WriteScope) -> None:
-        """ROLLBACK, put the schema objects back and leave the write path."""
-        try:
-            if scope.connection.in_transaction:
-                scope.connection.execute("ROLLBACK")
-            if scope.catalog is not None:
-                self.restore_catalog(scope.catalog)
-            for database in self.databases.values():
-                database.log.allocator.forget_reservation()
-        finally:
-            self.end_write(scope)
-
-    @property
-    def scope(self) -> WriteScope | None:
-        """The write in progress, whoever's it is."""
-        return self._scope
-
     # -- databases ------------------------------------------------------------------------------
 
     def database(self, name: str) -> Database:
@@ -230,8 +127,9 @@ class Engine:
         """Create a database.
 
         Raises:
-            SqlError: 1801 when the name is taken.
+            SqlError: 1801 when the name is taken; 226 in a transaction with DDL.
         """
+        self._refuse_in_transaction("CREATE DATABASE")
         with self.write() as connection:
             if name.casefold() in self.databases:
                 raise SqlError(
@@ -262,6 +160,7 @@ class Engine:
                 3708,
                 f"Cannot drop the database '{name}' because it is a system database.",
             )
+        self._refuse_in_transaction("DROP DATABASE")
         with self.write() as connection:
             remove_database(connection, database)
         self._publish([d for d in self.databases.values() if d is not database])
@@ -275,6 +174,7 @@ class Engine:
             SqlError: 911 when it does not exist, 1801 when the new name is taken.
         """
         database = self.database(name)
+        self._refuse_in_transaction("ALTER DATABASE")
         with self.write() as connection:
             if new_name.casefold() in self.databases and new_name.casefold() != name.casefold():
                 raise SqlError(
@@ -287,6 +187,13 @@ class Engine:
         database.state.name = new_name
         database.version += 1
         self._publish(list(self.databases.values()))
+
+    def _refuse_in_transaction(self, statement: str) -> None:
+        """Databases come and go at once, or not at all."""
+        if self.joins_write():
+            raise SqlError(
+                226, f"{statement} statement not allowed within multi-statement transaction."
+            )
 
     def _publish(self, databases: list[Database]) -> None:
         """Replace both maps at once: readers in other threads see the old ones or the new ones."""
@@ -316,31 +223,6 @@ class Engine:
             self._rids[name] = first + count
             return first
 
-    def note_commit(self, tables: Iterable[str]) -> None:
-        """A transaction committed changes of these tables (SQLite names); write lock held."""
-        sequence = self.commit_sequence + 1
-        for name in tables:
-            self.table_sequences[name] = sequence
-        self.commit_sequence = sequence
-
-    def will_change_catalog(self) -> None:
-        """Remember the schema objects as they are, once per write scope, for a rollback."""
-        scope = self._scope
-        if scope is not None and scope.catalog is None:
-            scope.catalog = self.catalog_snapshot()
-
-    def catalog_snapshot(self) -> dict[int, CatalogState]:
-        """A copy of every database's schema objects."""
-        return {d.database_id: d.state.copy() for d in self.databases.values()}
-
-    def restore_catalog(self, snapshot: dict[int, CatalogState]) -> None:
-        """Put schema objects back; plans compiled meanwhile become stale."""
-        for database in self.databases.values():
-            state = snapshot.get(database.database_id)
-            if state is not None:
-                database.state = state.copy()
-                database.version += 1
-
     def close(self) -> None:
         """Stop: waiting sessions get an error, connections close, the files are released."""
         self.locks.close()
@@ -348,25 +230,6 @@ class Engine:
             database.log.close()
         self._writer.close()
         self._lock_file.close()
-
-    # -- inside -----------------------------------------------------------------------------------
-
-    def _log_ddl(self, scope: WriteScope) -> None:
-        for database_id, records in scope.ddl_records.items():
-            database = self.database_by_id(database_id)
-            if database is not None:
-                database.log.commit_records(scope.connection, records, self.clock.now_ticks())
-
-
-@contextlib.contextmanager
-def _savepoint(connection: apsw.Connection, name: str) -> Iterator[None]:
-    connection.execute(f"SAVEPOINT {name}")
-    try:
-        yield
-    except BaseException:
-        connection.execute(f"ROLLBACK TO {name}; RELEASE {name}")
-        raise
-    connection.execute(f"RELEASE {name}")
 
 
 def _lock_directory(data_dir: Path) -> IO[str]:

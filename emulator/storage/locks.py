@@ -20,6 +20,17 @@ from functools import partial
 from typing import Final
 
 from emulator.errors import SqlError
+from emulator.storage.lock_state import (
+    LockOwner,
+    TableLocks,
+    grant,
+    reaches,
+    row_blockers,
+    schema_blockers,
+    table_blockers,
+)
+
+__all__ = ["LockManager", "LockOwner"]
 
 ESCALATION_LOCKS: Final = 5000
 """SQL Server tries to escalate at 5,000 locks of one statement on one table."""
@@ -28,37 +39,12 @@ CANCEL_CHECK_S: Final = 0.05
 """How often a waiter looks whether its statement was cancelled."""
 
 
-class LockOwner:
-    """Whoever holds locks: a session, or one use of the engine's own write path."""
-
-    __slots__ = ("blockers", "cancelled", "session_id", "tables", "timeout_ms")
-
-    def __init__(self, session_id: int = 0) -> None:
-        self.session_id = session_id
-        self.timeout_ms = -1
-        """SET LOCK_TIMEOUT: -1 waits for ever, 0 not at all."""
-        self.cancelled: threading.Event | None = None
-        self.blockers: Callable[[], set[LockOwner]] | None = None
-        """While it waits: whom for, as of now (a released lock blocks nobody, woken yet or not)."""
-        self.tables: dict[str, set[Hashable]] = {}
-        """Resources held per table; the table's own lock is not among them."""
-
-
-class _TableLocks:
-    __slots__ = ("exclusive", "rows", "shared")
-
-    def __init__(self) -> None:
-        self.exclusive: LockOwner | None = None
-        self.shared: set[LockOwner] = set()
-        self.rows: dict[Hashable, LockOwner | set[LockOwner]] = {}
-
-
 class LockManager:
     """All locks of one engine; thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
-        self._tables: dict[str, _TableLocks] = {}
+        self._tables: dict[str, TableLocks] = {}
         """Entries stay for ever: a waiter holds on to one while the mutex is free."""
         self._writer: LockOwner | None = None
         self._write_queue: deque[LockOwner] = deque()
@@ -89,7 +75,7 @@ class LockManager:
         with self._changed:
             entry = self._tables.get(table)
             if entry is None:
-                entry = self._tables[table] = _TableLocks()
+                entry = self._tables[table] = TableLocks()
             held = owner.tables.get(table)
             if held is None:
                 held = owner.tables[table] = set()
@@ -103,10 +89,10 @@ class LockManager:
                 if entry.exclusive is owner:
                     continue
                 waited |= self._acquire(
-                    owner, partial(_row_blockers, entry, owner, resource, shared)
+                    owner, partial(row_blockers, entry, owner, resource, shared)
                 )
                 free = entry.exclusive is None and not entry.shared
-                _grant(entry, owner, resource, shared)
+                grant(entry, owner, resource, shared)
                 held.add(resource)
             if len(held) >= ESCALATION_LOCKS:
                 self._escalate(entry, owner, held)
@@ -118,11 +104,11 @@ class LockManager:
         Returns and raises as :meth:`lock`.
         """
         with self._changed:
-            entry = self._tables.setdefault(table, _TableLocks())
+            entry = self._tables.setdefault(table, TableLocks())
             owner.tables.setdefault(table, set())
             if entry.exclusive is owner:
                 return False
-            waited = self._acquire(owner, partial(_table_blockers, entry, owner, shared))
+            waited = self._acquire(owner, partial(table_blockers, entry, owner, shared))
             if shared:
                 entry.shared.add(owner)
             else:
@@ -140,7 +126,7 @@ class LockManager:
             entry = self._tables.get(table)
             if entry is None:
                 return False
-            return self._acquire(owner, partial(_schema_blockers, entry, owner))
+            return self._acquire(owner, partial(schema_blockers, entry, owner))
 
     def release(self, owner: LockOwner) -> None:
         """Release everything of ``owner`` but the write lock."""
@@ -242,7 +228,7 @@ class LockManager:
             raise SqlError(6005, "SHUTDOWN is in progress.", severity=14, aborts="transaction")
         if owner.cancelled is not None and owner.cancelled.is_set():
             raise SqlError(3617, "The query was cancelled by the client.", severity=11)
-        if _reaches(current, owner):
+        if reaches(current, owner):
             raise SqlError(
                 1205,
                 f"Transaction (Process ID {owner.session_id}) was deadlocked on lock resources with"
@@ -260,7 +246,7 @@ class LockManager:
         self._changed.wait(remaining)
 
     @staticmethod
-    def _escalate(entry: _TableLocks, owner: LockOwner, held: set[Hashable]) -> None:
+    def _escalate(entry: TableLocks, owner: LockOwner, held: set[Hashable]) -> None:
         if entry.exclusive is owner or entry.shared - {owner}:
             return
         if any(holder is not owner and holder != {owner} for holder in entry.rows.values()):
@@ -268,60 +254,3 @@ class LockManager:
         entry.exclusive = owner
         entry.rows.clear()
         held.clear()
-
-
-def _row_blockers(
-    entry: _TableLocks, owner: LockOwner, resource: Hashable, shared: bool
-) -> set[LockOwner]:
-    if entry.exclusive is not None:
-        return set() if entry.exclusive is owner else {entry.exclusive}
-    blockers = set() if shared else entry.shared - {owner}
-    holder = entry.rows.get(resource)
-    if isinstance(holder, set):
-        return blockers if shared else blockers | (holder - {owner})
-    if holder is not None and holder is not owner:
-        return blockers | {holder}
-    return blockers
-
-
-def _schema_blockers(entry: _TableLocks, owner: LockOwner) -> set[LockOwner]:
-    holder = entry.exclusive
-    return set() if holder is None or holder is owner else {holder}
-
-
-def _table_blockers(entry: _TableLocks, owner: LockOwner, shared: bool) -> set[LockOwner]:
-    blockers = set()
-    if entry.exclusive is not None:
-        blockers.add(entry.exclusive)
-    if not shared:
-        blockers |= entry.shared
-    for holder in entry.rows.values():
-        if isinstance(holder, LockOwner):
-            blockers.add(holder)
-        elif not shared:
-            blockers |= holder
-    return blockers - {owner}
-
-
-def _grant(entry: _TableLocks, owner: LockOwner, resource: Hashable, shared: bool) -> None:
-    holder = entry.rows.get(resource)
-    if not shared:
-        entry.rows[resource] = owner
-    elif holder is None:
-        entry.rows[resource] = {owner}
-    elif isinstance(holder, set):
-        holder.add(owner)
-
-
-def _reaches(start: Iterable[LockOwner], target: LockOwner) -> bool:
-    seen: set[int] = set()
-    stack = list(start)
-    while stack:
-        owner = stack.pop()
-        if owner is target:
-            return True
-        if id(owner) not in seen:
-            seen.add(id(owner))
-            if owner.blockers is not None:
-                stack.extend(owner.blockers())
-    return False

@@ -279,6 +279,8 @@ class Work(SessionView):
                 lsn = database.log.commit(
                     self.connection, journal, self.begin_ticks, self.engine.clock.now_ticks()
                 )
+        if self.scope is not None:
+            self.engine.log_ddl(self.scope)
         for table in self._identity_tables.values():
             self.engine.identities.persist(self.connection, table)
         for database_id in self._row_version_databases:

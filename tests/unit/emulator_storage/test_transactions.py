@@ -154,6 +154,21 @@ def test_savepoints(store: StoreSession, table: Table, database: Database) -> No
     ]
 
 
+def test_a_savepoint_undoes_keys_that_moved_from_row_to_row(
+    store: StoreSession, table: Table
+) -> None:
+    store.begin()
+    store.insert(table, [(1, "a", 1), (2, "b", 2)])
+    one, two = rid_of(store, table, 1), rid_of(store, table, 2)
+    store.savepoint("s")
+    for _ in range(2):
+        store.update(table, [(one, (2, "a", 1)), (two, (3, "b", 2))])
+        store.update(table, [(one, (3, "a", 1)), (two, (2, "b", 2))])
+        store.rollback_to("s")
+        assert rows(store, table) == [(1, "a", 1), (2, "b", 2)]
+    store.rollback()
+
+
 def test_an_unknown_savepoint(store: StoreSession) -> None:
     store.begin()
     store.savepoint("known")

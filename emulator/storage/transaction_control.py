@@ -1,0 +1,263 @@
+"""Transaction control of a session: transactions, savepoints, statements.
+
+A statement is a SQLite SAVEPOINT round TEMP changes; outside a transaction its end commits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from emulator.errors import SqlError
+from emulator.log.query import fetch
+from emulator.storage.locks import LockOwner
+from emulator.storage.view import StatementRestart
+from emulator.storage.work import Work, WorkMark
+
+if TYPE_CHECKING:
+    from emulator.storage.database import CatalogState
+    from emulator.storage.engine import Engine
+
+Result = TypeVar("Result")
+
+RESTARTS_MAX: Final = 50
+"""A statement repeated this often meets a table under constant change; then the client decides."""
+
+
+class TransactionControl:
+    """What BEGIN, COMMIT, ROLLBACK and SAVE do, and the frame of every statement."""
+
+    def __init__(self, engine: Engine, session_id: int = 0) -> None:
+        """Open a session.
+
+        Args:
+            engine: the server's storage.
+            session_id: shown in deadlock messages (@@SPID).
+        """
+        self.engine = engine
+        self.connection = engine.connect()
+        """Compiled SELECTs run here; the session's own TEMP tables live here."""
+        self.trancount = 0
+        self.descriptor = 0
+        """The open transaction's descriptor, 0 outside."""
+        self.last_identity: int | None = None
+        """The identity value generated last (@@IDENTITY)."""
+        self.isolation = "read committed"
+        """SET TRANSACTION ISOLATION LEVEL, lower case."""
+        self._owner = LockOwner(session_id)
+        self._work = Work(engine, self.connection, self._owner)
+        self._depth = 0
+        self._keep_locks = False
+        self._outer_trancount = 0
+        """How many transactions were open when the outermost statement began."""
+        self._catalogs: dict[int, dict[int, CatalogState]] = {}
+        """Schema objects as they were before DDL, by the depth of the statement it is in."""
+
+    # -- transactions -----------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """BEGIN TRANSACTION; nested ones only count."""
+        if self.trancount == 0:
+            if not self._work.active:
+                self._work.begin(self.engine.clock.now_ticks())
+            self.descriptor = self.engine.next_descriptor()
+        self.trancount += 1
+
+    def commit(self) -> bytes | None:
+        """COMMIT TRANSACTION: the outermost one commits.
+
+        Returns:
+            The commit LSN when the transaction logged anything, else None.
+
+        Raises:
+            SqlError: 3902 outside a transaction; 3916 inside a statement that did not begin one.
+                Any other error has rolled back the transaction.
+        """
+        if self.trancount == 0:
+            raise SqlError(
+                3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."
+            )
+        if self.trancount <= self._outer_trancount:
+            raise SqlError(
+                3916,
+                "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN"
+                " TRANSACTION is used first.",
+                state=0,
+            )
+        if self.trancount > 1 or self._depth:
+            self.trancount -= 1
+            return None
+        try:
+            return self._work.commit()
+        except BaseException:
+            self._work.rollback()
+            raise
+        finally:
+            self.trancount = 0
+            self.descriptor = 0
+
+    def rollback(self) -> None:
+        """ROLLBACK TRANSACTION: everything, whatever the nesting.
+
+        Raises:
+            SqlError: 3903 outside a transaction, 3915 inside a statement (INSERT .. EXEC).
+        """
+        if self.trancount == 0:
+            raise SqlError(
+                3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
+            )
+        if self._depth:
+            raise SqlError(
+                3915, "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.", state=0
+            )
+        self.trancount = 0
+        self.descriptor = 0
+        self._work.rollback()
+
+    def savepoint(self, name: str) -> None:
+        """SAVE TRANSACTION name.
+
+        Raises:
+            SqlError: 628 outside a transaction.
+        """
+        if self.trancount == 0:
+            raise SqlError(
+                628, "Cannot issue SAVE TRANSACTION when there is no active transaction.", state=0
+            )
+        self._work.savepoint(name)
+
+    def rollback_to(self, name: str) -> None:
+        """ROLLBACK TRANSACTION to the newest savepoint of that name; locks stay.
+
+        Raises:
+            SqlError: 3903 outside a transaction, 6401 unknown savepoint.
+        """
+        if self.trancount == 0:
+            raise SqlError(
+                3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
+            )
+        if not self._work.rollback_to(name):
+            raise SqlError(
+                6401,
+                f"Cannot roll back {name}. No transaction or savepoint of that name was found.",
+            )
+
+    # -- statements -------------------------------------------------------------------------------
+
+    def statement(self, kind: str = "") -> Statement:
+        """Atomicity of one statement: ``with store.statement(): ...``.
+
+        An exception undoes the statement's changes; outside a transaction its end commits. Reads
+        on :attr:`connection` share one snapshot. A :class:`StatementRestart` that passes asks for
+        the statement to be run again, reading included: :meth:`run` does that.
+
+        Args:
+            kind: INSERT, UPDATE, DELETE or MERGE for messages; empty: the operation's own name.
+        """
+        return Statement(self, kind)
+
+    def run(self, body: Callable[[], Result], kind: str = "") -> Result:
+        """Run ``body`` as one statement, again when what it read went stale under it.
+
+        Args:
+            body: reads on :attr:`connection` and calls insert, update, delete; may run repeatedly.
+            kind: see :meth:`statement`.
+        """
+        # Locks of an attempt stay for the next one: what it met locked it finds unchanged.
+        self._keep_locks = True
+        try:
+            for _ in range(RESTARTS_MAX):
+                with contextlib.suppress(StatementRestart), self.statement(kind):
+                    return body()
+            with self.statement(kind):
+                return body()
+        finally:
+            self._keep_locks = False
+            if not self._work.active:
+                self.engine.locks.release(self._owner)
+
+    # -- for Statement ----------------------------------------------------------------------------
+
+    def enter_statement(self, kind: str) -> tuple[bool, WorkMark]:
+        """For :class:`Statement`: returns whether it autocommits, and where the work stands."""
+        work = self._work
+        implicit = not work.active
+        if implicit:
+            work.begin(self.engine.clock.now_ticks())
+        if self.isolation == "snapshot":
+            self.hold_snapshot()
+        if not work.snapshot and self._depth == 0:
+            work.read_sequence = self.engine.commit_sequence
+        mark = work.mark()
+        if not self.connection.in_transaction:
+            work.outer_mark = mark
+        if self._depth == 0:
+            self._outer_trancount = self.trancount
+        self._depth += 1
+        self.connection.execute(f"SAVEPOINT statement_{self._depth}")
+        work.statement_kind = kind
+        return implicit, mark
+
+    def leave_statement(self, mark: WorkMark, *, implicit: bool, failed: bool) -> None:
+        """For :class:`Statement`: keep or undo what the statement did."""
+        work = self._work
+        name = f"statement_{self._depth}"
+        catalog = self._catalogs.pop(self._depth, None)
+        self._depth -= 1
+        if self._depth == 0:
+            self._outer_trancount = 0
+        if not failed:
+            self.connection.execute(f"RELEASE {name}")
+            # A BEGIN TRANSACTION inside (INSERT .. EXEC) leaves the statement's work in its hands.
+            if implicit and self.trancount == 0:
+                try:
+                    work.commit()
+                except BaseException:
+                    work.rollback()
+                    raise
+        elif implicit:
+            self.trancount = 0
+            self.descriptor = 0
+            work.rollback(keep_locks=self._keep_locks)
+        else:
+            self.connection.execute(f"ROLLBACK TO {name}")
+            self.connection.execute(f"RELEASE {name}")
+            work.restore(mark)
+            if catalog is not None:
+                self.engine.restore_catalog(catalog)
+
+    def hold_snapshot(self) -> None:
+        """The first access of a SNAPSHOT transaction begins its read transaction."""
+        work = self._work
+        if work.snapshot or work.scope is not None or self.trancount == 0 or self._depth:
+            return
+        work.read_sequence = self.engine.commit_sequence
+        work.outer_mark = work.mark()
+        self.connection.execute("BEGIN")
+        fetch(self.connection, "SELECT 1 FROM main.databases LIMIT 1")
+        work.snapshot = True
+
+
+class Statement:
+    """The context manager of :meth:`TransactionControl.statement`."""
+
+    __slots__ = ("_implicit", "_kind", "_mark", "_session")
+
+    def __init__(self, session: TransactionControl, kind: str) -> None:
+        self._session = session
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        """The statement begins."""
+        self._implicit, self._mark = self._session.enter_statement(self._kind)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """The statement ends: kept, or undone when an exception passes."""
+        self._session.leave_statement(self._mark, implicit=self._implicit, failed=error is not None)

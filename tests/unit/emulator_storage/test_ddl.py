@@ -330,3 +330,68 @@ def test_databases(engine: Engine, tmp_path: Path) -> None:
     assert number_of(lambda: engine.database("Other")) == 911
     assert {"master", "tempdb", "model", "msdb"} <= set(engine.databases)
     store.close()
+
+
+def test_a_new_table_is_waited_for(
+    engine: Engine, store: StoreSession, connect: Connect, database: Database
+) -> None:
+    other = connect()
+    store.begin()
+    made = ddl.create_table(store, database, "dbo", "made", [COLUMN])
+    store.insert(made, [(1,)])
+    seen = database.table("dbo", "made")
+    assert seen is not None
+    waiting = Background(lambda: rows(other, seen))
+    wait_until_blocked(engine)
+    store.commit()
+    assert waiting.join() == [(1,)]
+
+
+def test_a_write_joins_the_transaction_with_ddl_of_its_thread(
+    engine: Engine, store: StoreSession, database: Database, table: Table
+) -> None:
+    """EXEC sp_cdc_enable_table right after CREATE TABLE, without autocommit."""
+    store.begin()
+    made = ddl.create_table(store, database, "dbo", "made", [COLUMN])
+    with engine.write() as connection:
+        ddl.create_schema(connection, database, "cdc")
+        made = ddl.set_tracked_by_cdc(connection, database, made, tracked=True)
+        made = ddl.rename_table(connection, database, made, "renamed", command="EXEC sp_rename")
+    assert number_of(lambda: engine.create_database("other")) == 226
+    store.rollback()
+    assert database.schema_name("cdc") is None
+    assert database.table("dbo", "renamed") is None
+    store.begin()
+    made = ddl.create_table(store, database, "dbo", "made", [COLUMN])
+    with engine.write() as connection:
+        made = ddl.set_tracked_by_cdc(connection, database, made, tracked=True)
+        made = ddl.rename_table(connection, database, made, "renamed", command="EXEC sp_rename")
+    store.insert(made, [(1,)])
+    store.commit()
+    logged = [type(c).__name__ for t in database.log.committed(None, 9) for c in t.changes]
+    assert sorted(logged) == ["DdlChange", "RowChange"]
+    assert rows(store, made) == [(1,)]
+
+
+def test_a_transaction_does_not_wait_for_its_own_thread(
+    engine: Engine, store: StoreSession, table: Table
+) -> None:
+    def insert() -> None:
+        with engine.write():
+            store.insert(table, [(1, "a", 1)])
+
+    assert number_of(insert) == 50_999
+    assert rows(store, table) == []
+
+
+def test_a_commit_under_a_half_read_result_is_refused(
+    store: StoreSession, connect: Connect, table: Table
+) -> None:
+    other = connect()
+    store.insert(table, [(n, "x", n) for n in range(100)])
+    half_read = other.connection.execute(f"SELECT * FROM {other.source(table)}")
+    next(half_read)
+    store.insert(table, [(200, "y", 1)])
+    assert number_of(lambda: other.insert(table, [(201, "z", 1)])) == 50_999
+    half_read.close()
+    other.insert(table, [(201, "z", 1)])

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Final
 
 from publisher.change.instance import CaptureInstance
 from publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
-from publisher.change.ranges import LsnRange, first_lsn_after
+from publisher.change.ranges import LsnRange, first_lsn_after, is_closed
 from publisher.errors import CaptureInstanceGone, SourceError
 from publisher.source.connection import Connection, quote_name
 from publisher.source.loss import check_not_expired
 from publisher.source.queries import INVALID_OBJECT, change_table, lsn_or_none
 from schemas.envelope import SchemaColumn, TableSchema
 from schemas.lsn import Lsn
+from schemas.position import ChangePosition
 from schemas.types import ColumnType
 
 ROWS_AHEAD_MAX: Final = 200_000
@@ -45,33 +47,45 @@ def value_expression(column: SchemaColumn, stored: ColumnType | None = None) -> 
     return name
 
 
-def page_statement(instance: CaptureInstance, schema: TableSchema) -> str:
-    """The statement for one page: stable text per (instance, version).
+@dataclass(frozen=True, slots=True)
+class PageStatements:
+    """The statements of one (instance, version): stable texts, each a seek of the clustered index.
 
-    The first predicate on ``__$start_lsn`` follows from the others; it gives the server the lower
-    bound of a seek, which it does not find in a chain of ORs.
+    A page that begins inside a transaction needs that transaction's remaining rows and those of
+    later ones. One condition for both would be a chain of ORs, for which a server finds no lower
+    bound inside the transaction: each page of a large one would read it again from its beginning.
 
-    Parameters: rows, up_to, after's LSN four times interleaved with command id, seqval, operation,
-    and the instance's name.
+    Attributes:
+        rest: remaining rows of a transaction; parameters: rows, LSN, then the bound, the command
+            id twice where the table has it, seqval twice, operation.
+        behind: rows of later transactions; parameters: rows, LSN, last LSN.
     """
-    stored = {column.name: column.type for column in instance.columns}
-    command = "[__$command_id]" if instance.has_command_id else "CAST(0 AS int)"
-    values = [value_expression(column, stored.get(column.name)) for column in schema.columns]
-    columns = ", ".join(
-        ["[__$start_lsn]", command, "[__$seqval]", "[__$operation]", "[__$update_mask]", *values]
-    )
-    behind_row = "[__$seqval] > ? OR ([__$seqval] = ? AND [__$operation] > ?)"
-    order = ["[__$start_lsn]", "[__$seqval]", "[__$operation]"]
-    if instance.has_command_id:
-        behind_row = f"[__$command_id] > ? OR ([__$command_id] = ? AND ({behind_row}))"
-        order.insert(1, "[__$command_id]")
-    return (
-        f"SELECT TOP (?) {columns} FROM {change_table(instance.name)}"
-        " WHERE [__$start_lsn] >= ? AND [__$start_lsn] <= ?"
-        f" AND ([__$start_lsn] > ? OR ([__$start_lsn] = ? AND ({behind_row})))"
-        f" ORDER BY {', '.join(order)};"
-        " SELECT sys.fn_cdc_get_min_lsn(?)"
-    )
+
+    rest: str
+    behind: str
+
+    @classmethod
+    def of(cls, instance: CaptureInstance, schema: TableSchema) -> PageStatements:
+        """The statements for the columns of a version."""
+        stored = {column.name: column.type for column in instance.columns}
+        values = [value_expression(column, stored.get(column.name)) for column in schema.columns]
+        command = "[__$command_id]" if instance.has_command_id else "CAST(0 AS int)"
+        position = ["[__$start_lsn]", command, "[__$seqval]", "[__$operation]"]
+        select = (
+            f"SELECT TOP (?) {', '.join([*position, '[__$update_mask]', *values])}"
+            f" FROM {change_table(instance.name)} WHERE"
+        )
+        order = ["[__$seqval]", "[__$operation]"]
+        remaining = "[__$seqval] > ? OR ([__$seqval] = ? AND [__$operation] > ?)"
+        if instance.has_command_id:
+            order.insert(0, "[__$command_id]")
+            remaining = f"[__$command_id] > ? OR ([__$command_id] = ? AND ({remaining}))"
+        return cls(
+            rest=f"{select} [__$start_lsn] = ? AND {order[0]} >= ? AND ({remaining})"
+            f" ORDER BY [__$start_lsn], {', '.join(order)};",
+            behind=f"{select} [__$start_lsn] > ? AND [__$start_lsn] <= ?"
+            f" ORDER BY [__$start_lsn], {', '.join(order)};",
+        )
 
 
 class ChangePages:
@@ -82,7 +96,7 @@ class ChangePages:
         instance: the capture instance.
         schema: the version that is in force in the whole range.
         span: the range.
-        page_rows: rows per page, at least 1.
+        page_rows: rows per page, at least 1; a page may have up to twice as many.
         covered_from: LSN from which on the instance holds the table's changes; rows before it are
             not needed from it.
     """
@@ -103,8 +117,9 @@ class ChangePages:
         self._after = span.after
         self._page_rows = page_rows
         self._covered_from = covered_from
-        self._statement = page_statement(instance, schema)
+        self._statements = PageStatements.of(instance, schema)
         self._carried: ChangeRow | None = None
+        self._is_in_large_transaction = False
         self._is_finished = False
 
     def read(self) -> ChangePage | None:
@@ -117,11 +132,7 @@ class ChangePages:
         """
         if self._is_finished:
             return None
-        rows = self._fetch()
-        if len(rows) < self._page_rows:
-            self._is_finished = True
-        elif rows:
-            self._after = position_of(rows[-1])
+        rows, self._is_finished = self._read_rows()
         try:
             whole, self._carried = join_carried(self._carried, rows)
         except ValueError as error:
@@ -133,35 +144,61 @@ class ChangePages:
             )
         return ChangePage(self._schema, whole)
 
-    def _fetch(self) -> list[ChangeRow]:
+    def _read_rows(self) -> tuple[list[ChangeRow], bool]:
+        """Rows behind the position, which moves, and whether they are the last ones."""
+        limit = self._page_rows
+        is_last = False
+        if is_closed(self._after):
+            (rows,) = self._fetch(self._statements.behind, *self._behind_parameters())
+            is_last = len(rows) < limit
+        elif self._is_in_large_transaction:
+            (rows,) = self._fetch(self._statements.rest, *self._rest_parameters())
+            if len(rows) < limit:
+                self._after = ChangePosition.end_of(self._after.commit_lsn)
+                self._is_in_large_transaction = False
+                return rows, False
+        else:
+            # One round trip for both; the later transactions are of no use when it is a large one.
+            rows, behind = self._fetch(
+                self._statements.rest + " " + self._statements.behind,
+                *self._rest_parameters(),
+                *self._behind_parameters(),
+            )
+            if len(rows) < limit:
+                rows += behind
+                is_last = len(behind) < limit
+        if rows:
+            self._is_in_large_transaction = rows[0][0] == rows[-1][0]
+            self._after = position_of(rows[-1])
+        return rows, is_last
+
+    def _rest_parameters(self) -> tuple[object, ...]:
         after = self._after
-        lsn = after.commit_lsn.to_bytes()
-        row_key: tuple[object, ...] = (
-            after.seqval.to_bytes(),
-            after.seqval.to_bytes(),
-            int(after.operation),
-        )
+        seqval = after.seqval.to_bytes()
+        parameters: tuple[object, ...] = (seqval, seqval, int(after.operation))
+        bound: object = seqval
         if self._instance.has_command_id:
-            command = min(after.command_id, 0x7FFFFFFF)  # the end of a transaction is above int
-            row_key = (command, command, *row_key)
+            parameters = (after.command_id, after.command_id, *parameters)
+            bound = after.command_id
+        return (self._page_rows, after.commit_lsn.to_bytes(), bound, *parameters)
+
+    def _behind_parameters(self) -> tuple[object, ...]:
+        return (self._page_rows, self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
+
+    def _fetch(self, statement: str, *parameters: object) -> list[list[ChangeRow]]:
+        """Result sets of a statement, vouched for by the low watermark read behind them."""
+        name = self._instance.name
         try:
-            rows, minimum = self._connection.query_sets(
-                self._statement,
-                self._page_rows,
-                lsn,
-                self._up_to.to_bytes(),
-                lsn,
-                lsn,
-                *row_key,
-                self._instance.name,
+            *sets, minimum = self._connection.query_sets(
+                statement + " SELECT sys.fn_cdc_get_min_lsn(?)", *parameters, name
             )
         except SourceError as error:
             if error.number == INVALID_OBJECT:
-                raise CaptureInstanceGone(self._instance.name) from error
+                raise CaptureInstanceGone(name) from error
             raise
-        needed = max(first_lsn_after(after), self._covered_from)
-        check_not_expired(self._instance.name, needed, lsn_or_none(minimum[0][0]))
-        return rows
+        needed = max(first_lsn_after(self._after), self._covered_from)
+        check_not_expired(name, needed, lsn_or_none(minimum[0][0]))
+        return sets
 
 
 def read_ahead(pages: ChangePages, reader: Executor) -> Iterator[ChangePage]:

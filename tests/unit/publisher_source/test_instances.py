@@ -5,7 +5,7 @@ from datetime import datetime
 
 from publisher.change.instance import CapturedColumn, CaptureInstance
 from publisher.source.instances import choose_instance, choose_key
-from publisher.source.pages import page_statement, value_expression
+from publisher.source.pages import PageStatements, value_expression
 from publisher.source.versions import current_columns, registered_form, timeline, version_at
 from schemas.envelope import SchemaColumn, TableSchema, envelope_schema, table_schema_of
 from schemas.lsn import Lsn
@@ -139,12 +139,14 @@ def test_an_older_version_reads_its_own_type():
     assert value_expression(narrow, ColumnType("int")) == "[id]"
 
 
-def test_names_are_quoted_in_the_page_statement():
+def test_names_are_quoted_in_the_page_statements():
     odd = replace(instance("we]ird'name"), columns=(column(1, "a]b", ColumnType("int")),), key=())
     schema = TableSchema(TABLE, odd.name, at(10), current_columns(odd))
 
-    statement = page_statement(odd, schema)
+    statements = PageStatements.of(odd, schema)
 
-    assert "cdc.[we]]ird'name_CT]" in statement
-    assert "[a]]b]" in statement
-    assert statement.count("?") == 11
+    for statement in (statements.rest, statements.behind):
+        assert "cdc.[we]]ird'name_CT]" in statement
+        assert "[a]]b]" in statement
+    assert statements.rest.count("?") == 8
+    assert statements.behind.count("?") == 3

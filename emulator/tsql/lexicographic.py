@@ -33,8 +33,8 @@ class Keyset:
     others: tuple[tuple[Expression, ...], ...]
 
 
-def keyset(node: Logical) -> Keyset | None:
-    """The keyset that a disjunction says, or None."""
+def keyset(node: Expression) -> Keyset | None:
+    """The keyset that a condition says, or None."""
     disjuncts = _disjuncts(node)
     if disjuncts is None or len(disjuncts) < 2:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import uuid
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,7 +42,7 @@ TEXT = varchar(100)
 DATETIME2 = SqlType("datetime2", scale=7)
 
 
-def round_trip(value, sql_type, style=None):
+def round_trip(value: Any, sql_type: SqlType, style: int | None = None) -> Any:
     return convert(convert(value, sql_type, TEXT, style), TEXT, sql_type, style)
 
 
@@ -112,7 +113,7 @@ def test_decimal_arithmetic_is_pythons(left, right):
     (left_type, a), (right_type, b) = left, right
     a = a % 10**left_type.precision
     b = b % 10**right_type.precision or 1
-    operations = {
+    operations: dict[str, tuple[Any, Any, str]] = {
         "+": (decimal_add, lambda x, y: x + y, ROUND_HALF_UP),
         "-": (decimal_subtract, lambda x, y: x - y, ROUND_HALF_UP),
         "*": (decimal_multiply, lambda x, y: x * y, ROUND_HALF_UP),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 
-def columns(sql, table="t"):
+def columns(sql: Any, table: str = "t") -> list[tuple[str, str, bool]]:
     found = sql.context.database.table("dbo", table)
     return [(c.name, str(c.type), c.nullable) for c in found.columns]
 

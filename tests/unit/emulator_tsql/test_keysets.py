@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +19,7 @@ NESTED = "a > @p1 OR (a = @p2 AND (b > @p3 OR (b = @p4 AND c > @p5)))"
 FLAT = "(a = @p1 AND b = @p2 AND c > @p3) OR (a = @p4 AND b > @p5) OR (a > @p6)"
 
 
-def lsn(n):
+def lsn(n: int) -> bytes:
     return n.to_bytes(10, "big")
 
 
@@ -82,7 +83,7 @@ def test_every_page_is_what_the_condition_says(paged, a, a2, b, b2, c, same):
     found = [row for event in events if isinstance(event, Rows) for row in event.rows]
     everything = paged("SELECT a, b, c FROM p ORDER BY a, b, c").rows
 
-    def wanted(row):
+    def wanted(row: Any) -> bool:
         deep = _and(_equal(row[1], b2), _greater(_fold(row[2]), _fold(c)))
         inner = _or(_greater(row[1], b), deep)
         return _or(_greater(row[0], lsn(a)), _and(_equal(row[0], lsn(a2)), inner)) is True
@@ -90,25 +91,25 @@ def test_every_page_is_what_the_condition_says(paged, a, a2, b, b2, c, same):
     assert found == [row for row in everything if wanted(row)]
 
 
-def _fold(value):
+def _fold(value: Any) -> Any:
     return None if value is None else value.lower()
 
 
-def _greater(x, y):
+def _greater(x: Any, y: Any) -> Any:
     return None if x is None or y is None else x > y
 
 
-def _equal(x, y):
+def _equal(x: Any, y: Any) -> Any:
     return None if x is None or y is None else x == y
 
 
-def _and(x, y):
+def _and(x: Any, y: Any) -> Any:
     if x is False or y is False:
         return False
     return None if x is None or y is None else True
 
 
-def _or(x, y):
+def _or(x: Any, y: Any) -> Any:
     if x is True or y is True:
         return True
     return None if x is None or y is None else False
@@ -123,7 +124,12 @@ def test_equal_parameters_seek_the_index_by_all_columns(paged):
     list(paged.runner.run(query, given_values))
     connection = paged.context.store.connection
     seen: list[str] = []
-    connection.set_exec_trace(lambda _, text, __: seen.append(text) or True)
+
+    def trace(_: Any, text: str, __: Any) -> bool:
+        seen.append(text)
+        return True
+
+    connection.set_exec_trace(trace)
     list(paged.runner.run(query, given_values))
     connection.set_exec_trace(None)
     plan = connection.execute(f"EXPLAIN QUERY PLAN {seen[-1]}", [1] * 6).fetchall()

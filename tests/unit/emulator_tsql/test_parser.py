@@ -6,10 +6,11 @@ import pytest
 
 from emulator.errors import SqlError
 from emulator.tsql.parser import parse_batch
+from emulator.tsql.statements import CreateModule
 from emulator.tsql.tokens import Kind, tokenize
 
 
-def kinds(sql):
+def kinds(sql: str) -> list[tuple[Kind, str]]:
     return [(token.kind, token.text) for token in tokenize(sql)][:-1]
 
 
@@ -71,7 +72,9 @@ def test_statements(sql, expected):
 def test_a_procedure_takes_the_rest_of_its_batch():
     text = "CREATE PROC p AS SELECT 1 SELECT 2"
     (statement,) = parse_batch(text).statements
+    assert isinstance(statement, CreateModule)
     assert statement.text == text
+    assert statement.body is not None
     assert len(statement.body.statements) == 2
 
 

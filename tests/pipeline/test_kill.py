@@ -70,7 +70,7 @@ def scanning(source: SourceDatabase) -> Iterator[None]:
         scanner.join()
 
 
-@pytest.mark.parametrize("step", ["page", "before_commit", "committed", "snapshot_read"])
+@pytest.mark.parametrize("step", ["page", "committed", "snapshot_read"])
 def test_killed_in_snapshot_and_stream(pipe: Pipe, step: str):
     source = pipe.source
     source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, v int)")

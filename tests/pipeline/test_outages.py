@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from compose.local.broker import KafkaBroker
-from compose.local.registry import SchemaRegistry
 from tests.fix_emulator import EmulatorProcess
 from tests.pipeline.conftest import Pipe, Topics
+from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running
 from tests.pipeline.source_database import SourceDatabase
 
@@ -50,21 +48,31 @@ def test_kafka_is_down_at_the_start_and_in_mid_stream(
     pipe.assert_exactly_once("t")
 
 
-def test_the_registry_is_down_at_the_start(
-    pipe: Pipe, schema_registry: SchemaRegistry, tmp_path: Path
-):
+def test_the_registry_is_down_at_the_start_and_when_a_version_is_new(pipe: Pipe):
     source = pipe.source
-    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)", "INSERT dbo.t VALUES (1)")
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, n int)", "INSERT dbo.t VALUES (1, 1)")
     source.enable("t")
-    pipe.topics.registry_url = schema_registry.url
-    schema_registry.kill()
+    proxy, url = Proxy.before(pipe.topics.registry_url)
 
-    with Running(pipe.config()) as publisher:
-        publisher.until(lambda: is_waiting_for(publisher, "RegistryUnavailable"), "it says so")
-        schema_registry.start()
-        publisher.until(pipe.is_caught_up, "it goes on")
+    try:
+        with Running(pipe.config(registry={"url": url})) as publisher:
+            publisher.until(lambda: is_waiting_for(publisher, "RegistryUnavailable"), "it says so")
+            proxy.open()
+            publisher.until(pipe.is_caught_up, "it goes on")
+            proxy.close()
+            told = len(publisher.told("waiting"))
+            source.execute(
+                "ALTER TABLE dbo.t ALTER COLUMN n bigint", "INSERT dbo.t VALUES (2, 10000000000)"
+            )
+            source.scan()
+            publisher.until(lambda: len(publisher.told("waiting")) > told, "it says so again")
+            proxy.open()
+            publisher.until(pipe.is_caught_up, "it goes on again")
+    finally:
+        proxy.close()
 
     assert len(pipe.topics.snapshot(source.name, "t")) == 1
+    pipe.assert_exactly_once("t")
 
 
 def test_the_server_goes_away_and_comes_back(emulator: EmulatorProcess, kafka: str, registry: str):

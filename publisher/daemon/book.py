@@ -16,7 +16,7 @@ from schemas.checkpoint import CheckpointKey, CheckpointRecord
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition, Operation
 
-_DATABASE = ""
+DATABASE_RECORD = ""
 """``capture_instance`` of the database's own record."""
 
 
@@ -85,7 +85,7 @@ class Book:
         Raises:
             CheckpointError: a record cannot be read.
         """
-        own = records.get(CheckpointKey(server, database, _DATABASE))
+        own = records.get(CheckpointKey(server, database, DATABASE_RECORD))
         if own is None:
             return None
         try:
@@ -98,7 +98,7 @@ class Book:
                 Lsn.parse(own.snapshot_fence_lsn or own.start_lsn),
             )
             for key, record in records.items():
-                if key.capture_instance != _DATABASE:
+                if key.capture_instance != DATABASE_RECORD:
                     book.instances[key.capture_instance] = _instance_state(record)
         except ValueError as error:
             raise CheckpointError(f"checkpoint of database {database}: {error}") from error
@@ -106,7 +106,7 @@ class Book:
 
     def known_identity(self, records: Mapping[CheckpointKey, CheckpointRecord]) -> DatabaseIdentity:
         """The identity that the checkpoint was written with."""
-        own = records[CheckpointKey(self.server, self.database, _DATABASE)]
+        own = records[CheckpointKey(self.server, self.database, DATABASE_RECORD)]
         return DatabaseIdentity(own.database_guid, own.recovery_fork_guid)
 
     def set_instance(self, name: str, state: InstanceState) -> None:
@@ -152,7 +152,7 @@ class Book:
         for name in sorted(self._forgotten):
             records[CheckpointKey(self.server, self.database, name)] = None
         position = self.position
-        records[CheckpointKey(self.server, self.database, _DATABASE)] = CheckpointRecord(
+        records[CheckpointKey(self.server, self.database, DATABASE_RECORD)] = CheckpointRecord(
             start_lsn=str(position.commit_lsn),
             seqval=str(position.seqval),
             command_id=position.command_id,

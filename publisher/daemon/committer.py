@@ -12,8 +12,11 @@ from publisher.deliver.delivery import KafkaDelivery
 from publisher.encode.rows import EncodedRows
 from publisher.metrics import Metrics
 from publisher.source.merge import Block
+from schemas.checkpoint import CheckpointKey, CheckpointRecord
 from schemas.lsn import LSN_BYTES, Lsn
 from schemas.position import POSITION_BYTES, ChangePosition
+
+Checkpoints = Mapping[CheckpointKey, CheckpointRecord | None]
 
 _END_OF_TRANSACTION = b"\xff" * (POSITION_BYTES - LSN_BYTES)
 
@@ -33,6 +36,7 @@ class Committer:
         metrics: counts.
         snapshotting: data topics of tables that are not part of the cut yet.
         clock_ms: milliseconds UTC.
+        on_committed: given the checkpoint records of each committed transaction.
         on_step: called with a name at each step, for tests that stop the process there.
     """
 
@@ -46,6 +50,7 @@ class Committer:
         metrics: Metrics,
         snapshotting: Callable[[], list[str]],
         clock_ms: Callable[[], int],
+        on_committed: Callable[[Checkpoints], None],
         on_step: Callable[[str], None],
     ) -> None:
         self._delivery = delivery
@@ -55,6 +60,7 @@ class Committer:
         self._metrics = metrics
         self._snapshotting = snapshotting
         self._clock_ms = clock_ms
+        self._on_committed = on_committed
         self._on_step = on_step
         self._opened_at = 0.0
         self._open_rows = 0
@@ -142,6 +148,7 @@ class Committer:
         through = book.position.commit_lsn if closed else book.through
         through_ms = self._position_ms if closed else self._through_ms
         rows = self._delivery.rows_in_transaction
+        checkpoints = book.records_to_write(through, self._clock_ms)
         self._on_step("before_commit")
         self._delivery.commit(
             after_lsn=book.through,
@@ -149,8 +156,9 @@ class Committer:
             through_commit_ms=through_ms,
             closed=closed,
             snapshotting=self._snapshotting(),
-            checkpoints=book.records_to_write(through, self._clock_ms),
+            checkpoints=checkpoints,
         )
+        self._on_committed(checkpoints)
         book.written(through)
         self._through_ms = through_ms
         self._committed_at = time.monotonic()

@@ -9,9 +9,12 @@ from collections.abc import Callable
 import structlog
 
 from publisher.config import PublisherConfig
+from publisher.daemon.book import DATABASE_RECORD
+from publisher.daemon.lease import Lease
 from publisher.daemon.session import Session
-from publisher.errors import PublisherError, SchemaRefused
+from publisher.errors import LeaseLost, PublisherError, SchemaRefused
 from publisher.metrics import Metrics
+from schemas.checkpoint import CheckpointKey
 from schemas.registry import RegistryError
 
 _log = structlog.get_logger(__name__)
@@ -66,6 +69,9 @@ class _Conductor:
         self._clock_ms = clock_ms
         self._on_step = on_step
         self._attempts = 0
+        self._lease = Lease(
+            CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
+        )
 
     def run(self) -> None:
         while not self._stop.is_set():
@@ -74,11 +80,14 @@ class _Conductor:
                 self._stop,
                 self._metrics,
                 self._clock_ms,
-                self._on_step,
-                self._works,
+                self._stepped,
+                self._lease,
             )
             try:
                 session.run()
+            except LeaseLost as error:
+                self._lease.doubt(error)
+                self._wait(error)
             except (PublisherError, RegistryError) as error:
                 if not error.retryable:
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
@@ -87,10 +96,11 @@ class _Conductor:
                     raise
                 self._wait(error)
 
-    def _works(self) -> None:
-        if self._attempts:
+    def _stepped(self, step: str) -> None:
+        if self._attempts and step in {"committed", "heartbeat"}:
             _log.info("goes_on", attempts=self._attempts)
-        self._attempts = 0
+            self._attempts = 0
+        self._on_step(step)
 
     def _wait(self, error: PublisherError | RegistryError) -> None:
         pause_s = backoff_s(self._attempts, self._config.retry_backoff_max_s)

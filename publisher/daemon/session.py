@@ -21,6 +21,7 @@ from publisher.checkpoint.reader import read_checkpoints
 from publisher.config import PublisherConfig
 from publisher.daemon.book import Book
 from publisher.daemon.committer import Committer
+from publisher.daemon.lease import Lease
 from publisher.daemon.preflight import check_source
 from publisher.daemon.stream import Stream
 from publisher.daemon.tables import PublishedTables
@@ -57,7 +58,7 @@ class Session:
         metrics: counts.
         clock_ms: milliseconds UTC.
         on_step: called with a name at each step, for tests that stop the process there.
-        on_progress: called after each commit, to tell the conductor that it works.
+        lease: what this process last knew of the checkpoint.
     """
 
     def __init__(
@@ -67,14 +68,14 @@ class Session:
         metrics: Metrics,
         clock_ms: Callable[[], int],
         on_step: Callable[[str], None],
-        on_progress: Callable[[], None],
+        lease: Lease,
     ) -> None:
         self._config = config
         self._stop = stop
         self._metrics = metrics
         self._clock_ms = clock_ms
         self._on_step = on_step
-        self._on_progress = on_progress
+        self._lease = lease
         self._resources = ExitStack()
         self._offset_read_at = 0.0
 
@@ -131,7 +132,8 @@ class Session:
             metrics=self._metrics,
             snapshotting=lambda: [table.topic for table in self._tables.snapshotting()],
             clock_ms=self._clock_ms,
-            on_step=self._stepped,
+            on_committed=self._lease.written,
+            on_step=self._on_step,
         )
         self._snapshots = Snapshots(self._control, config.snapshot.chunk_rows)
         self._watch = CaptureWatch(self._control, config.capture_stall_s, self._metrics)
@@ -165,6 +167,7 @@ class Session:
             registry=registry,
             extra=config.kafka.extra,
         )
+        self._lease.found(records)
         identity = self._identity()
         newest = max_lsn(self._control)
         book = Book.restore(config.server_name, database, identity, records)
@@ -223,11 +226,6 @@ class Session:
         if not self._offset_read_at or now - self._offset_read_at > _OFFSET_REFRESH_S:
             self._stream.utc_offset_minutes = utc_offset_minutes(self._control)
             self._offset_read_at = now
-
-    def _stepped(self, step: str) -> None:
-        if step in {"committed", "heartbeat"}:
-            self._on_progress()
-        self._on_step(step)
 
     # -- snapshot ----------------------------------------------------------------------------------
 

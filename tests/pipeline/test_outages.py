@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from compose.local.broker import KafkaBroker
+from publisher.errors import LeaseLost
 from tests.fix_emulator import EmulatorProcess
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.proxy import Proxy
-from tests.pipeline.running import Running
+from tests.pipeline.running import Running, wait_until
 from tests.pipeline.source_database import SourceDatabase
 
 pytestmark = pytest.mark.kafka
@@ -106,3 +107,25 @@ def test_a_stopped_capture_job_is_told(pipe: Pipe):
         assert age > 1
         source.scan()
         publisher.until(lambda: bool(publisher.told("capture_job_runs_again")), "it says so")
+
+
+def test_of_two_publishers_one_remains_and_nothing_is_published_twice(pipe: Pipe):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+    source.enable("t")
+    first = Running(pipe.config(heartbeat_s=0.2))
+    second = Running(pipe.config(heartbeat_s=0.2))
+
+    with first:
+        first.until(pipe.is_caught_up, "the first has begun")
+        with second:
+            for number in range(20):
+                source.execute(f"INSERT dbo.t VALUES ({number})")
+                source.scan()
+            wait_until(lambda: bool(first.error or second.error), "one of them ends")
+            remaining = second if first.error else first
+            remaining.until(pipe.is_caught_up, "the other goes on")
+            ended = first if first.error else second
+            assert isinstance(ended.ended(), LeaseLost)
+
+    pipe.assert_exactly_once("t")

@@ -64,6 +64,7 @@ def publish(
         metrics=Metrics(),
         snapshotting=list,
         clock_ms=lambda: 0,
+        on_committed=lambda _: None,
         on_step=lambda _: None,
     )
     pages = [

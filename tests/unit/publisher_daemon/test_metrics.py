@@ -1,0 +1,19 @@
+"""The endpoint and what it says."""
+
+import httpx
+
+from publisher.metrics import Metrics
+from schemas.lsn import Lsn
+
+
+def test_the_endpoint_tells_the_published_lsn_and_ends_with_the_publisher():
+    with Metrics(port=0, clock=lambda: 1000.0) as metrics:
+        metrics.committed(Lsn(1, 2, 3), 999_000)
+        metrics.rows.labels(topic="air.db.dbo.flights").inc(7)
+
+        page = httpx.get(f"http://127.0.0.1:{metrics.port}/metrics").text
+
+    assert 'tailrace_published_lsn_info{lsn="00000001:00000002:0003"} 1.0' in page
+    assert 'tailrace_rows_total{topic="air.db.dbo.flights"} 7.0' in page
+    assert "tailrace_last_commit_timestamp_seconds 1000.0" in page
+    assert "tailrace_through_commit_timestamp_seconds 999.0" in page

@@ -25,7 +25,7 @@ from spark_sink.jvm_errors import translated
 from spark_sink.kafka_ranges import read_values
 from spark_sink.metrics import SinkMetrics
 from spark_sink.progress import BatchPlan, SchemaById, TopicRange
-from spark_sink.session import small_batch_session, tune_for
+from spark_sink.session import TunedSession
 
 Hook = Callable[[str, str], None]
 """Called with a step (``merged``, ``committed``) and a table's path: tests stop a batch with it."""
@@ -74,10 +74,10 @@ class BatchApplier:
         self._tables = LakeTables(config)
         self._writers: dict[int, WriterSchema] = {}
         self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
-        self._sessions = [small_batch_session(spark) for _ in range(config.merge_pool)]
+        self._sessions = [TunedSession(spark) for _ in range(config.merge_pool)]
         self._idle: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
         for session in self._sessions:
-            self._idle.put(session)
+            self._idle.put(session.spark)
         self._is_small = True
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class BatchApplier:
         is_small = plan.count <= self._config.local_changes_max
         if is_small != self._is_small:
             for session in self._sessions:
-                tune_for(session, is_small=is_small)
+                session.tune(is_small=is_small)
             self._is_small = is_small
         if is_small:
             sources = self._with_values(sources)

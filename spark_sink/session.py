@@ -23,20 +23,29 @@ _SMALL_BATCH: Final[Mapping[str, str]] = {
 }
 
 
+class TunedSession:
+    """A session of its own whose settings fit either some rows or many.
+
+    Args:
+        spark: any session of the application.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark.newSession()
+        # Unsetting would fall back to Spark's own defaults, not to the application's settings.
+        self._for_large = {name: self.spark.conf.get(name) for name in _SMALL_BATCH}
+        self.tune(is_small=True)
+
+    def tune(self, *, is_small: bool) -> None:
+        """Set the session up for batches of some thousand rows, or for larger ones."""
+        for name, value in (_SMALL_BATCH if is_small else self._for_large).items():
+            if value is not None:
+                self.spark.conf.set(name, value)
+
+
 def small_batch_session(spark: SparkSession) -> SparkSession:
     """A session of the same application whose queries start fast and handle few rows."""
-    session = spark.newSession()
-    tune_for(session, is_small=True)
-    return session
-
-
-def tune_for(session: SparkSession, *, is_small: bool) -> None:
-    """Set a session up for batches of some thousand rows, or back for larger ones."""
-    for name, value in _SMALL_BATCH.items():
-        if is_small:
-            session.conf.set(name, value)
-        else:
-            session.conf.unset(name)
+    return TunedSession(spark).spark
 
 
 def spark_settings(cores: int) -> dict[str, str]:

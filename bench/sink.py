@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 import tempfile
 import threading
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import structlog
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -64,9 +66,9 @@ COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's options."""
-    parser.add_argument("--changes", type=int, default=200_000, help="changes in all tables")
-    parser.add_argument("--tables", type=int, default=3, help="tables they go to")
-    parser.add_argument("--transaction", type=int, default=5_000, help="changes per LSN")
+    parser.add_argument("--changes", type=int, default=200_000, help="sink: changes in all tables")
+    parser.add_argument("--tables", type=int, default=3, help="sink: tables they go to")
+    parser.add_argument("--transaction", type=int, default=5_000, help="sink: changes per LSN")
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -75,6 +77,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     Returns:
         Rates in changes per second, durations in seconds, and ``ratio_to_raw_spark``.
     """
+    # Standard output belongs to the figures.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     changes = int(getattr(arguments, "changes", 200_000))
     tables = int(getattr(arguments, "tables", 3))
     per_lsn = int(getattr(arguments, "transaction", 5_000))

@@ -75,8 +75,10 @@ class Message:
 class Source:
     """A source database and its publisher in one."""
 
-    def __init__(self, bootstrap: str, registry_url: str, *, shard: int = 0) -> None:
-        self.prefix = f"t{uuid.uuid4().hex[:10]}"
+    def __init__(
+        self, bootstrap: str, registry_url: str, *, shard: int = 0, prefix: str | None = None
+    ) -> None:
+        self.prefix = prefix or f"t{uuid.uuid4().hex[:10]}"
         self.names = TopicNames(self.prefix)
         self.shard = shard
         self.tables: dict[str, SourceTable] = {}

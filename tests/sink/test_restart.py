@@ -9,13 +9,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from spark_sink.errors import LakeTaken
+from spark_sink.errors import LakeTaken, LedgerMismatch
+from spark_sink.metrics import SinkMetrics
 from spark_sink.run import serve
 from spark_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, SourceTable, column
@@ -135,7 +139,8 @@ def test_killed_between_two_tables(source: Source, lake: Lake, tmp_path: Path):
 class Served:
     """A sink that streams in a thread until stopped."""
 
-    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake, **options: Any) -> None:
+        self.metrics = SinkMetrics()
         self.stop = threading.Event()
         self.ready = threading.Event()
         self.batches = threading.Semaphore(0)
@@ -143,7 +148,14 @@ class Served:
 
         def target() -> None:
             try:
-                serve(spark, lake.config(), self.stop, on_ready=self.ready.set, hook=self._hook)
+                serve(
+                    spark,
+                    lake.config(**options),
+                    self.stop,
+                    on_ready=self.ready.set,
+                    hook=self._hook,
+                    metrics=self.metrics,
+                )
             except Exception as error:  # noqa: BLE001 - shown by the test's own thread
                 self.failure = error
                 self.ready.set()
@@ -164,6 +176,15 @@ class Served:
         self.thread.join(WAIT_S)
         assert not self.thread.is_alive()
         assert self.failure is None, self.failure
+
+    def wait_for_retry(self, error: str) -> None:
+        """Wait until the sink has met an error and is about to try again."""
+        deadline = time.monotonic() + WAIT_S
+        while not self.metrics.registry.get_sample_value(
+            "tailrace_sink_retries_total", {"error": error}
+        ):
+            assert time.monotonic() < deadline, self.failure
+            self.stop.wait(0.1)
 
     def wait_for_batch(self) -> None:
         assert self.batches.acquire(timeout=WAIT_S), self.failure
@@ -206,3 +227,32 @@ def test_a_second_sink_is_noticed(source: Source, lake: Lake):
             stream.catch_up(threading.Event())
     finally:
         first.close()
+
+
+def test_it_waits_for_the_publisher_to_make_the_topics(
+    lake: Lake, spark: SparkSession, kafka: str, registry: str
+):
+    with Served(spark, lake, prefix="late", retry_backoff_max_s=0.5) as served:
+        served.wait_for_retry("KafkaUnavailable")
+        late = Source(kafka, registry, prefix="late")
+        try:
+            table = late.table("t", column(1, "id", "int", key=1))
+            late.commit(lambda t: t.insert(table, id=1))
+            late.publish()
+        finally:
+            late.close()
+        served.wait_for_batch()
+    assert lake.rows("t") == [{"id": 1}]
+
+
+def test_records_of_somebody_else_in_a_topic_are_noticed(source: Source, lake: Lake, kafka: str):
+    a, _ = fill(source)
+    foreign = Producer({"bootstrap.servers": kafka})
+    for partition in range(2):
+        foreign.produce(a.topic, b"not ours", partition=partition)
+    foreign.flush(30)
+    source.commit(*(lambda t, n=n: t.insert(a, id=n, value=n) for n in range(10, 18)))
+    source.publish()
+
+    with pytest.raises(LedgerMismatch, match="where the publisher counted"):
+        lake.catch_up()

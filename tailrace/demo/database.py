@@ -131,11 +131,14 @@ def load_reference_tables(connection: pyodbc.Connection) -> dict[str, int]:
 def _insert(connection: pyodbc.Connection, sql: str, rows: Iterable[Any]) -> int:
     # NaN is the data set's NULL; a float column with NULLs holds whole numbers (planes.year).
     clean = [tuple(None if value != value else _plain(value) for value in row) for row in rows]
+    connection.autocommit = False
     cursor = connection.cursor()
     cursor.fast_executemany = True
     for start in range(0, len(clean), 1000):
         cursor.executemany(sql, clean[start : start + 1000])
+    connection.commit()
     cursor.close()
+    connection.autocommit = True
     return len(clean)
 
 

@@ -211,12 +211,11 @@ class _Demo:
 
     def _snapshot_done(self) -> bool:
         published = self._picture.published
-        tables = len(database.TABLES)
         return bool(
             published is not None
             and published.transactions
             and not published.snapshotting
-            and len(self._picture.lake.tables) == tables
+            and self._picture.lake.changes >= published.events_total
         )
 
     def _topics_have_it(self) -> bool:

@@ -64,15 +64,9 @@ class CommitTable:
 
     def last(self) -> SinkState:
         """The state after the newest cut; the empty state when there is none."""
-        found = (
-            self._spark.read.format("delta")
-            .load(self._path)
-            .selectExpr("max_by(struct(*), batch) AS last")
-            .first()
-        )
-        if found is None or found["last"] is None:
-            return SinkState()
-        return state_of(found["last"])
+        rows = self._spark.read.format("delta").load(self._path)
+        newest = rows.orderBy(rows["batch"].desc()).first()
+        return SinkState() if newest is None else state_of(newest)
 
     def append(self, state: SinkState, rows: int) -> None:
         """Write the row of a cut."""

@@ -99,8 +99,7 @@ def read_cut(spark: SparkSession, lake: str, *, up_to_lsn: str | None = None) ->
     commits = spark.read.format("delta").load(path)
     if up_to_lsn is not None:
         commits = commits.where(f"through_lsn <= {literal(up_to_lsn)}")
-    found = commits.selectExpr("max_by(struct(*), batch) AS newest").first()
-    row = None if found is None else found["newest"]
+    row = commits.orderBy(commits["batch"].desc()).first()
     if row is None:
         at = "" if up_to_lsn is None else f" at or before LSN {up_to_lsn}"
         raise CutUnknown(f"lake {lake} has no cut{at}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from schemas.topics import TableName
+from spark_sink.commit_table import CommitTable
 from spark_sink.reader import CutUnknown, read_cut
 from tests.fix_envelopes import Source, SourceTable, Transaction, column
 from tests.sink.conftest import Lake
@@ -149,7 +151,8 @@ def test_snapshot_rows_join_the_cut_with_what_was_streamed_meanwhile(source: Sou
 
 
 def test_records_without_changes(source: Source, lake: Lake):
-    """A heartbeat writes nothing; a newer LSN without changes moves the cut."""
+    """A heartbeat writes nothing; a newer LSN without changes moves the cut. Old commit rows go
+    when the commit table is compacted, the newest stays."""
     planes, _ = two_tables(source)
     source.commit(lambda t: t.insert(planes, tail="N1"))
     source.publish()
@@ -163,3 +166,9 @@ def test_records_without_changes(source: Source, lake: Lake):
     assert lake.catch_up() == 1
     assert [commit["through_lsn"] for commit in lake.commits()][-1] == newer
     assert lake.version("planes") == 1
+
+    commits = CommitTable(lake.spark, lake.config().commits_path)
+    before = commits.last()
+    commits.compact(timedelta(0), before.batch)
+    assert [commit["through_lsn"] for commit in lake.commits()] == [newer]
+    assert commits.last() == before

@@ -114,6 +114,7 @@ def test_killed_between_two_tables(source: Source, lake: Lake, tmp_path: Path):
         spark={
             "spark.master": "local[2]",
             "spark.driver.memory": "700m",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.local.dir": str(tmp_path / "local"),
             "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
         },
@@ -213,6 +214,10 @@ def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint(
         served.wait_for_batch()
     assert lake.cut() == source.cut()
     assert len(lake.commits()) == 4
+    sample = served.metrics.registry.get_sample_value
+    assert sample("tailrace_sink_batches_total") == 1
+    assert sample("tailrace_sink_changes_total") == 6
+    assert sample("tailrace_sink_table_seconds_count", {"table": "shop.dbo.b"}) == 1
 
 
 def test_a_second_sink_is_noticed(source: Source, lake: Lake):

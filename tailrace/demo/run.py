@@ -153,6 +153,7 @@ class _Demo:
     def _connect(self, stack: LocalStack, name: str) -> Iterator[pyodbc.Connection]:
         import pyodbc
 
+        pyodbc.native_uuid = True  # as values, not as upper-case text
         connection = pyodbc.connect(stack.emulator.connection_string(name), autocommit=True)
         try:
             yield connection
@@ -274,6 +275,7 @@ class _Demo:
     def _report(
         self, stack: LocalStack, follower: ProgressFollower, watch: pyodbc.Connection
     ) -> Report:
+        self._screen.freeze()
         return make_report(
             bootstrap_servers=stack.broker.bootstrap_servers,
             registry_url=stack.registry.url,

@@ -29,12 +29,13 @@ class Screen:
         self._console = console
         self._picture = picture
         self._live = Live(picture, console=console, refresh_per_second=4, transient=False)
+        self._is_live = console.is_terminal
         self._shown = 0
         self._last_line = 0.0
 
     def __enter__(self) -> Self:
         """Begin to draw."""
-        if self._console.is_terminal:
+        if self._is_live:
             self._live.start()
         return self
 
@@ -45,12 +46,11 @@ class Screen:
         traceback: TracebackType | None,
     ) -> None:
         """Draw for the last time."""
-        if self._console.is_terminal:
-            self._live.stop()
+        self.freeze()
 
     def refresh(self) -> None:
         """Draw, or print what is new."""
-        if self._console.is_terminal:
+        if self._is_live:
             self._live.refresh()
             return
         new = self._picture.lines_after(self._shown)
@@ -61,6 +61,13 @@ class Screen:
         for line in new:
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
             self._last_line = now
+
+    def freeze(self) -> None:
+        """Leave the picture as it is; lines follow below it (a JVM writes there as it likes)."""
+        if self._is_live:
+            self._live.stop()
+            self._is_live = False
+            self._shown = len(self._picture.log)
 
     def save_svg(self, path: Path) -> None:
         """Write the last picture as an SVG of 100 columns."""

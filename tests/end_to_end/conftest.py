@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyodbc
 import pytest
 import yaml
 
@@ -154,8 +155,11 @@ class Pipeline:
         frame = spark.read.format("delta").option("versionAsOf", row.tables[path])
         return list(frame.load(f"{self.lake}/{path}").select(*columns).collect())
 
-    def compare_table(self, spark: Any, table: str, columns: list[str]) -> TableComparison:
+    def compare_table(
+        self, spark: Any, table: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> TableComparison:
         """Source table and lake table at the last cut; the first column is the key."""
+        monkeypatch.setattr(pyodbc, "native_uuid", True)  # values, not upper-case text
         with self.emulator.connect(self.database) as connection:
             source = connection.execute(
                 f"SELECT {', '.join(columns)} FROM dbo.[{table}]"

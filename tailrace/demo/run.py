@@ -59,22 +59,33 @@ class DemoFailed(Exception):
 def run(options: DemoOptions) -> int:
     """Run the demo; returns the exit status (0 only when everything was verified)."""
     console = Console()
-    picture = Picture(tables=tuple(database.TABLES))
     # A plain `kill` must clean up as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: _interrupt())
     try:
-        with Screen(console, picture) as screen:
-            report = _Demo(options, picture, screen).run()
+        report = conduct(options, console)
     except (DemoFailed, LocalStackError) as error:
         console.print(f"[bold red]The demo failed:[/] {error}", highlight=False)
         return 1
     except KeyboardInterrupt:
         console.print("Interrupted; everything that was started is stopped.")
         return 130
-    if options.svg is not None:
-        screen.save_svg(options.svg)
     tell(console, report)
     return 0 if report.verified else 1
+
+
+def conduct(options: DemoOptions, console: Console) -> Report:
+    """All steps of the demo, shown on ``console``; its verdict is in the report.
+
+    Raises:
+        DemoFailed: a step did not come to its end.
+        LocalStackError: broker, registry or source did not start.
+    """
+    picture = Picture(tables=tuple(database.TABLES))
+    with Screen(console, picture) as screen:
+        report = _Demo(options, picture, screen).run()
+    if options.svg is not None:
+        screen.save_svg(options.svg)
+    return report
 
 
 def _interrupt() -> None:

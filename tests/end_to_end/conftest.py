@@ -49,6 +49,7 @@ class Pipeline:
     publisher_options: dict[str, Any] = field(default_factory=dict)
     sink_options: dict[str, Any] = field(default_factory=dict)
     children: dict[str, ChildProcess] = field(default_factory=dict)
+    scanning: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def names(self) -> TopicNames:
@@ -115,9 +116,19 @@ class Pipeline:
         return str(Lsn.from_bytes(raw))
 
     def scan(self) -> None:
-        """Let the capture process read the log to its end."""
-        with self.emulator.connect(self.database) as connection:
+        """Let the capture process read the log to its end; only one may at a time."""
+        with self.scanning, self.emulator.connect(self.database) as connection:
             connection.execute("EXEC sys.sp_cdc_scan @maxtrans = 5000, @maxscans = 100")
+
+    def lake_has(self, *tables: str) -> None:
+        """Wait until the tables' snapshots are in the lake, scanning past their fences."""
+
+        def reached() -> bool:
+            self.scan()
+            rows = self.commit_rows()
+            return bool(rows) and all(f"{self.database}/dbo/{t}" in rows[-1].tables for t in tables)
+
+        wait_until(reached, f"the lake has {', '.join(tables)}")
 
     def lake_reaches_source(self) -> None:
         """Wait until the lake stands at the source's newest captured LSN."""

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ class Pipeline:
             return list(read_all(self.bootstrap, registry, topics))
 
     def max_lsn(self) -> str:
-        with self.emulator.connect(self.database) as connection:
+        with closing(self.emulator.connect(self.database)) as connection:
             raw = connection.execute(
                 "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
             ).fetchval()
@@ -117,7 +118,7 @@ class Pipeline:
 
     def scan(self) -> None:
         """Let the capture process read the log to its end; only one may at a time."""
-        with self.scanning, self.emulator.connect(self.database) as connection:
+        with self.scanning, closing(self.emulator.connect(self.database)) as connection:
             connection.execute("EXEC sys.sp_cdc_scan @maxtrans = 5000, @maxscans = 100")
 
     def lake_has(self, *tables: str) -> None:
@@ -144,7 +145,7 @@ class Pipeline:
 
     def compare_topic(self, table: str, events: list[Event]) -> TopicComparison:
         """The change table of dbo.<table> against its topic, by position."""
-        with self.emulator.connect(self.database) as connection:
+        with closing(self.emulator.connect(self.database)) as connection:
             rows = connection.execute(
                 "SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
                 f" FROM cdc.[dbo_{table}_CT]"
@@ -171,7 +172,7 @@ class Pipeline:
     ) -> TableComparison:
         """Source table and lake table at the last cut; the first column is the key."""
         monkeypatch.setattr(pyodbc, "native_uuid", True)  # values, not upper-case text
-        with self.emulator.connect(self.database) as connection:
+        with closing(self.emulator.connect(self.database)) as connection:
             source = connection.execute(
                 f"SELECT {', '.join(columns)} FROM dbo.[{table}]"
             ).fetchall()

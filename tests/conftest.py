@@ -13,6 +13,7 @@ STAGES = (
     "wire",
     "property",
     "conformance",
+    "testing",
     "pipeline",
     "sink",
     "end_to_end",

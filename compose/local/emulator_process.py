@@ -5,12 +5,16 @@ import secrets
 import socket
 import sys
 from pathlib import Path
+from typing import Literal
 
 from compose.local import odbc
 from compose.local.process import ChildProcess, free_port
 
 READY_LIMIT_S = 60.0
 LOGIN = "sa"
+
+AgentMode = Literal["auto", "manual", "stopped"]
+"""auto runs the capture and cleanup jobs, manual only records them, stopped refuses them."""
 
 
 class EmulatorProcess:
@@ -22,6 +26,7 @@ class EmulatorProcess:
         password: str | None = None,
         *,
         port: int | None = None,
+        agent: AgentMode = "auto",
         keep: bool = False,
     ) -> None:
         """Describes the server.
@@ -31,11 +36,13 @@ class EmulatorProcess:
             password: of the login `sa`; when None, the one that the data directory already has,
                 else a random one.
             port: the TDS port; a free one when None.
+            agent: what becomes of SQL Server Agent's jobs.
             keep: let it live on after this process.
         """
         self._data_dir = data_dir
         self._password = password
         self._port = port
+        self._agent = agent
         self._keep = keep
         self._process: ChildProcess | None = None
 
@@ -90,6 +97,7 @@ class EmulatorProcess:
         output = self._data_dir / "emulator.out"
         command = [sys.executable, "-m", "emulator", "--data-dir", str(self._data_dir / "data")]
         command += ["--port", str(self._port), "--password-file", str(self.password_file)]
+        command += ["--agent", self._agent]
         self._process = ChildProcess(
             "Embedded SQL Server", command, self.log, output=output, keep=self._keep
         ).start()

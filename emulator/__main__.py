@@ -14,17 +14,27 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from emulator.agent import Agent, AgentMode
-from emulator.clock import SystemClock
+from emulator.cdc.runtime import AgentControl, runtime
+from emulator.clock import (
+    TICKS_PER_SECOND,
+    UNIX_EPOCH_TICKS,
+    Clock,
+    ManualClock,
+    MovableClock,
+    SystemClock,
+)
 from emulator.server import Server
 from emulator.session import Credentials, Logins
 from emulator.storage.engine import DataDirectoryInUse, Engine
 from emulator.tls import TlsContexts, ensure_certificate
 
 LOGIN: Final = "sa"
+PASSWORD_VARIABLE: Final = "TAILRACE_EMULATOR_PASSWORD"  # noqa: S105 - a name, no password
 PASSWORD_BYTES_MIN: Final = 8
 _AGENT_MODES: Final = {
     "auto": AgentMode.AUTOMATIC,
@@ -35,38 +45,54 @@ _AGENT_MODES: Final = {
 _log = logging.getLogger("emulator")
 
 
-def main(arguments: list[str] | None = None) -> int:
+Announce = Callable[[int], None]
+"""Told the port when the server is ready."""
+
+
+def announce_as_json(port: int) -> None:
+    """One line of JSON on standard output: port and process id."""
+    sys.stdout.write(json.dumps({"port": port, "pid": os.getpid()}) + "\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str] | None = None, announce: Announce = announce_as_json) -> int:
     """Run until a signal; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.clock is not None and not options.admin:
+        parser.error("--clock needs --admin")
     logging.basicConfig(
         level=options.log_level.upper(),
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        password = options.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+        password, origin = _password(options.password_file)
     except OSError as error:
         return _fail(f"--password-file {options.password_file}: {error.strerror}")
     if len(password.encode()) < PASSWORD_BYTES_MIN:
         return _fail(
-            f"--password-file {options.password_file}: the password has fewer than"
-            f" {PASSWORD_BYTES_MIN} bytes; write a longer one as its first line"
+            f"{origin}: the password has fewer than {PASSWORD_BYTES_MIN} bytes; give a longer one"
         )
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        engine = Engine(options.data_dir, SystemClock())
+        engine = Engine(options.data_dir, _clock(options))
     except DataDirectoryInUse as error:
         return _fail(f"--data-dir {options.data_dir}: {error}")
     try:
-        return _serve(engine, options, password, stop)
+        return _serve(engine, options, password, stop, announce)
     finally:
         engine.close()
 
 
 def _serve(
-    engine: Engine, options: argparse.Namespace, password: str, stop: threading.Event
+    engine: Engine,
+    options: argparse.Namespace,
+    password: str,
+    stop: threading.Event,
+    announce: Announce,
 ) -> int:
     now = datetime.datetime.now(datetime.UTC)
     tls = TlsContexts(*ensure_certificate(options.data_dir, now))
@@ -76,11 +102,14 @@ def _serve(
     except OSError as error:
         return _fail(f"cannot listen on {options.host}:{options.port}: {error.strerror}")
     agent = Agent(engine, _AGENT_MODES[options.agent])
+    state = runtime(engine)
+    state.service_account = options.service_account
+    if options.admin and isinstance(engine.clock, MovableClock | ManualClock):
+        state.control = _control(agent, engine.clock)
     server.start()
     agent.start()
     _log.info("listening on %s:%d, data in %s", options.host, server.port, options.data_dir)
-    sys.stdout.write(json.dumps({"port": server.port, "pid": os.getpid()}) + "\n")
-    sys.stdout.flush()
+    announce(server.port)
     try:
         stop.wait()
     finally:
@@ -88,6 +117,35 @@ def _serve(
         agent.close()
         _log.info("stopped")
     return 0
+
+
+def _password(file: Path | None) -> tuple[str, str]:
+    """The password of sa, and where it was found, for messages."""
+    if file is None:
+        return os.environ.get(PASSWORD_VARIABLE, ""), f"environment variable {PASSWORD_VARIABLE}"
+    return file.read_text(encoding="utf-8").rstrip("\r\n"), f"--password-file {file}"
+
+
+def _clock(options: argparse.Namespace) -> Clock:
+    """The machine's clock; with --admin one that can be moved, or that stands still."""
+    if options.clock is not None:
+        return ManualClock(UNIX_EPOCH_TICKS + round(options.clock.timestamp() * TICKS_PER_SECOND))
+    return MovableClock(SystemClock()) if options.admin else SystemClock()
+
+
+def _control(agent: Agent, clock: MovableClock | ManualClock) -> AgentControl:
+    def advance_clock(seconds: float) -> int:
+        now = clock.advance(seconds)
+        agent.wake()
+        return now
+
+    return AgentControl(advance_clock, agent.run_due, agent.set_running)
+
+
+def _moment(text: str) -> datetime.datetime:
+    """A time of --clock: ISO 8601; UTC where it names no offset."""
+    moment = datetime.datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
 def _fail(message: str) -> int:
@@ -106,13 +164,34 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="0 (the default) takes a free one")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
-        "--password-file", type=Path, required=True, help="file whose text is the password of sa"
+        "--password-file",
+        type=Path,
+        help=f"file whose text is the password of sa; without it, {PASSWORD_VARIABLE} is",
     )
     parser.add_argument(
         "--agent",
         choices=sorted(_AGENT_MODES),
         default="auto",
         help="auto runs capture and cleanup jobs; manual only records them; stopped refuses them",
+    )
+    parser.add_argument(
+        "--admin",
+        action="store_true",
+        help="allow the procedures tailrace.*, which move the clock and run the jobs",
+    )
+    parser.add_argument(
+        "--clock",
+        type=_moment,
+        metavar="TIME",
+        help="begin at this time (ISO 8601, UTC) and stand still until"
+        " tailrace.advance_clock; needs --admin",
+    )
+    parser.add_argument(
+        "--service-account",
+        default="",
+        metavar="NAME",
+        help="account that the services seem to run under; 'NETWORK SERVICE' lets"
+        " sp_cdc_enable_table fail with 22832, as it does there",
     )
     parser.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default="warning"

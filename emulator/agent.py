@@ -74,6 +74,7 @@ class Agent:
         self._schedules: dict[tuple[int, str], _Schedule] = {}
         self._next_cleanup = _next_two_o_clock(engine.clock.now_ticks())
         self._closing = threading.Event()
+        self._running = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -102,8 +103,29 @@ class Agent:
         with self._state.changed:
             self._state.changed.notify_all()
 
+    def set_running(self, running: bool) -> None:
+        """Stops the Agent, which ends every run at once, or starts it as :meth:`start` does."""
+        with self._state.changed:
+            was_running, self._state.agent_running = self._state.agent_running, running
+            if not running:
+                for run in self._state.jobs.values():
+                    run.stop.set()
+                self._state.jobs.clear()
+            self._state.changed.notify_all()
+        if running and not was_running:
+            self._next_cleanup = _next_two_o_clock(self._engine.clock.now_ticks())
+            self._start_capture_jobs()
+            self.wake()
+
     def run_due(self) -> int:
         """Runs, in this thread, every job that is due by the engine's clock; returns how many."""
+        with self._running:
+            return self._run_due()
+
+    def _run_due(self) -> int:
+        if not self._state.agent_running:
+            self._schedules.clear()
+            return 0
         self._start_daily_cleanup()
         self._adopt()
         ran = 0
@@ -169,7 +191,9 @@ class Agent:
             self._schedules[key] = _Schedule(run, parameters, self._engine.clock.now_ticks())
 
     def _start_capture_jobs(self) -> None:
-        for job in jobs.jobs_of(self._connection, self._engine):
+        with self._engine.write() as connection:
+            found = jobs.jobs_of(connection, self._engine)
+        for job in found:
             if job.job_type == jobs.CAPTURE:
                 self._request(job)
 

@@ -30,6 +30,26 @@ class SystemClock:
         return UNIX_EPOCH_TICKS + time.time_ns() // 100
 
 
+class MovableClock:
+    """Another clock, moved forward by what was asked for; it goes on at that clock's pace."""
+
+    def __init__(self, base: Clock) -> None:
+        self._base = base
+        self._ahead_ticks = 0
+        self._lock = threading.Lock()
+
+    def now_ticks(self) -> int:
+        """The other clock's time and what this one is ahead of it."""
+        with self._lock:
+            return self._base.now_ticks() + self._ahead_ticks
+
+    def advance(self, seconds: float) -> int:
+        """Move forward by ``seconds`` and return the new time in ticks."""
+        with self._lock:
+            self._ahead_ticks += round(seconds * TICKS_PER_SECOND)
+            return self._base.now_ticks() + self._ahead_ticks
+
+
 class ManualClock:
     """A clock that moves only when told, for tests and for replays."""
 

@@ -157,6 +157,61 @@ def down(data_dir: Path) -> None:
     sys.exit(stop(data_dir.resolve()))
 
 
+@cli.command()
+@click.option(
+    "--data-dir",
+    default=Path(".tailrace/emulator"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the server keeps its databases between starts.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=1433,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 takes a free one.",
+)
+@click.option(
+    "--password-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File whose text is the password of sa; without it, the environment variable"
+    " TAILRACE_EMULATOR_PASSWORD is.",
+)
+@click.option(
+    "--agent",
+    default="auto",
+    show_default=True,
+    type=click.Choice(("auto", "manual", "stopped")),
+    help="auto runs the capture and cleanup jobs; manual only records them; stopped refuses them.",
+)
+@click.option(
+    "--admin",
+    is_flag=True,
+    help="Allow the procedures tailrace.*, which move the clock and run the jobs.",
+)
+@click.option(
+    "--clock",
+    metavar="TIME",
+    help="Begin at this time (ISO 8601, UTC) and stand still until tailrace.advance_clock.",
+)
+def emulator(
+    data_dir: Path,
+    host: str,
+    port: int,
+    password_file: Path | None,
+    agent: str,
+    admin: bool,
+    clock: str | None,
+) -> None:
+    """Run the embedded SQL Server alone, with change data capture."""
+    from tailrace.emulator import EmulatorOptions, run
+
+    options = EmulatorOptions(data_dir.resolve(), host, port, password_file, agent, admin, clock)
+    sys.exit(run(options))
+
+
 class _stop_on_signal:  # noqa: N801 - reads as a verb where it is used
     """A context whose event is set by the first SIGTERM or SIGINT; the second one is Python's."""
 

@@ -54,6 +54,7 @@ class EmulatorProcess:
     Attributes:
         data_dir: survives restarts.
         agent: auto or manual.
+        options: further options of its command line.
     """
 
     data_dir: Path
@@ -61,6 +62,7 @@ class EmulatorProcess:
     agent: str = "manual"
     user: str = "sa"
     port: int = 0
+    options: tuple[str, ...] = ()
     process: subprocess.Popen[str] | None = None
     _connections: list[pyodbc.Connection] = field(default_factory=list)
 
@@ -71,7 +73,7 @@ class EmulatorProcess:
         password_file.write_text(self.password, encoding="utf-8")
         command = [sys.executable, "-m", "emulator", "--data-dir", str(self.data_dir)]
         command += ["--port", str(self.port), "--password-file", str(password_file)]
-        command += ["--agent", self.agent]
+        command += ["--agent", self.agent, *self.options]
         log = (self.data_dir / "server.log").open("a", encoding="utf-8")
         with log:
             self.process = subprocess.Popen(

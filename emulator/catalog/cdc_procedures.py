@@ -32,7 +32,6 @@ from emulator.cdc.capture_instance import (
 from emulator.cdc.change_table import METADATA_COLUMNS
 from emulator.cdc.enable_table import EnableTable, enable_table
 from emulator.cdc.messages import cdc_error, message_text
-from emulator.errors import not_supported
 from emulator.results import Event, Message, ReturnValue
 from emulator.types import (
     BIGINT,
@@ -295,14 +294,3 @@ def _vupgrade(context: SessionContext, _args: Arguments) -> Iterator[Event]:
     """There is one version of the metadata: nothing to upgrade."""
     require_enabled(context.database, "sp_cdc_vupgrade")
     yield from ()
-
-
-@procedure(
-    "sp_cdc_generate_wrapper_function",
-    _P("@capture_instance", SYSNAME, None),
-    _P("@closed_high_end_point", BIT, 1),
-    _P("@column_list", _LONG, None),
-    _P("@update_flag_list", _LONG, None),
-)
-def _generate_wrapper_function(_context: SessionContext, _args: Arguments) -> Iterator[Event]:
-    raise not_supported("sys.sp_cdc_generate_wrapper_function")

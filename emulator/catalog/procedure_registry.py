@@ -48,7 +48,7 @@ class Procedure:
     """A system procedure.
 
     Attributes:
-        schema: ``sys``.
+        schema: ``sys``, or ``tailrace`` for the embedded server's own.
         name: as SQL Server spells it.
         parameters: in positional order.
         body: yields the events of a run, without the final return status.
@@ -74,14 +74,18 @@ class Procedure:
 
 
 PROCEDURES: Final[dict[str, Procedure]] = {}
-"""By casefolded name. All are in schema sys and found from every database without it."""
+"""By casefolded name, those of schema sys, which are found from every database without it; by
+``schema.name`` those of another."""
 
 
-def procedure(name: str, *parameters: ProcedureParameter) -> Callable[[Body], Body]:
-    """Registers a function as the system procedure ``sys.name``."""
+def procedure(
+    name: str, *parameters: ProcedureParameter, schema: str = "sys"
+) -> Callable[[Body], Body]:
+    """Registers a function as the procedure ``schema.name``."""
+    key = name if schema == "sys" else f"{schema}.{name}"
 
     def register(body: Body) -> Body:
-        PROCEDURES[name.casefold()] = Procedure("sys", name, parameters, body)
+        PROCEDURES[key.casefold()] = Procedure(schema, name, parameters, body)
         return body
 
     return register

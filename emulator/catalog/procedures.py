@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from emulator.catalog import (
+    cdc_admin_procedures,
     cdc_procedures,
+    cdc_wrapper_procedure,
     datatype_info,
     driver_procedures,
     job_procedures,
@@ -19,7 +21,9 @@ from emulator.catalog.procedure_registry import (
 __all__ = ["PROCEDURES", "REQUIRED", "Procedure", "ProcedureParameter", "find_procedure"]
 
 _DECLARING_MODULES = (
+    cdc_admin_procedures,
     cdc_procedures,
+    cdc_wrapper_procedure,
     datatype_info,
     driver_procedures,
     job_procedures,
@@ -35,9 +39,12 @@ def find_procedure(schema: str | None, name: str) -> Procedure | None:
 
     Args:
         schema: as written before the name; none, ``sys`` or ``dbo``, as SQL Server finds sp_
-            procedures under each.
+            procedures under each; ``tailrace`` for the embedded server's own.
         name: the procedure's name.
     """
-    if (schema or "").casefold() not in _SCHEMAS:
+    folded = (schema or "").casefold()
+    if folded == cdc_admin_procedures.SCHEMA:
+        return PROCEDURES.get(f"{folded}.{name.casefold()}")
+    if folded not in _SCHEMAS:
         return None
     return PROCEDURES.get(name.casefold())

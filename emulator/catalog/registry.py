@@ -64,7 +64,7 @@ def parse_type(text: str) -> SqlType:
         return varchar(size)
     if name == "varbinary":
         return varbinary(size)
-    if name == "datetimeoffset":
+    if name in {"datetimeoffset", "datetime2"}:
         return SqlType(name, scale=size)
     if name in {"char", "nchar"}:
         return SqlType(name, length=size, collation=SYSNAME.collation)

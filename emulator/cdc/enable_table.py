@@ -104,7 +104,7 @@ def enable_table(engine: Engine, database: Database, request: EnableTable) -> li
             existing = {job.job_type for job in jobs.jobs_of(connection, engine, database)}
             for job_type in (jobs.CAPTURE, jobs.CLEANUP):
                 if job_type not in existing:
-                    jobs.add_job(connection, engine, database, job_type, jobs.JobOptions())
+                    _add_job(connection, engine, database, source, job_type)
     if first:
         notices += _start_jobs(engine, database)
     return notices
@@ -287,6 +287,21 @@ def _create_instance(
         database,
         scan_position.AwaitingInstance(object_id, database.log.allocate_lsn(connection), now),
     )
+
+
+def _add_job(
+    connection: apsw.Connection, engine: Engine, database: Database, source: Table, job_type: str
+) -> None:
+    try:
+        jobs.add_job(connection, engine, database, job_type, jobs.JobOptions())
+    except SqlError as error:
+        raise cdc_error(
+            22832,
+            f"[{source.schema}].[{source.name}]",
+            f"[sys].[sp_cdc_add_job] @job_type = N''{job_type}''",
+            *(error.number, error.message),
+            procedure="sp_cdc_enable_table_internal",
+        ) from error
 
 
 def _start_jobs(engine: Engine, database: Database) -> list[Notice]:

@@ -39,6 +39,8 @@ CLEANUP: Final = "cleanup"
 MAX_RETENTION_MINUTES: Final = 52_594_800
 MAX_POLLING_INTERVAL_S: Final = 86_399
 AGENT_ERROR: Final = 22022
+NETWORK_SERVICE: Final = "network service"
+"""The account under which the Agent cannot add a job step: it names no server that it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def add_job(
 
     Raises:
         SqlError: 22901 when the database is not enabled; 22992, 22994-22999 for bad values;
-            14261 when the job exists.
+            14261 when the job exists; 22836 under the account NETWORK SERVICE.
     """
     require_enabled(database, "sp_cdc_add_job")
     wanted = check_job_type(job_type)
@@ -161,6 +163,14 @@ def add_job(
             f"The specified @name ('{job_name(database, wanted)}') already exists.",
             procedure="sp_verify_job",
         )
+    if runtime(engine).service_account.casefold() == NETWORK_SERVICE:
+        raise cdc_error(
+            22836,
+            *(database.name, "sp_add_jobstep_internal"),
+            *(14234, "The specified '@server' is invalid (valid values are returned by"
+              " sp_helpserver)."),
+            procedure="sp_cdc_add_job_internal",
+        )  # fmt: skip
     defaults = CAPTURE_DEFAULTS if wanted == CAPTURE else CLEANUP_DEFAULTS
     job = _with_options(JobParameters(database.database_id, wanted, uuid.uuid4()), defaults)
     job = _with_options(job, options)

@@ -23,6 +23,12 @@ _TEXTS: Final[dict[int, str]] = {
         " The failure occurred when executing the command '{}'. The error returned was {}: '{}'."
         " Use the action and error to determine the cause of the failure and resubmit the request."
     ),
+    22836: (
+        "Could not update the metadata for database {} to indicate that a Change Data Capture job"
+        " has been added. The failure occurred when executing the command '{}'. The error returned"
+        " was {}: '{}'. Use the action and error to determine the cause of the failure and resubmit"
+        " the request."
+    ),
     22838: (
         "All columns of a CDC unique index must be defined as NOT NULL. Index '{}' selected as the"
         " CDC unique index for source table '{}.{}' does not meet this requirement. Define all"
@@ -96,6 +102,15 @@ _TEXTS: Final[dict[int, str]] = {
     22918: (
         "One or more columns in the list of included columns was not a captured column of the"
         " change table {}."
+    ),
+    22919: (
+        "One or more columns in the list of columns needing update flags was not a captured column"
+        " of the change table {}."
+    ),
+    22921: (
+        "Unable to generate scripts for all capture instances that the caller is authorized to"
+        " access. To generate all such scripts, the parameters @column_list and @update_flag_list"
+        " must both be null or empty.'"
     ),
     22920: "The named capture instance {} does not exist for database {}.",
     22925: (

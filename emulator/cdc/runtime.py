@@ -6,7 +6,7 @@ All of it is lost and begins anew at a restart, as in SQL Server.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -34,6 +34,21 @@ class JobRun:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass(frozen=True, slots=True)
+class AgentControl:
+    """What the tailrace procedures may do with the Agent and its clock.
+
+    Attributes:
+        advance_clock: moves the server's clock forward by so many seconds; returns its ticks.
+        run_due: runs every job that is due by the clock; returns how many.
+        set_running: stops or starts the Agent.
+    """
+
+    advance_clock: Callable[[float], int]
+    run_due: Callable[[], int]
+    set_running: Callable[[bool], None]
+
+
 @dataclass(slots=True)
 class Runtime:
     """One per engine. ``changed`` guards ``jobs`` and wakes whoever runs them."""
@@ -43,6 +58,10 @@ class Runtime:
     changed: threading.Condition = field(default_factory=threading.Condition)
     agent_running: bool = True
     """False imitates a stopped SQL Server Agent: jobs cannot be started (error 22022)."""
+    service_account: str = ""
+    """The account that the services seem to run under; NETWORK SERVICE makes jobs fail."""
+    control: AgentControl | None = None
+    """How the tailrace procedures drive the Agent; None unless the server was told to allow it."""
     _scanners: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

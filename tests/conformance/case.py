@@ -6,6 +6,8 @@ A file of ``cases/`` is a list of cases. Each runs in a database of its own::
       source: documented            # or inferred
       reference: where it is written, or why it is believed
       database: cdc                 # plain (default) or cdc: enabled for change data capture
+      server: admin                 # optional: a server with --admin and a clock that stands still;
+                                    # such a case does not run on another SQL Server
       steps:
         - sql: SELECT ...           # {database} is the case's database
           columns: [name type, ...] # optional; types as described below
@@ -38,7 +40,7 @@ import yaml
 CASES = Path(__file__).parent / "cases"
 SOURCES = ("documented", "inferred")
 STEP_KEYS = {"sql", "scan", "columns", "rows", "unordered", "messages", "error", "error_text"}
-CASE_KEYS = {"case", "source", "reference", "database", "steps"}
+CASE_KEYS = {"case", "source", "reference", "database", "server", "steps"}
 
 
 class CaseLoader(yaml.SafeLoader):
@@ -59,6 +61,7 @@ class Case:
     source: str
     reference: str
     database: str
+    server: str
     steps: tuple[dict[str, Any], ...]
 
 
@@ -79,6 +82,7 @@ def load_cases() -> list[Case]:
                     raw["source"],
                     raw["reference"],
                     raw.get("database", "plain"),
+                    raw.get("server", "plain"),
                     tuple(raw["steps"]),
                 )
             )

@@ -10,18 +10,35 @@ import pytest
 
 from tests.conformance.case import Case, Names, load_cases, type_of
 from tests.fix_conformance import count_case
+from tests.fix_emulator import EmulatorProcess
 
 _NUMBER = re.compile(r"\((\d+)\) \(SQL")
 _numbers = itertools.count(1)
 
 
+CLOCK_BEGINS = "2026-03-01T12:00:00"
+
+
 @pytest.fixture(scope="module")
-def target(request) -> str:
+def admin_emulator(tmp_path_factory) -> Iterator[EmulatorProcess]:
+    """A server whose clock and jobs the cases drive themselves."""
+    options = ("--admin", "--clock", CLOCK_BEGINS)
+    server = EmulatorProcess(tmp_path_factory.mktemp("admin"), options=options)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def target(request, case: Case) -> str:
     """Connection string of the server that is tried."""
     given = request.config.getoption("--sqlserver-dsn")
-    if given:
+    if given and case.server == "plain":
         return str(given)
-    server = request.getfixturevalue("module_emulator")
+    if given:
+        pytest.skip("drives the clock and the jobs of the embedded server")
+    name = "module_emulator" if case.server == "plain" else "admin_emulator"
+    server = request.getfixturevalue(name)
     return str(server.connection_string())
 
 

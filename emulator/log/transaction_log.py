@@ -44,6 +44,9 @@ CREATE TABLE IF NOT EXISTS log_chunks(
   records BLOB NOT NULL, PRIMARY KEY (database_id, commit_position, chunk));
 """
 
+FREED_CHUNKS: Final = 128
+"""Chunks of records removed by one write transaction: a few milliseconds."""
+
 _ACTIONS: Final = {
     ACTION_INSERT: RowAction.INSERT,
     ACTION_DELETE: RowAction.DELETE,
@@ -126,17 +129,38 @@ class TransactionLog:
 
     def truncate(self, up_to: bytes) -> int:
         """Forget the transactions up to and with that LSN; returns how many went."""
-        position = position_of(up_to)
+        with self._write():
+            count = self.forget(up_to)
+        self.free(up_to)
+        return count
+
+    def forget(self, up_to: bytes) -> int:
+        """Truncation's first, short step: the log does not hold these transactions any more.
+
+        Returns:
+            How many went.
+        """
         with self._write() as connection:
             connection.execute(
-                "DELETE FROM log_chunks WHERE database_id = ? AND commit_position <= ?",
-                (self._database_id, position),
-            )
-            connection.execute(
                 "DELETE FROM log_transactions WHERE database_id = ? AND commit_position <= ?",
-                (self._database_id, position),
+                (self._database_id, position_of(up_to)),
             )
             return connection.changes()
+
+    def free(self, up_to: bytes) -> None:
+        """Its second step: their records go, a short write transaction at a time.
+
+        What a kill between the two leaves goes with the next truncation.
+        """
+        freed = FREED_CHUNKS
+        while freed == FREED_CHUNKS:
+            with self._write() as connection:
+                connection.execute(
+                    "DELETE FROM log_chunks WHERE rowid IN (SELECT rowid FROM log_chunks"
+                    " WHERE database_id = ? AND commit_position <= ? LIMIT ?)",
+                    (self._database_id, position_of(up_to), FREED_CHUNKS),
+                )
+                freed = connection.changes()
 
     def close(self) -> None:
         """Close the reading connections."""

@@ -36,6 +36,7 @@ _CATALOG_TABLES: Final = (
     "log_state",
     "log_transactions",
     "log_chunks",
+    "written_ahead",
 )
 
 

@@ -33,6 +33,7 @@ from emulator.storage.databases import (
 from emulator.storage.identity import IdentityValues, RowVersions
 from emulator.storage.model import Table
 from emulator.storage.write_path import WritePath, WriteScope
+from emulator.storage.written_ahead import WRITTEN_AHEAD_SCHEMA
 from emulator.types import DEFAULT_COLLATION
 
 __all__ = ["Clock", "Database", "Engine", "ManualClock", "SystemClock", "WriteScope"]
@@ -77,7 +78,7 @@ class Engine(WritePath):
         super().__init__(self.connect(), clock)
         fetch(self._writer, "PRAGMA journal_mode = WAL")
         with self.write() as connection:
-            connection.execute(SERVER_SCHEMA + LOG_SCHEMA)
+            connection.execute(SERVER_SCHEMA + LOG_SCHEMA + WRITTEN_AHEAD_SCHEMA)
         self.identities = IdentityValues(self._writer)
         self.row_versions = RowVersions(self._writer)
         with self.write() as connection:

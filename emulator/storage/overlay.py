@@ -19,6 +19,7 @@ from emulator.log.query import fetch
 from emulator.storage.model import Table
 from emulator.storage.sqlite_schema import column_list, create_table_text
 from emulator.storage.table_plan import Row, TablePlan
+from emulator.storage.written_ahead import visible_source
 
 UNDO_SCHEMA: Final = """
 CREATE TEMP TABLE IF NOT EXISTS undo(
@@ -58,10 +59,11 @@ class Overlay:
                 )
         columns = column_list(table)
         base = f'main."{name}"'
+        seen = visible_source(table) if table.is_ms_shipped else base
         marks = ", ".join("?" * (len(table.columns) + 1))
         self.base_source = base
         self.source = (
-            f"(SELECT rid, {columns} FROM {base} WHERE rid NOT IN (SELECT rid FROM {hidden})"
+            f"(SELECT rid, {columns} FROM {seen} WHERE rid NOT IN (SELECT rid FROM {hidden})"
             f" UNION ALL SELECT rid, {columns} FROM {images})"
         )
         self._hide = f"INSERT OR IGNORE INTO {hidden}(rid) VALUES (?)"

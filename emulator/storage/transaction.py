@@ -23,6 +23,7 @@ from emulator.storage.row_writer import delete_rows, insert_rows, truncate_table
 from emulator.storage.transaction_control import TransactionControl
 from emulator.storage.values import GENERATED, GivenValue
 from emulator.storage.view import StatementRestart
+from emulator.storage.written_ahead import visible_source
 
 if TYPE_CHECKING:
     from emulator.storage.database import Database
@@ -81,7 +82,9 @@ class StoreSession(TransactionControl):
             if database is None or database.table_by_id(table.object_id) is not table:
                 raise StatementRestart(self._owner.session_id)
         overlay = work.changed(table)
-        return f'main."{table.sqlite_name}"' if overlay is None else overlay.source
+        if overlay is not None:
+            return overlay.source
+        return visible_source(table) if table.is_ms_shipped else f'main."{table.sqlite_name}"'
 
     # -- rows -------------------------------------------------------------------------------------
 

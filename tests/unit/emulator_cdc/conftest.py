@@ -65,7 +65,7 @@ class Shop:
         return scan(self.engine, self.database, **options)
 
     def rows(self, schema: str, name: str) -> list[dict[str, object]]:
-        """All rows of a system table, in storage order, by column name."""
+        """All rows of a system table that a query sees, in storage order, by column name."""
         table = self.database.table(schema, name)
         assert table is not None
         columns = ", ".join(column.sqlite_name for column in table.columns)
@@ -73,7 +73,7 @@ class Shop:
         return [
             dict(zip(names, row, strict=True))
             for row in self.session.connection.execute(
-                f'SELECT {columns} FROM "{table.sqlite_name}" ORDER BY rid'
+                f"SELECT {columns} FROM {self.session.source(table)} ORDER BY rid"
             )
         ]
 

@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.objects import derived_id
 from emulator.catalog.registry import Row, view
+from emulator.catalog.relations import (
+    Relation,
+    relations,
+    row_count,
+    system_relations,
+    tables,
+)
 from emulator.catalog.type_facts import SYSNAME_USER_TYPE_ID, SYSTEM_TYPE_IDS, type_facts
 from emulator.types import DEFAULT_COLLATION, SqlType
 
@@ -28,7 +35,7 @@ _COLUMN_COLUMNS: Final = """object_id int!, name sysname, column_id int!, system
  is_hidden bit!, is_masked bit!"""
 
 
-def _column_row(table: Table, column: Column) -> Row:
+def _column_row(table: Relation | Table, column: Column) -> Row:
     facts = type_facts(column.type)
     padded = column.type.is_character or column.type.name in {"binary", "varbinary"}
     default = (
@@ -57,11 +64,23 @@ def _collation(sql_type: SqlType) -> str | None:
 
 
 @view("sys.columns", _COLUMN_COLUMNS)
+def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    for relation in relations(context, database):
+        for column in relation.columns:
+            yield _column_row(relation, column)
+
+
+@view("sys.system_columns", _COLUMN_COLUMNS)
+def _system_columns(_context: SessionContext, _database: Database) -> Iterator[Row]:
+    for relation in system_relations().values():
+        for column in relation.columns:
+            yield _column_row(relation, column)
+
+
 @view("sys.all_columns", _COLUMN_COLUMNS)
-def _columns(_context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in database.tables():
-        for column in table.columns:
-            yield _column_row(table, column)
+def _all_columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    yield from _columns(context, database)
+    yield from _system_columns(context, database)
 
 
 @view(
@@ -71,7 +90,7 @@ def _columns(_context: SessionContext, database: Database) -> Iterator[Row]:
  is_not_for_replication bit""",
 )
 def _identity_columns(context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in database.tables():
+    for table in tables(context, database):
         for column in table.columns:
             if column.identity is None:
                 continue
@@ -90,13 +109,13 @@ def _identity_columns(context: SessionContext, database: Database) -> Iterator[R
     "sys.computed_columns",
     _COLUMN_COLUMNS + ", definition nvarchar(max), uses_database_collation bit!, is_persisted bit!",
 )
-def _computed_columns(_context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in database.tables():
+def _computed_columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in tables(context, database):
         for column in table.columns:
             if column.computed is not None:
                 yield (
                     *_column_row(table, column),
-                    *(f"({column.computed})", 1, int(column.persisted)),
+                    *(column.computed, 1, int(column.persisted)),
                 )
 
 
@@ -146,16 +165,20 @@ def _types(_context: SessionContext, _database: Database) -> Iterator[Row]:
  has_filter bit, filter_definition nvarchar(max), compression_delay int,
  suppress_dup_key_messages bit, auto_created bit""",
 )
-def _indexes(_context: SessionContext, database: Database) -> Iterator[Row]:
-    rest = (0, 0, 0, 0, 0, 1, 1, 0, None, None, 0, 0)
-    for table in database.tables():
+def _indexes(context: SessionContext, database: Database) -> Iterator[Row]:
+    plain = (0, 0, 0, 0, 0, 1, 1)
+    for table in tables(context, database):
         if not any(index.clustered for index in table.indexes):
-            yield (table.object_id, None, 0, 0, "HEAP", 0, 1, 0, 0, 0, *rest)
+            yield (
+                *(table.object_id, None, 0, 0, "HEAP", 0, 1, 0, 0, 0, *plain),
+                *(0, None, None, 0, 0),
+            )
         for index in table.indexes:
             kind = (1, "CLUSTERED") if index.clustered else (2, "NONCLUSTERED")
             yield (
                 *(table.object_id, index.name, index.index_id, *kind, int(index.unique), 1, 0),
-                *(int(index.primary_key), int(index.unique_constraint), *rest),
+                *(int(index.primary_key), int(index.unique_constraint), *plain),
+                *(int(bool(index.filter)), index.filter_definition or None, None, 0, 0),
             )
 
 
@@ -164,8 +187,8 @@ def _indexes(_context: SessionContext, database: Database) -> Iterator[Row]:
     """object_id int!, index_id int!, index_column_id int!, column_id int!,
  key_ordinal tinyint!, partition_ordinal tinyint!, is_descending_key bit, is_included_column bit""",
 )
-def _index_columns(_context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in database.tables():
+def _index_columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in tables(context, database):
         for index in table.indexes:
             keys = zip(index.column_ids, index.descending, strict=True)
             for ordinal, (column_id, descending) in enumerate(keys, 1):
@@ -185,10 +208,8 @@ def _index_columns(_context: SessionContext, database: Database) -> Iterator[Row
  data_compression_desc nvarchar(60)""",
 )
 def _partitions(context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in database.tables():
-        ((count,),) = context.store.connection.execute(
-            f'SELECT count(*) FROM main."{table.sqlite_name}"'
-        ).fetchall()
+    for table in tables(context, database):
+        count = row_count(context, table)
         index_ids = {index.index_id for index in table.indexes}
         if not any(index.clustered for index in table.indexes):
             index_ids.add(0)
@@ -197,14 +218,6 @@ def _partitions(context: SessionContext, database: Database) -> Iterator[Row]:
             yield number, table.object_id, index_id, 1, number, count, 0, 0, "NONE"
 
 
-@view(
-    "sys.extended_properties",
-    """class tinyint!, class_desc nvarchar(60), major_id int!, minor_id int!, name sysname!,
- value nvarchar(max)""",
-)
-@view(
-    "sys.synonyms", "name sysname!, object_id int!, schema_id int!, base_object_name nvarchar(1035)"
-)
 @view("sys.sequences", "name sysname!, object_id int!, schema_id int!, start_value bigint")
 def _none(_context: SessionContext, _database: Database) -> tuple[Row, ...]:
     """Kinds of objects that the embedded server does not have."""

@@ -6,13 +6,23 @@ The session owns it; batch.py and the catalog read and change it. It holds no so
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database, Engine
+    from emulator.storage.model import Table
     from emulator.storage.transaction import StoreSession
     from emulator.types import StorageValue
+
+
+class LocalTable(Protocol):
+    """A table of the session's own."""
+
+    @property
+    def table(self) -> Table:
+        """Its definition."""
 
 
 @dataclass(slots=True)
@@ -51,5 +61,7 @@ class SessionContext:
     last_error: int = 0
     """@@ERROR."""
     scope_identity: StorageValue = None
+    temporary: Mapping[str, LocalTable] = field(default_factory=dict)
+    """The session's #temporary tables by casefolded name."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     """Set by an attention; statements look at it between pages and rows."""

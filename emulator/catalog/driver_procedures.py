@@ -20,6 +20,7 @@ from emulator.catalog.procedure_registry import (
     text,
 )
 from emulator.catalog.registry import Row
+from emulator.catalog.relations import Relation, relations, row_count
 from emulator.results import Event
 from emulator.storage.model import Column, Index, Table
 from emulator.types import BIT, INT, SYSNAME, SqlType, nvarchar, varchar
@@ -94,6 +95,22 @@ def _listed_tables(
     return sorted(rows, key=lambda row: (str(row[3]), str(row[1]), str(row[2])))
 
 
+def _chosen_relations(
+    context: SessionContext,
+    name: str | None,
+    owner: str | None,
+    qualifier: str | None,
+    *,
+    use_pattern: bool,
+) -> tuple[Database, list[Relation]]:
+    """Tables and views; a temporary table is found by its short name in tempdb."""
+    database = context.engine.database(qualifier) if qualifier else context.database
+    named = _matcher(name, use_pattern=use_pattern)
+    owned = _matcher(owner or None, use_pattern=use_pattern)
+    found = [r for r in relations(context, database) if named(r.name) and owned(r.schema)]
+    return database, sorted(found, key=lambda r: (r.schema, r.name))
+
+
 def _chosen_tables(
     context: SessionContext,
     name: str | None,
@@ -135,7 +152,7 @@ _COLUMN_COLUMNS_100: Final = (
 
 def _column_rows(context: SessionContext, args: Arguments, *, newer: bool) -> Iterator[Row]:
     pattern = flag(args["@fUsePattern"]) is not False
-    database, tables = _chosen_tables(
+    database, tables = _chosen_relations(
         context,
         text(args["@table_name"]),
         text(args["@table_owner"]),
@@ -157,14 +174,20 @@ def _column_rows(context: SessionContext, args: Arguments, *, newer: bool) -> It
 
 
 def _column_row(
-    database: Database, table: Table, column: Column, ordinal: int, version: int, *, newer: bool
+    database: Database,
+    table: Relation,
+    column: Column,
+    ordinal: int,
+    version: int,
+    *,
+    newer: bool,
 ) -> tuple[Row, int]:
     odbc = odbc_type(column.type, column.nullable, version)
     type_name = column.type.name
     if column.identity is not None:
         type_name += "() identity" if type_name in {"decimal", "numeric"} else " identity"
     code = odbc.code if newer else legacy_code(column.type, odbc.code)
-    default = f"({column.default})" if column.default is not None else None
+    default = column.default
     return (
         *(database.name, table.schema, table.name, column.name, code, type_name),
         *(odbc.precision, odbc.length, odbc.scale, odbc.radix, int(column.nullable), None),
@@ -254,9 +277,7 @@ def _statistics_rows(context: SessionContext, args: Arguments) -> Iterator[Row]:
     wanted = _matcher(text(args["@index_name"]), use_pattern=True)
     unique_only = (text(args["@is_unique"]) or "N").upper() == "Y"
     for table in tables:
-        ((count,),) = context.store.connection.execute(
-            f'SELECT count(*) FROM main."{table.sqlite_name}"'
-        ).fetchall()
+        count = row_count(context, table)
         place = (database.name, table.schema, table.name)
         yield (*place, None, None, None, 0, None, None, None, count, 1, None)
         indexes = sorted(table.indexes, key=lambda i: (not i.unique, not i.clustered, i.name))

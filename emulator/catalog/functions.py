@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.catalog import cdc_functions, object_functions, session_functions
+from emulator.catalog import (
+    cdc_functions,
+    object_functions,
+    session_functions,
+    system_table_functions,
+)
 from emulator.catalog.cdc_functions import TableFunction, TableSource, change_function
 from emulator.catalog.scalar_registry import SCALARS, ScalarFunction
 from emulator.catalog.session_functions import global_variable
@@ -22,7 +27,12 @@ __all__ = [
     "table_function",
 ]
 
-_DECLARING_MODULES = (cdc_functions, object_functions, session_functions)
+_DECLARING_MODULES = (
+    cdc_functions,
+    object_functions,
+    session_functions,
+    system_table_functions,
+)
 """Importing them registers their functions."""
 
 
@@ -43,4 +53,6 @@ def table_function(
     """The table-valued function of that name in a database, or None."""
     if schema.casefold() == "cdc":
         return change_function(context, database, name)
+    if schema.casefold() in {"sys", "dbo"}:
+        return system_table_functions.FUNCTIONS.get(name.casefold())
     return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
+from emulator.catalog.relations import relations, tables
 from emulator.catalog.type_facts import (
     character_length,
     datetime_precision,
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
  TABLE_TYPE varchar(10)""",
 )
-def _tables(_context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in database.tables():
+def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in tables(context, database):
         yield database.name, table.schema, table.name, "BASE TABLE"
     for module in database.modules.values():
         if module.type == "V":
@@ -47,8 +48,8 @@ def _tables(_context: SessionContext, database: Database) -> Iterator[Row]:
  CHARACTER_SET_NAME sysname, COLLATION_CATALOG sysname, COLLATION_SCHEMA sysname,
  COLLATION_NAME sysname, DOMAIN_CATALOG sysname, DOMAIN_SCHEMA sysname, DOMAIN_NAME sysname""",
 )
-def _columns(_context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in database.tables():
+def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in relations(context, database):
         for position, column in enumerate(table.columns, 1):
             yield (
                 *(database.name, table.schema, table.name, column.name, position),
@@ -61,7 +62,7 @@ def _column_facts(column: Column) -> Row:
     text = column.type.is_character and column.type.name != "xml"
     character_set = ("UNICODE" if unicode else "iso_1") if text else None
     collation = (column.type.collation or DEFAULT_COLLATION) if text else None
-    default = f"({column.default})" if column.default is not None else None
+    default = column.default
     return (
         *(default, "YES" if column.nullable else "NO", column.type.name),
         *(character_length(column.type), octet_length(column.type)),
@@ -184,6 +185,28 @@ def _views(_context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
         if module.type == "V":
             yield database.name, module.schema, module.name, module.text[:4000], "NONE", "NO"
+
+
+@view(
+    "INFORMATION_SCHEMA.CHECK_CONSTRAINTS",
+    """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
+ CONSTRAINT_NAME sysname!, CHECK_CLAUSE nvarchar(4000)""",
+)
+def _check_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in tables(context, database):
+        for check in table.checks:
+            yield database.name, table.schema, check.name, check.expression[:4000]
+
+
+@view(
+    "INFORMATION_SCHEMA.CONSTRAINT_TABLE_USAGE",
+    """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
+ CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!""",
+)
+def _constraint_table_usage(context: SessionContext, database: Database) -> Iterator[Row]:
+    for row in _table_constraints(context, database):
+        catalog, schema, name, _, _, table, *_ = row
+        yield catalog, schema, table, catalog, schema, name
 
 
 @view(

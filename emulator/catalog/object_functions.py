@@ -89,7 +89,7 @@ def _named_object(context: SessionContext, name: StorageValue) -> DatabaseObject
     database = database_of(context.engine, context.database, parts.database)
     if database is None:
         return None
-    return find_object(context.store.connection, database, parts.schema or "dbo", parts.name)
+    return find_object(context, database, parts.schema or "dbo", parts.name)
 
 
 def _object_of(
@@ -98,7 +98,7 @@ def _object_of(
     database = _database_by_id(context, database_id[0]) if database_id else context.database
     if database is None or not isinstance(object_id, int):
         return None
-    return object_by_id(context.store.connection, database, object_id)
+    return object_by_id(context, database, object_id)
 
 
 @scalar("OBJECT_NAME", SYSNAME, INT, INT, required=1)

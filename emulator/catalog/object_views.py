@@ -5,6 +5,7 @@ https://learn.microsoft.com/sql/relational-databases/system-catalog-views/object
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +15,10 @@ from emulator.catalog.objects import (
     derived_id,
     objects,
     schema_id,
+    system_objects,
 )
 from emulator.catalog.registry import Row, view
+from emulator.catalog.relations import table_by_id
 from emulator.cdc.capture_instance import is_enabled
 from emulator.cdc.metadata_tables import DDL_TRIGGER
 from emulator.storage.values import DAYS_TO_1900, round_datetime
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 _OBJECT_COLUMNS: Final = """name sysname!, object_id int!, principal_id int, schema_id int!,
  parent_object_id int!, type char(2)!, type_desc nvarchar(60), create_date datetime!,
  modify_date datetime!, is_ms_shipped bit!, is_published bit!, is_schema_published bit!"""
+
+_GENERATED: Final = re.compile(r"(PK|UQ|DF|CK|FK)__.*__([0-9A-F]{8}|[0-9A-F]{16})")
 
 _EPOCH: Final = DAYS_TO_1900 * TICKS_PER_DAY
 """1900-01-01: what an object without a date shows."""
@@ -50,6 +55,11 @@ def _row(database: Database, item: DatabaseObject) -> Row:
     )
 
 
+def is_system_named(name: str) -> int:
+    """1 for the name of a constraint that the server made up."""
+    return int(_GENERATED.fullmatch(name) is not None)
+
+
 def datetime_of(ticks: int) -> int:
     """Ticks as a datetime's storage value; 1900-01-01 for none."""
     return round_datetime(ticks) if ticks else _EPOCH
@@ -57,27 +67,78 @@ def datetime_of(ticks: int) -> int:
 
 def _of_types(*types: str) -> Callable[[SessionContext, Database], Iterator[Row]]:
     def produce(context: SessionContext, database: Database) -> Iterator[Row]:
-        for item in objects(context.store.connection, database):
+        for item in objects(context, database):
             if not types or item.type in types:
                 yield _row(database, item)
 
     return produce
 
 
+def _system(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in system_objects():
+        yield _row(database, item)
+
+
+def _with_system(*types: str) -> Callable[[SessionContext, Database], Iterator[Row]]:
+    def produce(context: SessionContext, database: Database) -> Iterator[Row]:
+        yield from _of_types(*types)(context, database)
+        yield from _system(context, database)
+
+    return produce
+
+
+_VIEW_COLUMNS: Final = (
+    _OBJECT_COLUMNS
+    + """, is_replicated bit, has_replication_filter bit, has_opaque_metadata bit!,
+ has_unchecked_assembly_data bit!, with_check_option bit!, is_date_correlation_view bit!,
+ is_tracked_by_cdc bit, has_snapshot bit"""
+)
+_VIEW_REST: Final = (0, 0, 0, 0, 0, 0, 0, 0)
+
 view("sys.objects", _OBJECT_COLUMNS)(_of_types())
-view("sys.all_objects", _OBJECT_COLUMNS)(_of_types())
+view("sys.system_objects", _OBJECT_COLUMNS)(_system)
+view("sys.all_objects", _OBJECT_COLUMNS)(_with_system())
 view(
     "sys.procedures",
     _OBJECT_COLUMNS
     + """, is_auto_executed bit!, is_execution_replicated bit,
  is_repl_serializable_only bit, skips_repl_constraints bit""",
 )(lambda context, database: ((*row, 0, 0, 0, 0) for row in _of_types("P")(context, database)))
-view(
-    "sys.views",
-    _OBJECT_COLUMNS
-    + """, is_replicated bit, has_replication_filter bit, has_opaque_metadata bit!,
- has_unchecked_assembly_data bit!, with_check_option bit!, is_date_correlation_view bit!""",
-)(lambda context, database: ((*row, 0, 0, 0, 0, 0, 0) for row in _of_types("V")(context, database)))
+for _name, _produce in (
+    ("views", _of_types("V")),
+    ("system_views", _system),
+    ("all_views", _with_system("V")),
+):
+
+    @view(f"sys.{_name}", _VIEW_COLUMNS)
+    def _views(
+        context: SessionContext,
+        database: Database,
+        produce: Callable[[SessionContext, Database], Iterator[Row]] = _produce,
+    ) -> Iterator[Row]:
+        for row in produce(context, database):
+            yield (*row, *_VIEW_REST)
+
+
+view("sys.synonyms", _OBJECT_COLUMNS + ", base_object_name nvarchar(1035)")(
+    lambda context, database: (
+        (*row, _base_name(database, str(row[0]), row[3]))
+        for row in _of_types("SN")(context, database)
+    )
+)
+
+
+def _base_name(database: Database, name: str, schema: object) -> str | None:
+    """What a synonym stands for, in brackets."""
+    found = next(
+        (
+            s
+            for s in database.state.synonyms.values()
+            if s.name == name and schema_id(database, s.schema) == schema
+        ),
+        None,
+    )
+    return None if found is None else ".".join(f"[{part}]" if part else "" for part in found.base)
 
 
 @view(
@@ -93,8 +154,8 @@ view(
  is_external bit!""",
 )
 def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
-    for item in objects(context.store.connection, database):
-        table = database.table_by_id(item.object_id) if item.type == "U" else None
+    for item in objects(context, database):
+        table = table_by_id(context, database, item.object_id) if item.type == "U" else None
         if table is None:
             continue
         highest = max((column.column_id for column in table.columns), default=0)
@@ -118,13 +179,13 @@ def _schemas(_context: SessionContext, database: Database) -> Iterator[Row]:
     _OBJECT_COLUMNS + ", unique_index_id int, is_system_named bit!, is_enforced bit",
 )
 def _key_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
-    for item in objects(context.store.connection, database):
+    for item in objects(context, database):
         if item.type not in {"PK", "UQ"}:
             continue
-        table = database.table_by_id(item.parent_object_id)
+        table = table_by_id(context, database, item.parent_object_id)
         indexes = table.indexes if table is not None else ()
         index_id = next((i.index_id for i in indexes if i.name == item.name), None)
-        yield (*_row(database, item), index_id, 0, 1)
+        yield (*_row(database, item), index_id, is_system_named(item.name), 1)
 
 
 @view(
@@ -137,8 +198,8 @@ def _key_constraints(context: SessionContext, database: Database) -> Iterator[Ro
 )
 def _foreign_keys(context: SessionContext, database: Database) -> Iterator[Row]:
     actions = {"NO_ACTION": 0, "CASCADE": 1, "SET_NULL": 2, "SET_DEFAULT": 3}
-    for item in objects(context.store.connection, database):
-        table = database.table_by_id(item.parent_object_id) if item.type == "F" else None
+    for item in objects(context, database):
+        table = table_by_id(context, database, item.parent_object_id) if item.type == "F" else None
         keys = table.foreign_keys if table is not None else ()
         key = next((k for k in keys if k.name == item.name), None)
         if key is None:
@@ -152,7 +213,7 @@ def _foreign_keys(context: SessionContext, database: Database) -> Iterator[Row]:
             *_row(database, item),
             *(key.referenced, index_id, 0, 0, 0),
             *(actions.get(key.on_delete, 0), key.on_delete),
-            *(actions.get(key.on_update, 0), key.on_update, 0),
+            *(actions.get(key.on_update, 0), key.on_update, is_system_named(key.name)),
         )
 
 
@@ -177,11 +238,14 @@ def _foreign_key_columns(_context: SessionContext, database: Database) -> Iterat
     _OBJECT_COLUMNS + ", parent_column_id int!, definition nvarchar(max), is_system_named bit!",
 )
 def _default_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
-    for item in objects(context.store.connection, database):
-        table = database.table_by_id(item.parent_object_id) if item.type == "D" else None
+    for item in objects(context, database):
+        table = table_by_id(context, database, item.parent_object_id) if item.type == "D" else None
         for column in table.columns if table is not None else ():
             if column.default_name == item.name:
-                yield (*_row(database, item), column.column_id, f"({column.default})", 0)
+                yield (
+                    *_row(database, item),
+                    *(column.column_id, column.default, is_system_named(item.name)),
+                )
 
 
 @view(
@@ -192,11 +256,14 @@ def _default_constraints(context: SessionContext, database: Database) -> Iterato
  is_system_named bit!""",
 )
 def _check_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
-    for item in objects(context.store.connection, database):
-        table = database.table_by_id(item.parent_object_id) if item.type == "C" else None
+    for item in objects(context, database):
+        table = table_by_id(context, database, item.parent_object_id) if item.type == "C" else None
         for check in table.checks if table is not None else ():
             if check.name == item.name:
-                yield (*_row(database, item), 0, 0, 0, 0, f"({check.expression})", 1, 0)
+                yield (
+                    *_row(database, item),
+                    *(0, 0, 0, 0, check.expression, 1, is_system_named(item.name)),
+                )
 
 
 @view(
@@ -213,7 +280,7 @@ def _triggers(context: SessionContext, database: Database) -> Iterator[Row]:
             *(DDL_TRIGGER, derived_id(0, DDL_TRIGGER), 0, "DATABASE", 0, "TR", "SQL_TRIGGER"),
             *(created, created, 1, 0, 0, 0),
         )
-    for item in objects(context.store.connection, database):
+    for item in objects(context, database):
         if item.type == "TR":
             created = datetime_of(item.create_ticks)
             yield (
@@ -239,7 +306,7 @@ def _sql_modules(_context: SessionContext, database: Database) -> Iterator[Row]:
  parent_obj int!, crdate datetime!, type char(2)""",
 )
 def _sysobjects(context: SessionContext, database: Database) -> Iterator[Row]:
-    for item in objects(context.store.connection, database):
+    for item in objects(context, database):
         yield (
             *(item.name, item.object_id, item.type.ljust(2), schema_id(database, item.schema), 0),
             *(0, item.parent_object_id, datetime_of(item.create_ticks), item.type.ljust(2)),

@@ -11,12 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.registry import VIEWS
+from emulator.catalog.relations import (
+    system_relations,
+    system_view_id,
+    table_by_id,
+    tables,
+    temporary_table,
+)
 from emulator.cdc.capture_instance import capture_instances, is_enabled
 from emulator.cdc.query_functions import ALL_CHANGES_PREFIX, NET_CHANGES_PREFIX
 
 if TYPE_CHECKING:
     import apsw
 
+    from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
 
@@ -33,7 +42,10 @@ TYPE_DESCRIPTIONS: Final = {
     "IF": "SQL_INLINE_TABLE_VALUED_FUNCTION",
     "TF": "SQL_TABLE_VALUED_FUNCTION",
     "TR": "SQL_TRIGGER",
+    "SN": "SYNONYM",
 }
+
+SYSTEM_SCHEMAS: Final = frozenset({"sys", "information_schema"})
 
 CDC_PROCEDURES: Final = (
     "sp_batchinsert_lsn_time_mapping",
@@ -63,14 +75,9 @@ def derived_id(owner: int, name: str) -> int:
     return zlib.crc32(f"{owner}/{name.casefold()}".encode()) & 0x3FFF_FFFF | 0x4000_0000
 
 
-def objects(connection: apsw.Connection, database: Database) -> Iterator[DatabaseObject]:
-    """Every object of the database.
-
-    Args:
-        connection: what to read CDC's metadata with.
-        database: the database.
-    """
-    for table in database.tables():
+def objects(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
+    """Every object of the database, the session's temporary tables among tempdb's."""
+    for table in tables(context, database):
         yield DatabaseObject(
             table.object_id,
             table.schema,
@@ -92,7 +99,18 @@ def objects(connection: apsw.Connection, database: Database) -> Iterator[Databas
             module.create_ticks,
             module.create_ticks,
         )
-    yield from _cdc_objects(connection, database)
+    for synonym in database.state.synonyms.values():
+        ticks = synonym.create_ticks
+        yield DatabaseObject(synonym.object_id, synonym.schema, synonym.name, "SN", 0, ticks, ticks)
+    yield from _cdc_objects(context.store.connection, database)
+
+
+def system_objects() -> Iterator[DatabaseObject]:
+    """The views of sys and INFORMATION_SCHEMA."""
+    for relation in system_relations().values():
+        yield DatabaseObject(
+            relation.object_id, relation.schema, relation.name, "V", is_ms_shipped=True
+        )
 
 
 def table_constraints(table: Table) -> Iterator[DatabaseObject]:
@@ -143,17 +161,24 @@ def _cdc_objects(connection: apsw.Connection, database: Database) -> Iterator[Da
 
 
 def find_object(
-    connection: apsw.Connection, database: Database, schema: str, name: str
+    context: SessionContext, database: Database, schema: str, name: str
 ) -> DatabaseObject | None:
     """The object of that name, case-insensitively, or None."""
     table = database.table(schema, name)
+    if name.startswith("#"):
+        table = temporary_table(context, name)
     if table is not None:
         return DatabaseObject(table.object_id, table.schema, table.name, "U")
     wanted = (schema.casefold(), name.casefold())
+    if wanted[0] in SYSTEM_SCHEMAS:
+        view = VIEWS.get(wanted)
+        if view is not None:
+            number = system_view_id(view)
+            return DatabaseObject(number, view.schema, view.name, "V", is_ms_shipped=True)
     return next(
         (
             found
-            for found in objects(connection, database)
+            for found in objects(context, database)
             if (found.schema.casefold(), found.name.casefold()) == wanted
         ),
         None,
@@ -161,13 +186,16 @@ def find_object(
 
 
 def object_by_id(
-    connection: apsw.Connection, database: Database, object_id: int
+    context: SessionContext, database: Database, object_id: int
 ) -> DatabaseObject | None:
     """The object of that id, or None."""
-    table = database.table_by_id(object_id)
+    table = table_by_id(context, database, object_id)
     if table is not None:
         return DatabaseObject(table.object_id, table.schema, table.name, "U")
-    return next((o for o in objects(connection, database) if o.object_id == object_id), None)
+    relation = system_relations().get(object_id)
+    if relation is not None:
+        return DatabaseObject(object_id, relation.schema, relation.name, "V", is_ms_shipped=True)
+    return next((o for o in objects(context, database) if o.object_id == object_id), None)
 
 
 def schema_id(database: Database, name: str) -> int:

@@ -8,6 +8,8 @@ from emulator.catalog import (
     cdc_wrapper_procedure,
     datatype_info,
     driver_procedures,
+    extended_properties,
+    help_procedures,
     job_procedures,
     server_procedures,
 )
@@ -26,6 +28,8 @@ _DECLARING_MODULES = (
     cdc_wrapper_procedure,
     datatype_info,
     driver_procedures,
+    extended_properties,
+    help_procedures,
     job_procedures,
     server_procedures,
 )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.catalog import (
+    absent_features,
     column_views,
+    extended_properties,
     information_schema,
     msdb_views,
     object_views,
     server_views,
+    storage_views,
 )
 from emulator.catalog.registry import VIEWS, SystemView
 
@@ -20,11 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["SystemView", "system_view"]
 
 _DECLARING_MODULES = (
+    absent_features,
     column_views,
+    extended_properties,
     information_schema,
     msdb_views,
     object_views,
     server_views,
+    storage_views,
 )
 """Importing them registers their views."""
 

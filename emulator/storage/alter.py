@@ -17,6 +17,7 @@ from emulator.log.query import fetch
 from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_table
 from emulator.storage.model import Column, Table
+from emulator.storage.object_details import forget_column
 from emulator.storage.sqlite_schema import column_definition, create_index_text, index_name
 from emulator.types import StorageValue
 
@@ -90,13 +91,14 @@ def drop_column(
     """
     with ddl_scope(target, database, table) as connection:
         column = _known_column(table, name)
-        users = [i.name for i in table.indexes if column.column_id in i.column_ids]
+        users = [i.name for i in table.indexes if column.column_id in i.used_column_ids]
         users += [k.name for k in table.foreign_keys if column.column_id in k.column_ids]
         if column.default_name is not None:
             users.append(column.default_name)
         if users:
             raise SqlError(5074, f"The object '{users[0]}' is dependent on column '{column.name}'.")
         changed = replace(table, columns=tuple(c for c in table.columns if c is not column))
+        forget_column(connection, database, table.object_id, column.column_id)
         return replace_table(
             target, connection, database, changed, "drop_column", command, column.column_id,
             column.type, None,

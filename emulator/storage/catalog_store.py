@@ -13,7 +13,7 @@ from typing import Any, Final
 import apsw
 
 from emulator.log.query import fetch
-from emulator.storage.model import Check, Column, ForeignKey, Identity, Index, Table
+from emulator.storage.model import Check, Column, FilterTerm, ForeignKey, Identity, Index, Table
 from emulator.types import SqlType
 
 SERVER_SCHEMA: Final = """
@@ -67,14 +67,20 @@ def table_to_text(table: Table) -> str:
 def table_from_text(text: str) -> Table:
     """The inverse of :func:`table_to_text`."""
     raw: dict[str, Any] = json.loads(text)
-    raw["columns"] = tuple(_column(column) for column in raw["columns"])
-    raw["indexes"] = tuple(Index(**_tuples(index)) for index in raw["indexes"])
+    raw["columns"] = tuple(column_from_json(column) for column in raw["columns"])
+    raw["indexes"] = tuple(_index(index) for index in raw["indexes"])
     raw["foreign_keys"] = tuple(ForeignKey(**_tuples(key)) for key in raw["foreign_keys"])
     raw["checks"] = tuple(Check(**check) for check in raw["checks"])
     return Table(**raw)
 
 
-def _column(raw: dict[str, Any]) -> Column:
+def _index(raw: dict[str, Any]) -> Index:
+    raw["filter"] = [FilterTerm(**_tuples(term)) for term in raw.get("filter", ())]
+    return Index(**_tuples(raw))
+
+
+def column_from_json(raw: dict[str, Any]) -> Column:
+    """A column from its JSON object."""
     raw["type"] = SqlType(**raw["type"])
     if raw["identity"] is not None:
         raw["identity"] = Identity(**raw["identity"])

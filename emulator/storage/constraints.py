@@ -13,8 +13,10 @@ import apsw
 
 from emulator.errors import SqlError
 from emulator.log.query import fetch
+from emulator.storage.index_filter import filter_condition
 from emulator.storage.model import Index, Table
 from emulator.storage.overlay import ARRAY_ROWS_MIN, Overlay
+from emulator.storage.sqlite_schema import where_text
 from emulator.storage.table_plan import Row, TablePlan, UniqueKey, positions_of
 from emulator.storage.values import value_text
 from emulator.storage.work import Work
@@ -55,22 +57,24 @@ def put_unique(
     at_once = len(rows) >= ARRAY_ROWS_MIN and not work.is_stale(plan.table)
     if not at_once:
         for key in plan.unique:
-            for row in rows:
+            for row in key.covered(rows):
                 _refuse_committed_duplicate(work, overlay, plan.table, key, row)
     try:
         overlay.put([(rid, *row) for rid, row in zip(rids, rows, strict=True)])
     except apsw.ConstraintError:
         raise _find_duplicate(work, overlay, plan, rids, rows) from None
     for key in plan.unique:
-        if at_once and overlay.meets_committed_key(key.column_ids, rids):
-            for row in rows:
+        if at_once and overlay.meets_committed_key(key.index, rids):
+            for row in key.covered(rows):
                 _refuse_committed_duplicate(work, overlay, plan.table, key, row)
         if not key.nullable:
             continue
         for rid, row in zip(rids, rows, strict=True):
             values = key.values(row)
             # SQLite's unique indexes take NULLs for different.
-            if None in values and work.find(plan.table, key.column_ids, values, limit=2) != [rid]:
+            if None not in values or not key.covers(row):
+                continue
+            if work.find(plan.table, key.column_ids, values, limit=2, index=key.index) != [rid]:
                 raise duplicate_key(plan.table, key.index, values)
 
 
@@ -78,7 +82,10 @@ def _refuse_committed_duplicate(
     work: Work, overlay: Overlay, table: Table, key: UniqueKey, row: Row
 ) -> None:
     values = key.values(row)
-    condition = " AND ".join([f"c{column_id} IS ?" for column_id in key.column_ids])
+    terms = [f"c{column_id} IS ?" for column_id in key.column_ids]
+    if key.index.filter:
+        terms.append(filter_condition(key.index.filter))
+    condition = " AND ".join(terms)
     query = f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition}'
     while True:
         found = fetch(work.current(table), query, values)
@@ -99,7 +106,9 @@ def _find_duplicate(
             continue
         for key in plan.unique:
             values = key.values(row)
-            if None not in values and work.find(plan.table, key.column_ids, values, limit=1):
+            if None in values or not key.covers(row):
+                continue
+            if work.find(plan.table, key.column_ids, values, limit=1, index=key.index):
                 return duplicate_key(plan.table, key.index, values)
     return SqlError(2601, f"Row ids of table '{plan.table.name}' were given twice.", severity=14)
 
@@ -134,7 +143,7 @@ def refuse_duplicates(connection: apsw.Connection, table: Table, index: Index) -
     columns = ", ".join(f"c{column_id}" for column_id in index.column_ids)
     rows: list[tuple[StorageValue, ...]] = fetch(
         connection,
-        f'SELECT {columns} FROM main."{table.sqlite_name}" GROUP BY {columns}'
+        f'SELECT {columns} FROM main."{table.sqlite_name}"{where_text(index)} GROUP BY {columns}'
         " HAVING count(*) > 1 LIMIT 1",
     )
     if rows:

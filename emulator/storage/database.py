@@ -17,7 +17,7 @@ import apsw
 
 from emulator.log.query import fetch
 from emulator.storage.catalog_store import delete_entry, put_entry
-from emulator.storage.model import Table
+from emulator.storage.model import Column, Table
 
 if TYPE_CHECKING:
     from emulator.log.transaction_log import TransactionLog
@@ -71,6 +71,44 @@ class Module:
     create_ticks: int = 0
 
 
+PropertyKey = tuple[int, int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedProperty:
+    """A property that sp_addextendedproperty gave to something.
+
+    Attributes:
+        class_id: 0 database, 1 object or column, 3 schema, 4 principal, 7 index.
+        major_id: id of the object, schema or principal; 0 for the database.
+        minor_id: column or index id; 0 for the object itself.
+        name: the property.
+        value: its text; NULL is None.
+    """
+
+    class_id: int
+    major_id: int
+    minor_id: int
+    name: str
+    value: str | None
+
+    @property
+    def key(self) -> PropertyKey:
+        """What it is found by."""
+        return self.class_id, self.major_id, self.minor_id, self.name.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """Another name for an object; ``base`` is the name that it stands for, in parts."""
+
+    object_id: int
+    schema: str
+    name: str
+    base: tuple[str, ...]
+    create_ticks: int = 0
+
+
 @dataclass(slots=True)
 class CatalogState:
     """What DDL changes; copied before DDL and put back when it is rolled back."""
@@ -82,6 +120,10 @@ class CatalogState:
     modules: dict[tuple[str, str], Module] = field(default_factory=dict)
     options: dict[str, OptionValue] = field(default_factory=dict)
     name: str = ""
+    columns: dict[int, tuple[Column, ...]] = field(default_factory=dict)
+    """Of views, by object id."""
+    properties: dict[PropertyKey, ExtendedProperty] = field(default_factory=dict)
+    synonyms: dict[tuple[str, str], Synonym] = field(default_factory=dict)
 
     def copy(self) -> CatalogState:
         """A copy that later changes leave alone."""
@@ -93,6 +135,9 @@ class CatalogState:
             dict(self.modules),
             dict(self.options),
             self.name,
+            dict(self.columns),
+            dict(self.properties),
+            dict(self.synonyms),
         )
 
 
@@ -167,6 +212,10 @@ class Database:
     def module(self, schema: str, name: str) -> Module | None:
         """The stored T-SQL object of that name, case-insensitively, or None."""
         return self.state.modules.get((schema.casefold(), name.casefold()))
+
+    def synonym(self, schema: str, name: str) -> Synonym | None:
+        """The synonym of that name, case-insensitively, or None."""
+        return self.state.synonyms.get((schema.casefold(), name.casefold()))
 
     def set_option(self, name: str, value: OptionValue, connection: apsw.Connection) -> None:
         """Set and persist an option inside the caller's :meth:`Engine.write`."""

@@ -19,6 +19,7 @@ from emulator.storage.database import (
     Module,
     Principal,
 )
+from emulator.storage.object_details import load_detail
 from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ def _load_entry(state: CatalogState, kind: str, key: str, text: str) -> None:
         table = table_from_text(text)
         state.tables[table.object_id] = table
         state.names[table.schema.casefold(), table.name.casefold()] = table.object_id
+        return
+    if load_detail(state, kind, key, text):
         return
     value = json.loads(text)
     if kind == "schema":

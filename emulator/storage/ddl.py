@@ -31,6 +31,7 @@ from emulator.storage.database import Database, Module, Principal
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, lock_for_ddl, log_ddl
 from emulator.storage.indexes import create_index, drop_index, with_index
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
+from emulator.storage.object_details import forget_object
 from emulator.storage.sqlite_schema import create_index_text, create_table_text
 
 __all__ = [
@@ -143,7 +144,8 @@ def create_table(
                 f'The specified schema name "{schema}" either does not exist or you do not have'
                 " permission to use it.",
             )
-        if database.table(schema, name) or database.module(schema, name):
+        taken = database.table(schema, name) or database.module(schema, name)
+        if taken or database.synonym(schema, name):
             raise _exists(name)
         object_id = database.allocate_object_id(connection)
         numbered = tuple(
@@ -201,6 +203,7 @@ def drop_table(target: DdlTarget, database: Database, table: Table, *, command: 
             (table.database_id, table.object_id),
         )
         database.remove_table(connection, table)
+        forget_object(connection, database, table.object_id)
 
 
 def set_tracked_by_cdc(target: DdlTarget, database: Database, table: Table, tracked: bool) -> Table:
@@ -233,6 +236,7 @@ def drop_module(target: DdlTarget, database: Database, module: Module) -> None:
     """Drop a stored T-SQL object."""
     with ddl_scope(target, database) as connection:
         delete_entry(connection, database.database_id, "module", str(module.object_id))
+        forget_object(connection, database, module.object_id)
         database.engine.will_change_catalog()
         del database.modules[module.schema.casefold(), module.name.casefold()]
         database.version += 1

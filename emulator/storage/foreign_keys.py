@@ -222,7 +222,7 @@ def _key_resource(parent: Table, key: ForeignKey, values: Row) -> object | None:
     """The lock under which another transaction would hold the parent's new key."""
     by_column = dict(zip(key.referenced_column_ids, values, strict=True))
     for index in parent.indexes:
-        if index.unique and set(index.column_ids) == set(by_column):
+        if index.unique and not index.filter and set(index.column_ids) == set(by_column):
             row: list[object] = [None] * len(parent.columns)
             for position, column in enumerate(parent.columns):
                 row[position] = by_column.get(column.column_id)

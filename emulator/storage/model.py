@@ -41,8 +41,26 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterTerm:
+    """A comparison in a filtered index's WHERE: all of its terms must hold.
+
+    Attributes:
+        column_id: the column.
+        operator: IS NULL, IS NOT NULL, IN, or a comparison sign.
+        values: what it is compared with: numbers and text only, in the column's type.
+    """
+
+    column_id: int
+    operator: str
+    values: tuple[int | float | str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
-    """An index or the index behind a key constraint; ``column_ids`` in key order."""
+    """An index or the index behind a key constraint; ``column_ids`` in key order.
+
+    ``filter_definition`` is a filtered index's WHERE as the catalog shows it.
+    """
 
     index_id: int
     name: str
@@ -53,6 +71,14 @@ class Index:
     unique_constraint: bool = False
     clustered: bool = False
     included_column_ids: tuple[int, ...] = ()
+    filter_definition: str = ""
+    filter: tuple[FilterTerm, ...] = ()
+
+    @property
+    def used_column_ids(self) -> set[int]:
+        """Every column that it depends on."""
+        filtered = (term.column_id for term in self.filter)
+        return {*self.column_ids, *self.included_column_ids, *filtered}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from typing import Final
 import apsw
 
 from emulator.log.query import fetch
-from emulator.storage.model import Table
-from emulator.storage.sqlite_schema import column_list, create_table_text
+from emulator.storage.index_filter import filter_condition
+from emulator.storage.model import Index, Table
+from emulator.storage.sqlite_schema import column_list, create_table_text, where_text
 from emulator.storage.table_plan import Row, TablePlan
 from emulator.storage.written_ahead import visible_source
 
@@ -55,7 +56,7 @@ class Overlay:
                 columns = ", ".join(f"c{column_id}" for column_id in index.column_ids)
                 connection.execute(
                     f'CREATE UNIQUE INDEX temp."{self.images_name}_{index.index_id}"'
-                    f' ON "{self.images_name}"({columns})'
+                    f' ON "{self.images_name}"({columns}){where_text(index)}'
                 )
         columns = column_list(table)
         base = f'main."{name}"'
@@ -157,9 +158,13 @@ class Overlay:
         self.dirty = True
         self._connection.executemany(self._put, rows)
 
-    def meets_committed_key(self, column_ids: Sequence[int], rids: Sequence[int]) -> bool:
+    def meets_committed_key(self, index: Index, rids: Sequence[int]) -> bool:
         """Whether one of these images has the unique key of a committed row that stays."""
-        same = " AND ".join(f"old.c{column_id} IS new.c{column_id}" for column_id in column_ids)
+        same = " AND ".join(
+            f"old.c{column_id} IS new.c{column_id}" for column_id in index.column_ids
+        )
+        for side in ("old.", "new.") if index.filter else ():
+            same += f" AND {filter_condition(index.filter, side)}"
         query = (
             f'SELECT 1 FROM temp."{self.images_name}" AS new CROSS JOIN {self.base_source} AS old'
             f" ON {same} WHERE new.rid IN carray(?)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from emulator.storage.collation import sqlite_collation
+from emulator.storage.index_filter import filter_condition
 from emulator.storage.model import Column, Index, Table
 
 
@@ -33,8 +34,13 @@ def create_index_text(table: Table, index: Index) -> str:
     unique = "UNIQUE " if index.unique else ""
     return (
         f'CREATE {unique}INDEX "{index_name(table, index)}"'
-        f' ON "{table.sqlite_name}"({", ".join(terms)})'
+        f' ON "{table.sqlite_name}"({", ".join(terms)}){where_text(index)}'
     )
+
+
+def where_text(index: Index) -> str:
+    """The WHERE clause of a filtered index, or nothing."""
+    return f" WHERE {filter_condition(index.filter)}" if index.filter else ""
 
 
 def column_list(table: Table) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from emulator.storage.collation import collation_key, sqlite_collation
+from emulator.storage.index_filter import row_filter
 from emulator.storage.model import Identity, Index, Table
 from emulator.types import MAX, StorageValue
 
@@ -19,7 +20,7 @@ CHUNK_LARGE_ROWS: Final = 8
 class UniqueKey:
     """A unique index, with what checking it needs at hand."""
 
-    __slots__ = ("collations", "column_ids", "index", "nullable", "positions")
+    __slots__ = ("collations", "column_ids", "filter", "index", "nullable", "positions")
 
     def __init__(self, table: Table, index: Index) -> None:
         self.index = index
@@ -30,6 +31,16 @@ class UniqueKey:
         self.collations = tuple(
             sqlite_collation(c.type.collation) if c.type.is_character else "" for c in columns
         )
+
+        self.filter = row_filter(table, index.filter) if index.filter else None
+
+    def covers(self, row: Row) -> bool:
+        """Whether the index has the row: one with a filter may not."""
+        return self.filter is None or self.filter.covers(row)
+
+    def covered(self, rows: Iterable[Row]) -> Iterable[Row]:
+        """Those rows that the index has."""
+        return rows if self.filter is None else filter(self.filter.covers, rows)
 
     def values(self, row: Row) -> Row:
         """The key's values in a row."""
@@ -81,7 +92,7 @@ class TablePlan:
         """Everything that new rows lock: their ids and their unique keys."""
         resources: list[Hashable] = list(rids)
         for key in self.unique:
-            resources += [key.resource(row) for row in rows]
+            resources += [key.resource(row) for row in key.covered(rows)]
         return resources
 
     def key_changed(self, old: Row, new: Row) -> bool:

@@ -14,8 +14,9 @@ import apsw
 
 from emulator.errors import SqlError
 from emulator.log.query import fetch
+from emulator.storage.index_filter import filter_condition
 from emulator.storage.locks import LockOwner
-from emulator.storage.model import Table
+from emulator.storage.model import Index, Table
 from emulator.storage.overlay import Overlay
 from emulator.types import StorageValue
 
@@ -102,9 +103,15 @@ class SessionView:
         key: Sequence[StorageValue],
         *,
         limit: int = -1,
+        index: Index | None = None,
     ) -> list[int]:
-        """Row ids with these column values: committed ones as of now, and this session's own."""
+        """Row ids with these column values: committed ones as of now, and this session's own.
+
+        With ``index``, those that a filtered index has.
+        """
         condition = " AND ".join(f"c{column_id} IS ?" for column_id in column_ids)
+        if index is not None and index.filter:
+            condition += f" AND {filter_condition(index.filter)}"
         overlay = self.changed(table)
         rids: list[int] = []
         if overlay is not None:

@@ -11,11 +11,13 @@ from emulator.errors import SqlError, not_supported
 from emulator.storage import ddl as store_ddl
 from emulator.storage.database import Principal
 from emulator.storage.model import Check, Column, Index, Table
-from emulator.tsql import messages
+from emulator.storage.object_details import put_columns
+from emulator.tsql import messages, synonyms
 from emulator.tsql.certain import known
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.conversions import assigner, check_allowed
 from emulator.tsql.definitions import DefinitionBuilder, generated_name, normalised
+from emulator.tsql.index_filters import index_filter
 from emulator.tsql.local_tables import TEMPDB_ID, LocalTable
 from emulator.tsql.names import resolve_name, stored_table
 from emulator.tsql.nodes import Name
@@ -36,11 +38,13 @@ from emulator.tsql.statements import (
     CreateModule,
     CreatePrincipal,
     CreateSchema,
+    CreateSynonym,
     CreateTable,
     DropObject,
     Statement,
 )
 from emulator.tsql.targets import StoredTarget
+from emulator.tsql.view_columns import view_columns
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -63,6 +67,7 @@ class Definer:
             CreateTable: self._create_table,
             CreateIndex: self._create_index,
             CreatePrincipal: self._create_principal,
+            CreateSynonym: lambda node, _: synonyms.create(context, node),
             CreateModule: self._create_module,
             DropObject: self._drop,
             AlterAdd: self._alter_add,
@@ -217,6 +222,7 @@ class Definer:
 
     def _index(self, builder: DefinitionBuilder, node: CreateIndex, columns: list[Column]) -> Index:
         """An index definition."""
+        definition, terms = index_filter(node, columns)
         return Index(
             0,
             node.name,
@@ -225,6 +231,8 @@ class Definer:
             unique=node.unique,
             clustered=node.clustered,
             included_column_ids=tuple(builder.column_id(columns, c) for c in node.included),
+            filter_definition=definition,
+            filter=terms,
         )
 
     def _create_index(self, node: CreateIndex, frame: Frame) -> None:
@@ -267,6 +275,8 @@ class Definer:
             database, table = stored_table(context, node.table, node.line)
             refuse_index_removal(store.connection, database, table, name[-1])
             store_ddl.drop_index(store, database, table, name[-1])
+        elif node.kind == "SYNONYM":
+            synonyms.drop(context, name, node.line)
         elif node.kind == "TABLE":
             self._drop_table(name, node)
         elif node.kind in _KIND_LETTERS:
@@ -295,7 +305,7 @@ class Definer:
 
     # Modules ------------------------------------------------------------------------------------
 
-    def _create_module(self, node: CreateModule, _: Frame) -> None:
+    def _create_module(self, node: CreateModule, frame: Frame) -> None:
         where = resolve_name(self.context, node.name, node.line)
         known = where.database.module(where.schema, where.name)
         table = where.database.table(where.schema, where.name)
@@ -306,7 +316,8 @@ class Definer:
         text = (
             node.text if node.mode == "CREATE" else f"CREATE {node.text[len(node.mode) :].lstrip()}"
         )
-        store_ddl.create_module(
+        columns = view_columns(self.compilation(frame), node) if node.query is not None else ()
+        module = store_ddl.create_module(
             self.context.store,
             where.database,
             where.database.schema_name(where.schema) or where.schema,
@@ -314,6 +325,8 @@ class Definer:
             _KIND_LETTERS[node.kind],
             text,
         )
+        if node.query is not None:
+            put_columns(self.context.store, where.database, module.object_id, columns)
 
     # ALTER TABLE --------------------------------------------------------------------------------
 

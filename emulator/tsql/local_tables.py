@@ -14,7 +14,7 @@ import apsw
 
 from emulator.errors import SqlError
 from emulator.storage.model import Column, Index, Table
-from emulator.storage.sqlite_schema import create_table_text
+from emulator.storage.sqlite_schema import create_table_text, where_text
 from emulator.storage.values import value_text
 from emulator.tsql.certain import known
 from emulator.types import StorageValue
@@ -60,7 +60,7 @@ class LocalTable:
         terms = ", ".join(f"c{column_id}" for column_id in index.column_ids)
         self.connection.execute(
             f'CREATE {unique}INDEX temp."{self.sqlite_name}_{index.index_id}"'
-            f' ON "{self.sqlite_name}"({terms})'
+            f' ON "{self.sqlite_name}"({terms}){where_text(index)}'
         )
 
     def drop(self) -> None:

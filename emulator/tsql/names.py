@@ -49,6 +49,39 @@ def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
     return ObjectName(database, schema, name[-1])
 
 
+def base_object(context: SessionContext, name: Name, line: int) -> ObjectName:
+    """As :func:`resolve_name`, but of a synonym what it stands for.
+
+    Raises:
+        SqlError: as resolve_name; 5313 when a synonym stands for something that does not exist.
+    """
+    where = resolve_name(context, name, line)
+    synonym = where.database.synonym(where.schema, where.name)
+    if synonym is None:
+        return where
+    inside = context if where.database is context.database else None
+    base = synonym.base
+    if inside is None and len(base) < 3:
+        base = (where.database.name, *("",) * (2 - len(base)), *base)
+    found = resolve_name(context, base, line)
+    if found.database.synonym(found.schema, found.name) is not None or not _exists(found):
+        raise messages.compile_error(
+            5313,
+            f"Synonym '{messages.dotted(name)}' refers to an invalid object.",
+            line=line,
+        )
+    return found
+
+
+def _exists(where: ObjectName) -> bool:
+    """Whether a name means a table, a module or something of the system."""
+    return (
+        where.database.table(where.schema, where.name) is not None
+        or where.database.module(where.schema, where.name) is not None
+        or where.schema.casefold() in {"sys", "information_schema", "cdc"}
+    )
+
+
 def stored_table(context: SessionContext, name: Name, line: int) -> tuple[Database, Table]:
     """The stored table of that name.
 

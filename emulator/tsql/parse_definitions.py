@@ -20,6 +20,7 @@ from emulator.tsql.statements import (
     CreateIndex,
     CreatePrincipal,
     CreateSchema,
+    CreateSynonym,
     CreateTable,
     DropObject,
     Ignored,
@@ -30,7 +31,7 @@ from emulator.tsql.tokens import Kind, Token
 _MODULES: Final = ("PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER")
 _DROPPABLE: Final = (
     "TABLE", "DATABASE", "SCHEMA", "PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER", "USER",
-    "ROLE", "LOGIN",
+    "ROLE", "LOGIN", "SYNONYM",
 )  # fmt: skip
 
 
@@ -59,9 +60,28 @@ class DefinitionParser(DataParser):
             return self._create_principal(start.line)
         if self.at_any("UNIQUE", "CLUSTERED", "NONCLUSTERED", "INDEX"):
             return self._create_index(start.line)
+        if self.accept("SYNONYM"):
+            name = self.dotted_name()
+            self.expect("FOR")
+            return CreateSynonym(name, self.dotted_name(), line=start.line)
+        if self.accept("STATISTICS"):
+            return self._statistics(start.line)
         if self.token.kind in {Kind.WORD, Kind.QUOTED}:
             raise not_supported(f"CREATE {self.token.text.upper()}")
         self.fail()
+
+    def _statistics(self, line: int) -> Statement:
+        """CREATE STATISTICS name ON table (columns) ...: they change no result and are not kept."""
+        self.identifier()
+        self.expect("ON")
+        self.dotted_name()
+        self.name_list()
+        if self.accept("WHERE"):
+            self.condition()
+        if self.accept("WITH"):
+            while self.token.kind in {Kind.WORD, Kind.NUMBER} or self.at_any(",", "="):
+                self.advance()
+        return Ignored("CREATE STATISTICS", line=line)
 
     def _module_kind(self) -> str:
         """PROCEDURE, VIEW, FUNCTION or TRIGGER."""
@@ -144,7 +164,9 @@ class DefinitionParser(DataParser):
         unique = self.accept("UNIQUE")
         clustered = self.accept_any("CLUSTERED", "NONCLUSTERED") == "CLUSTERED"
         columns, descending = self._key_columns()
-        return CreateIndex(name, table, columns, descending, unique, clustered)
+        included = self.name_list() if self.accept("INCLUDE") else ()
+        where = self.condition() if self.accept("WHERE") else None
+        return CreateIndex(name, table, columns, descending, unique, clustered, included, where)
 
     def _storage_options(self) -> None:
         """``ON [PRIMARY]``, ``TEXTIMAGE_ON x``, ``WITH (..)``: no meaning here."""
@@ -328,10 +350,11 @@ class DefinitionParser(DataParser):
         table = self.dotted_name()
         columns, descending = self._key_columns()
         included = self.name_list() if self.accept("INCLUDE") else ()
-        if self.accept("WHERE"):
-            raise not_supported("filtered indexes (CREATE INDEX ... WHERE)")
+        where = self.condition() if self.accept("WHERE") else None
         self._storage_options()
-        return CreateIndex(name, table, columns, descending, unique, clustered, included, line=line)
+        return CreateIndex(
+            name, table, columns, descending, unique, clustered, included, where, line=line
+        )
 
     # ALTER and DROP -----------------------------------------------------------------------------
 

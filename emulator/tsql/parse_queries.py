@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.errors import not_supported
+from emulator.tsql import literals
 from emulator.tsql.nodes import (
     Body,
     CommonTable,
@@ -266,7 +267,13 @@ class QueryParser(ExpressionParser):
 
     def _function_arguments(self) -> tuple[Expression, ...]:
         """Arguments of a table function; DEFAULT is NULL there."""
-        return self.expression_list()
+        items = [self._function_argument()]
+        while self.accept(","):
+            items.append(self._function_argument())
+        return tuple(items)
+
+    def _function_argument(self) -> Expression:
+        return literals.NULL if self.accept("DEFAULT") else self.scalar()
 
     def _table(self, name: tuple[str, ...], line: int) -> TableName:
         """Alias and hints of a table."""

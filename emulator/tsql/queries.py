@@ -6,11 +6,11 @@ Every compiled query names its columns v0, v1, ...; T-SQL names and types travel
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
 from emulator.tsql.certain import known
+from emulator.tsql.common_tables import mentions_table, renamed_values
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.functions.aggregates import contains_aggregate
 from emulator.tsql.functions.session import compile_call, compile_global
@@ -27,16 +27,14 @@ from emulator.tsql.nodes import (
     SelectItem,
     SetOperation,
     Star,
-    TableName,
     Top,
     ValueRows,
 )
 from emulator.tsql.scope import Scope
+from emulator.tsql.set_operations import chain, joined, united_column, unqualified
 from emulator.tsql.sources import SourceCompiler
 from emulator.tsql.values import Value, converted
 from emulator.types import BIGINT, INT, SqlType
-
-_COMPOUND_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,7 @@ class QueryCompiler(SourceCompiler):
             if recursive is not None:
                 return recursive, True
         compiled = self.query(table.query)
-        visible[table.name.casefold()] = (key, _renamed_values(compiled.columns, table))
+        visible[table.name.casefold()] = (key, renamed_values(compiled.columns, table))
         names = ", ".join(f"v{n}" for n in range(len(compiled.columns)))
         return f"{key}({names}) AS ({compiled.text})", False
 
@@ -163,7 +161,7 @@ class QueryCompiler(SourceCompiler):
         if not mentions_table(body.right, table.name):
             return None
         anchor = self.query(body.left)
-        columns = _renamed_values(anchor.columns, table)
+        columns = renamed_values(anchor.columns, table)
         visible[table.name.casefold()] = (key, columns)
         step = self._aligned(self.query(body.right), [c.type for c in columns])
         names = ", ".join(f"v{n}" for n in range(len(columns)))
@@ -343,7 +341,7 @@ class QueryCompiler(SourceCompiler):
 
     def _set_operation(self, node: SetOperation, parent: Scope | None) -> CompiledQuery:
         """UNION and its like; a chain of UNION ALL is compiled as one."""
-        parts = _chain(node)
+        parts = chain(node)
         compiled = [self.query(part, parent) for part in parts]
         width = len(compiled[0].columns)
         if any(len(c.columns) != width for c in compiled):
@@ -352,7 +350,7 @@ class QueryCompiler(SourceCompiler):
                 "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an"
                 " equal number of expressions in their target lists.",
             )
-        columns = [_united_column(n, [c.columns[n] for c in compiled]) for n in range(width)]
+        columns = [united_column(n, [c.columns[n] for c in compiled]) for n in range(width)]
         types = [column.type for column in columns]
         distinct = node.operator != "UNION ALL"
         texts = [
@@ -364,7 +362,7 @@ class QueryCompiler(SourceCompiler):
             )
             for n, (part, query) in enumerate(zip(parts, compiled, strict=True))
         ]
-        return CompiledQuery(_joined(texts, node.operator, width), columns)
+        return CompiledQuery(joined(texts, node.operator, width), columns)
 
     def _aligned(
         self,
@@ -402,7 +400,8 @@ class QueryCompiler(SourceCompiler):
         """ORDER BY of a set operation: only its output columns can be named."""
         if not order_by:
             return compiled
-        terms = self._order_terms(order_by, compiled.columns, Scope(parent=parent), distinct=False)
+        named = tuple(unqualified(item, compiled.columns) for item in order_by)
+        terms = self._order_terms(named, compiled.columns, Scope(parent=parent), distinct=False)
         names = ", ".join(f"v{n}" for n in range(len(compiled.columns)))
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
         text = f"SELECT {names} FROM ({compiled.text}){order}{self.limit(limits, ordered=True)}"
@@ -427,74 +426,6 @@ class QueryCompiler(SourceCompiler):
         names = ", ".join(f"column{n + 1} AS v{n}" for n in range(width))
         columns = [Value(f"v{n}", t, any(r[n].nullable for r in rows)) for n, t in enumerate(types)]
         return CompiledQuery(f"SELECT {names} FROM (VALUES {', '.join(tuples)})", columns)
-
-
-def _chain(node: SetOperation) -> list[Query]:
-    """The queries of a set operation: two, or all of a chain of UNION ALL, first to last."""
-    parts = [node.right]
-    left = node.left
-    while node.operator == "UNION ALL":
-        body = left.body
-        plain = not (left.order_by or left.common_tables or left.offset)
-        if not plain or not isinstance(body, SetOperation) or body.operator != "UNION ALL":
-            break
-        parts.append(body.right)
-        left = body.left
-    parts.append(left)
-    return parts[::-1]
-
-
-def _united_column(position: int, values: list[Value]) -> Value:
-    """A column of a set operation, named by the first query, in the type of all."""
-    untyped = all(value.is_null for value in values)
-    return replace(
-        values[0],
-        sql=f"v{position}",
-        type=types_of.unite(value.type for value in values if not value.is_null),
-        nullable=any(value.nullable for value in values),
-        constant=values[0].constant if untyped else None,
-        identity=False,
-        stored=False,
-    )
-
-
-def _joined(texts: list[str], operator: str, width: int) -> str:
-    """The queries joined; SQLite takes at most 500 at once, so long chains are nested."""
-    names = ", ".join(f"v{n}" for n in range(width))
-    while len(texts) > _COMPOUND_MAX:
-        texts = [
-            f"SELECT {names} FROM ({f' {operator} '.join(texts[n : n + _COMPOUND_MAX])})"
-            for n in range(0, len(texts), _COMPOUND_MAX)
-        ]
-    return f" {operator} ".join(texts)
-
-
-def mentions_table(node: object, name: str) -> bool:
-    """Whether a tree reads a table of that unqualified name."""
-    if isinstance(node, TableName):
-        return len(node.name) == 1 and node.name[0].casefold() == name.casefold()
-    if isinstance(node, tuple):
-        return any(mentions_table(item, name) for item in node)
-    slots = [slot for kind in type(node).__mro__ for slot in getattr(kind, "__slots__", ())]
-    return any(mentions_table(getattr(node, slot), name) for slot in slots)
-
-
-def _renamed_values(columns: list[Value], table: CommonTable) -> list[Value]:
-    """Columns of a CTE under its own names.
-
-    Raises:
-        SqlError: 8158, 8159 for a wrong number of names.
-    """
-    if not table.column_names:
-        return columns
-    if len(table.column_names) != len(columns):
-        more = len(columns) > len(table.column_names)
-        raise messages.compile_error(
-            8158 if more else 8159,
-            f"'{table.name}' has {'more' if more else 'fewer'} columns than were specified in the"
-            " column list.",
-        )
-    return [replace(c, name=n) for c, n in zip(columns, table.column_names, strict=True)]
 
 
 __all__ = ["CompiledQuery", "Name", "QueryCompiler"]

@@ -13,7 +13,7 @@ from emulator.results import ColumnMeta
 from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.expressions import ExpressionCompiler
-from emulator.tsql.names import resolve_name
+from emulator.tsql.names import base_object
 from emulator.tsql.nodes import (
     Derived,
     FunctionTable,
@@ -199,7 +199,8 @@ class SourceCompiler(ExpressionCompiler):
                 return f"{text} AS {key}"
         if name[-1].startswith("#"):
             return self._local(self._temporary(name, node.line), scope, alias, key)
-        where = resolve_name(self.compilation.context, name, node.line)
+        where = base_object(self.compilation.context, name, node.line)
+        self.compilation.depend_on(self.compilation.context.database)
         self.compilation.depend_on(where.database)
         path: Name = () if node.alias else (where.database.name, where.schema)
         table = where.database.table(where.schema, where.name)
@@ -315,7 +316,7 @@ class SourceCompiler(ExpressionCompiler):
         alias = node.alias or node.name[-1]
         if len(node.name) == 1 and node.name[0].upper() == "STRING_SPLIT":
             return self._string_split(node, scope, key, alias)
-        where = resolve_name(self.compilation.context, node.name, node.line)
+        where = base_object(self.compilation.context, node.name, node.line)
         self.compilation.depend_on(where.database)
         context = self.compilation.context
         if where.database is not context.database:

@@ -379,6 +379,7 @@ class CreateIndex(Statement):
     unique: bool = False
     clustered: bool = False
     included: tuple[str, ...] = ()
+    where: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -442,6 +443,14 @@ class CreateModule(Statement):
     body: Block | None = None
     query: Query | None = None
     column_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CreateSynonym(Statement):
+    """CREATE SYNONYM name FOR base."""
+
+    name: Name
+    base: Name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from emulator.catalog.replicated_size import checked_changes, checked_rows
 from emulator.errors import not_supported
 from emulator.tsql import messages
-from emulator.tsql.names import resolve_name
+from emulator.tsql.names import base_object
 from emulator.tsql.nodes import TableName, VariableTable
 from emulator.types import StorageValue
 
@@ -194,7 +194,7 @@ def resolve_target(compilation: Compilation, node: TableName | VariableTable) ->
         if local is None:
             raise messages.invalid_object(node.name, node.line)
         return LocalTarget(local)
-    where = resolve_name(compilation.context, node.name, node.line)
+    where = base_object(compilation.context, node.name, node.line)
     compilation.depend_on(where.database)
     table = where.database.table(where.schema, where.name)
     if table is None:

@@ -66,6 +66,7 @@ class Workspace:
         self.row_sets = RowSets()
         self.temporary: dict[str, LocalTable] = {}
         """#temp tables by casefolded name."""
+        context.temporary = self.temporary
         self.local_version = 0
         """Bumped when a local table comes or goes."""
         self.doomed = False

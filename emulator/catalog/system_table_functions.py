@@ -1,0 +1,81 @@
+"""Table-valued functions of schema sys, also found without it: fn_listextendedproperty, ...
+
+https://learn.microsoft.com/sql/relational-databases/system-functions/system-catalog-functions-transact-sql
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.cdc_functions import TableFunction, TableSource
+from emulator.catalog.extended_properties import (
+    LIST_COLUMNS,
+    LIST_PARAMETERS,
+    listed_properties,
+)
+from emulator.catalog.registry import parse_columns
+from emulator.types import INT, StorageValue, varbinary
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+
+
+def _listed(context: SessionContext, arguments: tuple[StorageValue, ...]) -> TableSource:
+    return TableSource(None, (), tuple(listed_properties(context, arguments)))
+
+
+def _sql_text(_context: SessionContext, _arguments: tuple[StorageValue, ...]) -> TableSource:
+    """No text of a statement is kept, so no handle leads to one."""
+    return TableSource(None)
+
+
+def _help_collations(_context: SessionContext, _arguments: tuple[StorageValue, ...]) -> TableSource:
+    described = "case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
+    return TableSource(
+        None,
+        (),
+        (
+            ("Latin1_General_CI_AS", f"Latin1-General, {described}"),
+            ("Latin1_General_CS_AS", "Latin1-General, case-sensitive, accent-sensitive"),
+            ("Latin1_General_BIN2", "Latin1-General, binary code point comparison sort"),
+            ("Latin1_General_100_CI_AS", f"Latin1-General-100, {described}"),
+            ("SQL_Latin1_General_CP1_CI_AS", f"Latin1-General, {described} for Unicode Data, SQL"
+             " Server Sort Order 52 on Code Page 1252 for non-Unicode Data"),
+        ),
+    )  # fmt: skip
+
+
+FUNCTIONS: Final[dict[str, TableFunction]] = {
+    "fn_listextendedproperty": TableFunction(
+        "fn_listextendedproperty", LIST_PARAMETERS, LIST_COLUMNS, _listed
+    ),
+    "fn_helpcollations": TableFunction(
+        "fn_helpcollations",
+        (),
+        parse_columns("name sysname, description nvarchar(1000)"),
+        _help_collations,
+    ),
+    "dm_exec_sql_text": TableFunction(
+        "dm_exec_sql_text",
+        (varbinary(64),),
+        parse_columns(
+            "dbid smallint, objectid int, number smallint, encrypted bit, text nvarchar(max)"
+        ),
+        _sql_text,
+    ),
+    "dm_exec_query_plan": TableFunction(
+        "dm_exec_query_plan",
+        (varbinary(64),),
+        parse_columns(
+            "dbid smallint, objectid int, number smallint, encrypted bit, query_plan xml"
+        ),
+        _sql_text,
+    ),
+    "dm_exec_input_buffer": TableFunction(
+        "dm_exec_input_buffer",
+        (INT, INT),
+        parse_columns("event_type nvarchar(256), parameters smallint, event_info nvarchar(max)"),
+        _sql_text,
+    ),
+}
+"""By casefolded name."""

@@ -1,0 +1,148 @@
+"""What the catalog keeps beside tables and modules: columns of views, properties, synonyms.
+
+Each is DDL like any other: it takes a target (see ddl.py), rolls back with its transaction and
+goes with the object that it belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import apsw
+
+from emulator.errors import SqlError
+from emulator.storage.catalog_store import column_from_json, delete_entry, put_entry
+from emulator.storage.database import CatalogState, Database, ExtendedProperty, Synonym
+from emulator.storage.ddl_scope import DdlTarget, ddl_scope
+from emulator.storage.model import Column
+
+COLUMNS = "columns"
+PROPERTY = "property"
+SYNONYM = "synonym"
+
+
+def load_detail(state: CatalogState, kind: str, key: str, text: str) -> bool:
+    """Takes one row of the catalog into the state; returns whether its kind is one of these."""
+    value = json.loads(text)
+    if kind == COLUMNS:
+        state.columns[int(key)] = tuple(column_from_json(column) for column in value)
+    elif kind == PROPERTY:
+        found = ExtendedProperty(**value)
+        state.properties[found.key] = found
+    elif kind == SYNONYM:
+        synonym = Synonym(**{**value, "base": tuple(value["base"])})
+        state.synonyms[synonym.schema.casefold(), synonym.name.casefold()] = synonym
+    else:
+        return False
+    return True
+
+
+def put_columns(
+    target: DdlTarget, database: Database, object_id: int, columns: Sequence[Column]
+) -> None:
+    """Keep the columns that a view had when it was created."""
+    with ddl_scope(target, database) as connection:
+        text = json.dumps([asdict(column) for column in columns])
+        put_entry(connection, database.database_id, COLUMNS, str(object_id), text)
+        database.engine.will_change_catalog()
+        database.state.columns[object_id] = tuple(columns)
+        database.version += 1
+
+
+def put_property(target: DdlTarget, database: Database, found: ExtendedProperty) -> None:
+    """Add or replace an extended property."""
+    with ddl_scope(target, database) as connection:
+        text = json.dumps(asdict(found))
+        put_entry(connection, database.database_id, PROPERTY, _property_key(found), text)
+        database.engine.will_change_catalog()
+        database.state.properties[found.key] = found
+
+
+def drop_property(target: DdlTarget, database: Database, found: ExtendedProperty) -> None:
+    """Remove an extended property."""
+    with ddl_scope(target, database) as connection:
+        _remove_property(connection, database, found)
+
+
+def _remove_property(
+    connection: apsw.Connection, database: Database, found: ExtendedProperty
+) -> None:
+    delete_entry(connection, database.database_id, PROPERTY, _property_key(found))
+    database.engine.will_change_catalog()
+    database.state.properties.pop(found.key, None)
+
+
+def _property_key(found: ExtendedProperty) -> str:
+    return "/".join(str(part) for part in found.key)
+
+
+def create_synonym(
+    target: DdlTarget, database: Database, schema: str, name: str, base: tuple[str, ...]
+) -> Synonym:
+    """Create a synonym; whether its base exists is not looked at, as in SQL Server.
+
+    Raises:
+        SqlError: 2714 name taken, 2760 unknown schema.
+    """
+    with ddl_scope(target, database) as connection:
+        known_schema = database.schema_name(schema)
+        if known_schema is None:
+            raise SqlError(
+                2760,
+                f'The specified schema name "{schema}" either does not exist or you do not have'
+                " permission to use it.",
+            )
+        taken = (
+            database.table(schema, name)
+            or database.module(schema, name)
+            or database.synonym(schema, name)
+        )
+        if taken:
+            raise SqlError(
+                2714, f"There is already an object named '{name}' in the database.", state=6
+            )
+        synonym = Synonym(
+            database.allocate_object_id(connection),
+            known_schema,
+            name,
+            base,
+            database.engine.clock.now_ticks(),
+        )
+        text = json.dumps(asdict(synonym))
+        put_entry(connection, database.database_id, SYNONYM, str(synonym.object_id), text)
+        database.engine.will_change_catalog()
+        database.state.synonyms[known_schema.casefold(), name.casefold()] = synonym
+        database.version += 1
+        return synonym
+
+
+def drop_synonym(target: DdlTarget, database: Database, synonym: Synonym) -> None:
+    """Drop a synonym."""
+    with ddl_scope(target, database) as connection:
+        delete_entry(connection, database.database_id, SYNONYM, str(synonym.object_id))
+        database.engine.will_change_catalog()
+        del database.state.synonyms[synonym.schema.casefold(), synonym.name.casefold()]
+        database.version += 1
+        forget_object(connection, database, synonym.object_id)
+
+
+def forget_object(connection: apsw.Connection, database: Database, object_id: int) -> None:
+    """Remove what is kept of an object that is being dropped."""
+    if object_id in database.state.columns:
+        delete_entry(connection, database.database_id, COLUMNS, str(object_id))
+        database.engine.will_change_catalog()
+        del database.state.columns[object_id]
+    for found in list(database.state.properties.values()):
+        if found.class_id == 1 and found.major_id == object_id:
+            _remove_property(connection, database, found)
+
+
+def forget_column(
+    connection: apsw.Connection, database: Database, object_id: int, column_id: int
+) -> None:
+    """Remove the properties of a column that is being dropped."""
+    for found in list(database.state.properties.values()):
+        if (found.class_id, found.major_id, found.minor_id) == (1, object_id, column_id):
+            _remove_property(connection, database, found)

@@ -1,0 +1,37 @@
+"""Parts of compiling common table expressions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from emulator.tsql import messages
+from emulator.tsql.nodes import CommonTable, TableName
+from emulator.tsql.values import Value
+
+
+def mentions_table(node: object, name: str) -> bool:
+    """Whether a tree reads a table of that unqualified name."""
+    if isinstance(node, TableName):
+        return len(node.name) == 1 and node.name[0].casefold() == name.casefold()
+    if isinstance(node, tuple):
+        return any(mentions_table(item, name) for item in node)
+    slots = [slot for kind in type(node).__mro__ for slot in getattr(kind, "__slots__", ())]
+    return any(mentions_table(getattr(node, slot), name) for slot in slots)
+
+
+def renamed_values(columns: list[Value], table: CommonTable) -> list[Value]:
+    """Columns of a CTE under its own names.
+
+    Raises:
+        SqlError: 8158, 8159 for a wrong number of names.
+    """
+    if not table.column_names:
+        return columns
+    if len(table.column_names) != len(columns):
+        more = len(columns) > len(table.column_names)
+        raise messages.compile_error(
+            8158 if more else 8159,
+            f"'{table.name}' has {'more' if more else 'fewer'} columns than were specified in the"
+            " column list.",
+        )
+    return [replace(c, name=n) for c, n in zip(columns, table.column_names, strict=True)]

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -23,13 +21,8 @@ from pydantic import (
 )
 
 from publisher.errors import ConfigError
+from schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
 from schemas.topics import TopicNames
-
-
-class _Section(BaseModel):
-    """Unknown options are errors (a typo must not be silence); values do not change later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Encrypt(StrEnum):
@@ -54,7 +47,7 @@ class SnapshotMode(StrEnum):
     NO_DATA = "no_data"
 
 
-class SourceConfig(_Section):
+class SourceConfig(Section):
     """The SQL Server database whose changes are published."""
 
     host: str = Field(
@@ -133,14 +126,14 @@ class SourceConfig(_Section):
         return lines[0] if lines else ""
 
 
-class KafkaConfig(_Section):
+class KafkaConfig(Section):
     """The Kafka cluster that takes the events."""
 
     bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
-    extra: dict[str, str] = Field(
+    extra: dict[str, SecretStr] = Field(
         default_factory=dict,
         description="Further librdkafka options, e.g. security.protocol and sasl.*; they may not"
-        " name what exactly-once delivery rests on.",
+        " name what exactly-once delivery rests on. Never logged.",
     )
     partitions: int = Field(
         default=4,
@@ -173,59 +166,28 @@ class KafkaConfig(_Section):
 
     @field_validator("extra")
     @classmethod
-    def _nothing_protected(cls, extra: dict[str, str]) -> dict[str, str]:
-        protected = {"transactional.id", "enable.idempotence", "acks", "bootstrap.servers"}
-        taken = sorted(protected & extra.keys())
-        if taken:
-            raise ValueError(f"remove {', '.join(taken)}: exactly-once delivery sets it")
+    def _nothing_protected(cls, extra: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        protected = ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers")
+        leave_alone(extra, protected, "exactly-once delivery sets it")
         return extra
 
-
-class RegistryConfig(_Section):
-    """The schema registry with Confluent's REST API."""
-
-    url: str = Field(pattern=r"^https?://", description="Base address, e.g. http://host:8081.")
-    timeout_s: float = Field(
-        default=10.0, ge=0.1, le=300.0, description="Seconds per request; 0.1 to 300, default 10."
-    )
+    def librdkafka_options(self) -> dict[str, str]:
+        """The further options with their secrets, for the producer and the admin client only."""
+        return {name: value.get_secret_value() for name, value in self.extra.items()}
 
 
-class TableSelection(_Section):
-    """Which tables are published: those that match include and do not match exclude."""
+class CapturedTables(TableSelection):
+    """Which tables are published: those that match include and do not match exclude.
 
-    include: list[str] = Field(
-        default_factory=lambda: [r".*"],
-        min_length=1,
-        description="Regular expressions on schema.table, whole name, case-insensitive; default"
-        " every table that CDC captures. A pattern that is a plain name must be captured.",
-    )
-    exclude: list[str] = Field(
-        default_factory=list, description="The same; takes precedence over include."
-    )
-
-    @field_validator("include", "exclude")
-    @classmethod
-    def _compiles(cls, patterns: list[str]) -> list[str]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-        return patterns
-
-    def selects(self, schema: str, table: str) -> bool:
-        """Whether schema.table is to be published."""
-        name = f"{schema}.{table}"
-        return any(re.fullmatch(p, name, re.IGNORECASE) for p in self.include) and not any(
-            re.fullmatch(p, name, re.IGNORECASE) for p in self.exclude
-        )
+    A pattern of include that is a plain name must be captured.
+    """
 
     def plain_names(self) -> list[str]:
         """The include patterns that name one table: those tables must be captured."""
         return [p for p in self.include if re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", p)]
 
 
-class SnapshotConfig(_Section):
+class SnapshotConfig(Section):
     """The first reading of a table that has no checkpoint."""
 
     mode: SnapshotMode = Field(
@@ -247,7 +209,7 @@ class SnapshotConfig(_Section):
 Columns = Annotated[list[str], Field(min_length=1)]
 
 
-class PublisherConfig(_Section):
+class PublisherConfig(Section):
     """All options of one publisher: one database, one prefix, one process."""
 
     source: SourceConfig
@@ -259,7 +221,7 @@ class PublisherConfig(_Section):
         description="Logical name of the server in source.name and in checkpoints; default: the"
         " prefix. Changing it starts anew, with a new snapshot.",
     )
-    tables: TableSelection = Field(default_factory=TableSelection)
+    tables: CapturedTables = Field(default_factory=CapturedTables)
     message_keys: dict[str, Columns] = Field(
         default_factory=dict,
         description="schema.table to the columns of its event key, for tables without a primary"
@@ -373,20 +335,4 @@ class PublisherConfig(_Section):
         try:
             return cls.model_validate(dict(options))
         except ValidationError as error:
-            raise ConfigError([_problem(detail) for detail in error.errors()]) from None
-
-
-_SECRET_OPTIONS = {"password"}
-
-
-def _problem(detail: Any) -> str:
-    option = ".".join(str(part) for part in detail["loc"]) or "options"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    if detail["type"] == "missing":
-        return f"{option} is missing: set it"
-    if detail["type"] == "extra_forbidden":
-        return f"{option} is not an option: check its spelling"
-    value = detail.get("input")
-    if isinstance(value, dict | list) or set(option.split(".")) & _SECRET_OPTIONS:
-        return f"{option}: {message}"
-    return f"{option} = {value!r}: {message}"
+            raise ConfigError(problems(error)) from None

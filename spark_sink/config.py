@@ -6,14 +6,11 @@ flags into it), so that every wrong option is reported together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -21,14 +18,9 @@ from pydantic import (
     model_validator,
 )
 
-from schemas.topics import TableName, TopicNames
+from schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
+from schemas.topics import TopicNames
 from spark_sink.errors import ConfigError
-
-
-class _Section(BaseModel):
-    """Unknown options are errors (a typo must not be silence); values do not change later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class DeleteMode(StrEnum):
@@ -38,7 +30,7 @@ class DeleteMode(StrEnum):
     SOFT = "soft"
 
 
-class KafkaConfig(_Section):
+class KafkaConfig(Section):
     """The Kafka cluster that holds the topics."""
 
     bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
@@ -65,57 +57,16 @@ class KafkaConfig(_Section):
     @field_validator("extra")
     @classmethod
     def _nothing_protected(cls, extra: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        protected = {"bootstrap.servers", "isolation.level", "group.id", "auto.offset.reset"}
-        taken = sorted(protected & extra.keys())
-        if taken:
-            raise ValueError(f"remove {', '.join(taken)}: the promise of exact cuts rests on it")
+        protected = ("bootstrap.servers", "isolation.level", "group.id", "auto.offset.reset")
+        leave_alone(extra, protected, "the promise of exact cuts rests on it")
         return extra
-
-
-class RegistryConfig(_Section):
-    """The schema registry with Confluent's REST API."""
-
-    url: str = Field(pattern=r"^https?://", description="Base address, e.g. http://host:8081.")
-    timeout_s: float = Field(
-        default=10.0, ge=0.1, le=300.0, description="Seconds per request; 0.1 to 300, default 10."
-    )
-
-
-class TableSelection(_Section):
-    """Tables that match include and do not match exclude."""
-
-    include: list[str] = Field(
-        default_factory=lambda: [r".*"],
-        description="Regular expressions on schema.table, whole name, case-insensitive; default"
-        " every table of the topics.",
-    )
-    exclude: list[str] = Field(
-        default_factory=list, description="The same; takes precedence over include."
-    )
-
-    @field_validator("include", "exclude")
-    @classmethod
-    def _compiles(cls, patterns: list[str]) -> list[str]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-        return patterns
-
-    def selects(self, table: TableName) -> bool:
-        """Whether the table matches."""
-        name = f"{table.schema}.{table.table}"
-        return any(re.fullmatch(p, name, re.IGNORECASE) for p in self.include) and not any(
-            re.fullmatch(p, name, re.IGNORECASE) for p in self.exclude
-        )
 
 
 def _no_tables() -> TableSelection:
     return TableSelection(include=[])
 
 
-class SinkConfig(_Section):
+class SinkConfig(Section):
     """All options of one sink: one prefix, one lake, one Spark application."""
 
     kafka: KafkaConfig
@@ -283,17 +234,4 @@ class SinkConfig(_Section):
         try:
             return cls.model_validate(dict(options))
         except ValidationError as error:
-            raise ConfigError([_problem(detail) for detail in error.errors()]) from None
-
-
-def _problem(detail: Any) -> str:
-    option = ".".join(str(part) for part in detail["loc"]) or "options"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    if detail["type"] == "missing":
-        return f"{option} is missing: set it"
-    if detail["type"] == "extra_forbidden":
-        return f"{option} is not an option: check its spelling"
-    value = detail.get("input")
-    if isinstance(value, dict | list) or option.startswith("kafka.extra"):
-        return f"{option}: {message}"
-    return f"{option} = {value!r}: {message}"
+            raise ConfigError(problems(error)) from None

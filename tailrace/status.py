@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from schemas.lsn import lsn_text
+from schemas.topics import TableName
 
 if TYPE_CHECKING:
     from publisher.config import PublisherConfig
@@ -127,7 +128,7 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
     with Connection(config.source) as connection:
         offset = timedelta(minutes=queries.utc_offset_minutes(connection))
         for row in catalog.change_tables(connection):
-            if not config.tables.selects(row.schema, row.table):
+            if not config.tables.selects(TableName(config.source.database, row.schema, row.table)):
                 continue
             newest_lsn, committed = _newest(connection, row.instance)
             newest_ms = None

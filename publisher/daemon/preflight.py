@@ -14,6 +14,7 @@ from publisher.source.connection import Connection
 from publisher.source.instances import read_catalog
 from publisher.source.queries import is_cdc_enabled, server_version
 from publisher.source.versions import current_columns
+from schemas.topics import TableName
 from schemas.types import UnsupportedType, avro_type
 
 _log = structlog.get_logger(__name__)
@@ -46,7 +47,7 @@ def check_source(config: PublisherConfig, connection: Connection) -> None:
                 " schemas of the tables for the initial snapshot"
             ]
         ) from error
-    selected = [i for i in instances if config.tables.selects(i.table.schema, i.table.table)]
+    selected = [i for i in instances if config.tables.selects(i.table)]
     problems = [
         *_table_problems(config, tables, selected),
         *_option_problems(config, selected),
@@ -134,7 +135,8 @@ def _warn(
     uncaptured = [
         name
         for name, is_captured in tables.items()
-        if not is_captured and config.tables.selects(*name.split(".", 1))
+        if not is_captured
+        and config.tables.selects(TableName(config.source.database, *name.split(".", 1)))
     ]
     if uncaptured:
         _log.warning("tables_without_cdc", tables=sorted(uncaptured), effect="not published")

@@ -114,7 +114,7 @@ class Session:
                 tombstones=config.tombstones,
                 commit_timeout_s=config.kafka.commit_timeout_s,
                 start_timeout_s=config.kafka.start_timeout_s,
-                extra=config.kafka.extra,
+                extra=config.kafka.librdkafka_options(),
             ),
         )
         self._resources.callback(delivery.close)
@@ -165,7 +165,7 @@ class Session:
             database,
             _CHECKPOINT_DEADLINE_S,
             registry=registry,
-            extra=config.kafka.extra,
+            extra=config.kafka.librdkafka_options(),
         )
         self._lease.found(records)
         identity = self._identity()

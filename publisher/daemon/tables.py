@@ -115,7 +115,7 @@ class PublishedTables:
         found = {
             name: instances
             for name, instances in by_table(catalog.instances).items()
-            if self._config.tables.selects(name.schema, name.table)
+            if self._config.tables.selects(name)
         }
         self._notice_gone(found)
         topics = {name: self._config.topics.data(name) for name in found}

@@ -4,6 +4,7 @@ import pytest
 
 from publisher.config import PublisherConfig
 from publisher.errors import ConfigError
+from schemas.topics import TableName
 
 GOOD = {
     "source": {"host": "h", "database": "db", "user": "u", "password": "s3cret"},
@@ -18,7 +19,7 @@ def test_the_least_configuration_is_enough():
 
     assert config.server_name == "air"
     assert config.transactional_id == "tailrace-air-db"
-    assert config.tables.selects("dbo", "anything")
+    assert config.tables.selects(TableName("db", "dbo", "anything"))
 
 
 def test_every_wrong_option_is_told_at_once():
@@ -51,8 +52,21 @@ def test_tables_are_chosen_by_whole_names():
         GOOD | {"tables": {"include": [r"dbo\.flights", r"ops\..*"], "exclude": [r"ops\.log"]}}
     )
 
-    assert config.tables.selects("DBO", "Flights")
-    assert not config.tables.selects("dbo", "flights2")
-    assert config.tables.selects("ops", "crew")
-    assert not config.tables.selects("ops", "log")
+    assert config.tables.selects(TableName("db", "DBO", "Flights"))
+    assert not config.tables.selects(TableName("db", "dbo", "flights2"))
+    assert config.tables.selects(TableName("db", "ops", "crew"))
+    assert not config.tables.selects(TableName("db", "ops", "log"))
     assert config.tables.plain_names() == [r"dbo\.flights"]
+
+
+def test_nothing_under_kafka_extra_is_ever_shown():
+    extra = {"sasl.password": "s3cret", "sasl.username": ["not", "text"]}
+
+    with pytest.raises(ConfigError) as raised:
+        PublisherConfig.load(GOOD | {"kafka": {"bootstrap": "b", "extra": extra}})
+    assert "s3cret" not in str(raised.value)
+
+    kafka = {"bootstrap": "b", "extra": {"sasl.password": "s3cret"}}
+    config = PublisherConfig.load(GOOD | {"kafka": kafka})
+    assert "s3cret" not in repr(config)
+    assert config.kafka.librdkafka_options() == {"sasl.password": "s3cret"}

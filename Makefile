@@ -21,8 +21,8 @@ setup-python:
 demo: setup ## real flights from SQL Server change tables to Delta tables, verified (ARGS="--days 7 --rate 0")
 	@$(BIN)/tailrace demo $(ARGS)
 
-test: setup ## all tests, the fast ones first (ARGS="-k lsn")
-	$(BIN)/python -m pytest $(ARGS)
+test: setup ## all tests, in three workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 lint: setup-python ## ruff, mypy --strict, the layers of the packages
 	$(BIN)/ruff check .

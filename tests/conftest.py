@@ -1,19 +1,33 @@
-"""Loads the fixtures of tests/fix_*.py, one file for each part of the stack; orders the tests."""
+"""Loads the fixtures of tests/fix_*.py, one file for each part of the stack; orders the tests.
+
+Without workers (plain pytest) what is quick to tell is told first. With workers (make test) the
+tests that share one Spark session begin first, since they take longest, and every other file is
+a group of its own: its fixtures of module scope are made once.
+"""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something about the machine, not about the code.
+settings.register_profile(
+    "tailrace", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("tailrace")
 
 TESTS = Path(__file__).parent
 pytest_plugins = sorted(f"tests.{path.stem}" for path in TESTS.glob("fix_*.py"))
 
-# Fast to slow: what is quick to tell is told first.
+# Fast to slow.
 STAGES = (
     "unit",
     "wire",
     "property",
     "conformance",
     "testing",
+    "clients",
+    "debezium",
     "pipeline",
     "sink",
     "end_to_end",
@@ -22,9 +36,15 @@ STAGES = (
 NEEDS_PROCESSES = ("kafka", "spark", "slow")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sorts the tests by stage; within a stage the (random) order stays."""
     items.sort(key=stage_of)
+    if config.getoption("dist", "no") == "no":
+        return
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    items.sort(key=lambda item: "spark" not in item.fixturenames)
 
 
 def stage_of(item: pytest.Item) -> tuple[bool, int]:
@@ -32,3 +52,10 @@ def stage_of(item: pytest.Item) -> tuple[bool, int]:
     folder = item.path.relative_to(TESTS).parts[0]
     stage = STAGES.index(folder) if folder in STAGES else len(STAGES)
     return any(item.get_closest_marker(name) for name in NEEDS_PROCESSES), stage
+
+
+def group_of(item: pytest.Item) -> str:
+    """The tests that one worker runs in a row."""
+    if "spark" in item.fixturenames:
+        return "spark"
+    return item.path.relative_to(TESTS).with_suffix("").as_posix().replace("/", ".")

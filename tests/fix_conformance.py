@@ -6,7 +6,7 @@ import collections
 
 import pytest
 
-RAN = pytest.StashKey[collections.Counter]()
+SOURCE = "conformance source"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,17 +18,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[RAN] = collections.Counter()
-
-
-def count_case(config: pytest.Config, source: str, outcome: str) -> None:
-    """Notes that a case of that source ended so."""
-    config.stash[RAN][source, outcome] += 1
-
-
-def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
-    counts = config.stash[RAN]
+def pytest_terminal_summary(terminalreporter) -> None:
+    # The reports know the source: with several workers the cases ran in other processes.
+    counts = collections.Counter(
+        (source, outcome)
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, ())
+        for name, source in report.user_properties
+        if name == SOURCE and report.when == "call"
+    )
     if not counts:
         return
     terminalreporter.section("conformance by source")

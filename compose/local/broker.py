@@ -9,6 +9,7 @@ from pathlib import Path
 from compose.local import ivy, jars
 from compose.local.java import QUICK_START, java_executable
 from compose.local.process import ChildProcess, free_port
+from compose.local.service import Service
 
 READY_LIMIT_S = 120.0
 _FORMAT_LIMIT_S = 60.0
@@ -18,49 +19,21 @@ _HEAP = "-Xmx512m"
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
-class KafkaBroker:
-    """One broker over one data directory; can be stopped or killed and started again.
+class KafkaBroker(Service):
+    """One broker in combined mode; a restart goes on with the same topics."""
 
-    The ports are chosen at the first start and kept, so clients of the bootstrap address find it
-    again after a restart.
-    """
+    name = "Kafka broker"
+    log_name = "broker.log"
 
     def __init__(self, data_dir: Path, *, port: int | None = None, keep: bool = False) -> None:
-        """Describes the broker.
-
-        Args:
-            data_dir: holds its logs, settings and output; created when missing. A broker that ran
-                there before goes on with the same topics.
-            port: the port for clients; a free one when None.
-            keep: let it live on after this process.
-        """
-        self._data_dir = data_dir
-        self._port = port
-        self._keep = keep
+        """Describes the broker, as `Service` says."""
+        super().__init__(data_dir, port=port, keep=keep)
         self._controller_port: int | None = None
-        self._process: ChildProcess | None = None
 
     @property
     def bootstrap_servers(self) -> str:
         """The address for clients, as in "127.0.0.1:23456"."""
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def port(self) -> int:
-        """The port for clients on 127.0.0.1."""
-        if self._port is None:
-            raise RuntimeError("the Kafka broker was not started yet")
-        return self._port
-
-    @property
-    def log(self) -> Path:
-        """The file with the broker's output."""
-        return self._data_dir / "broker.log"
-
-    @property
-    def pid(self) -> int | None:
-        """The broker's process id while it runs."""
-        return self._process.pid if self._process else None
 
     def start(self, progress: ivy.Progress | None = None) -> str:
         """Starts the broker, after downloading its jars and formatting its directory when needed.
@@ -81,20 +54,10 @@ class KafkaBroker:
         if not (self._data_dir / "logs" / "meta.properties").exists():
             self._format([command[0], *QUICK_START, *command[1:]], settings)
         self._process = ChildProcess(
-            "Kafka broker", [*command, "kafka.Kafka", str(settings)], self.log, keep=self._keep
+            self.name, [*command, "kafka.Kafka", str(settings)], self.log, keep=self._keep
         ).start()
         self._process.wait_until_ready(self._answers, READY_LIMIT_S)
         return self.bootstrap_servers
-
-    def stop(self) -> None:
-        """Stops it in order: clients are told, files are closed."""
-        if self._process:
-            self._process.stop()
-
-    def kill(self) -> None:
-        """Kills it as a power cut would; `start` recovers its files."""
-        if self._process:
-            self._process.kill()
 
     def _java(self, class_path: list[Path]) -> list[str]:
         log_settings = Path(__file__).with_name("kafka-log4j2.xml")

@@ -9,6 +9,7 @@ from typing import Literal
 
 from compose.local import odbc
 from compose.local.process import ChildProcess, free_port
+from compose.local.service import Service
 
 READY_LIMIT_S = 60.0
 LOGIN = "sa"
@@ -17,8 +18,11 @@ AgentMode = Literal["auto", "manual", "stopped"]
 """auto runs the capture and cleanup jobs, manual only records them, stopped refuses them."""
 
 
-class EmulatorProcess:
-    """One embedded server over one data directory; can be stopped or killed and started again."""
+class EmulatorProcess(Service):
+    """One embedded server; a restart goes on with the same databases and the same password."""
+
+    name = "embedded SQL Server"
+    log_name = "emulator.log"
 
     def __init__(
         self,
@@ -39,19 +43,9 @@ class EmulatorProcess:
             agent: what becomes of SQL Server Agent's jobs.
             keep: let it live on after this process.
         """
-        self._data_dir = data_dir
+        super().__init__(data_dir, port=port, keep=keep)
         self._password = password
-        self._port = port
         self._agent = agent
-        self._keep = keep
-        self._process: ChildProcess | None = None
-
-    @property
-    def port(self) -> int:
-        """The TDS port on 127.0.0.1."""
-        if self._port is None:
-            raise RuntimeError("the embedded SQL Server was not started yet")
-        return self._port
 
     @property
     def password(self) -> str:
@@ -64,16 +58,6 @@ class EmulatorProcess:
     def password_file(self) -> Path:
         """The file with the password, readable by its owner only."""
         return self._data_dir / "sa.password"
-
-    @property
-    def log(self) -> Path:
-        """The file with the server's messages."""
-        return self._data_dir / "emulator.log"
-
-    @property
-    def pid(self) -> int | None:
-        """The server's process id while it runs."""
-        return self._process.pid if self._process else None
 
     def connection_string(self, database: str = "master") -> str:
         """Returns an ODBC connection string; it holds the password, so it is not for logs."""
@@ -99,20 +83,10 @@ class EmulatorProcess:
         command += ["--port", str(self._port), "--password-file", str(self.password_file)]
         command += ["--agent", self._agent]
         self._process = ChildProcess(
-            "Embedded SQL Server", command, self.log, output=output, keep=self._keep
+            self.name, command, self.log, output=output, keep=self._keep
         ).start()
         self._process.wait_until_ready(lambda: self._announced(output), READY_LIMIT_S)
         return self.port
-
-    def stop(self) -> None:
-        """Stops it in order."""
-        if self._process:
-            self._process.stop()
-
-    def kill(self) -> None:
-        """Kills it as a power cut would; what was committed is there at the next start."""
-        if self._process:
-            self._process.kill()
 
     def _write_password(self) -> None:
         if self._password is None and self.password_file.exists():

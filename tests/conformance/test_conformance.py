@@ -9,7 +9,7 @@ import pyodbc
 import pytest
 
 from tests.conformance.case import Case, Names, load_cases, type_of
-from tests.fix_conformance import count_case
+from tests.fix_conformance import SOURCE
 from tests.fix_emulator import EmulatorProcess
 
 _NUMBER = re.compile(r"\((\d+)\) \(SQL")
@@ -132,19 +132,13 @@ def check_rows(step: dict, rows: list[tuple], names: Names) -> None:
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.name)
-def test_case(case: Case, connection: pyodbc.Connection, request) -> None:
-    outcome = "failed"
-    try:
-        names = Names()
-        cursor = connection.cursor()
-        ((database,),) = cursor.execute("SELECT DB_NAME()").fetchall()
-        for number, step in enumerate(case.steps, 1):
-            try:
-                check_step(cursor, step, names, database)
-            except (AssertionError, pyodbc.Error) as error:
-                raise AssertionError(
-                    f"step {number} ({step.get('sql', 'scan')}): {error}"
-                ) from error
-        outcome = "passed"
-    finally:
-        count_case(request.config, case.source, outcome)
+def test_case(case: Case, connection: pyodbc.Connection, record_property) -> None:
+    record_property(SOURCE, case.source)
+    names = Names()
+    cursor = connection.cursor()
+    ((database,),) = cursor.execute("SELECT DB_NAME()").fetchall()
+    for number, step in enumerate(case.steps, 1):
+        try:
+            check_step(cursor, step, names, database)
+        except (AssertionError, pyodbc.Error) as error:
+            raise AssertionError(f"step {number} ({step.get('sql', 'scan')}): {error}") from error

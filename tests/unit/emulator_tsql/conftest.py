@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
@@ -28,10 +27,6 @@ from emulator.results import (
 from emulator.storage.engine import Engine
 from emulator.storage.transaction import StoreSession
 from emulator.types import SqlType
-
-# The machine may be busy: how long an example takes says nothing here.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
 
 NOW = UNIX_EPOCH_TICKS + 1_600_000_000 * 10_000_000  # 2020-09-13 12:26:40
 

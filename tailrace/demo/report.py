@@ -119,11 +119,14 @@ def _spark() -> SparkSession:
 
 def tell(console: Console, report: Report) -> None:
     """Print the report."""
-    table = Table(title="Source, topics and lake", title_justify="left")
-    for name, justify in (("table", "left"), ("change rows", "right"), ("r", "right"),
+    table = Table(
+        title="Source, topics and lake: change rows, events by op, each change once, rows",
+        title_justify="left",
+    )
+    for name, justify in (("table", "left"), ("changes", "right"), ("r", "right"),
                           ("c", "right"), ("u", "right"), ("d", "right"),
-                          ("exactly once", "left"), ("source rows", "right"),
-                          ("lake rows", "right"), ("equal", "left")):  # fmt: skip
+                          ("once", "left"), ("source", "right"),
+                          ("lake", "right"), ("equal", "left")):  # fmt: skip
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for in_topic, in_lake in zip(report.topics, report.tables, strict=True):
         operations = report.operations[in_topic.table]

@@ -103,7 +103,8 @@ def settings_file(cache: Path, mirror_root: str | None) -> str:
     """Writes Ivy's settings: one Maven repository, Central unless a mirror is given."""
     root = f" root={quoteattr(mirror_root + '/')}" if mirror_root else ""
     return (
-        '<ivysettings><settings defaultResolver="central"/>'
+        # Nothing is resolved, so two versions of one artifact are no conflict but two files.
+        '<ivysettings><settings defaultResolver="central" defaultConflictManager="all"/>'
         f"<caches defaultCacheDir={quoteattr(str(cache))}/>"
         f'<resolvers><ibiblio name="central" m2compatible="true" usepoms="false"{root}/>'
         "</resolvers></ivysettings>\n"

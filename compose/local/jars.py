@@ -14,7 +14,7 @@ from compose.local import ivy
 from compose.local.cache import cache_dir, exclusive
 from compose.local.errors import ArtifactUnavailable, LockInvalid
 
-Group = Literal["spark", "kafka", "registry"]
+Group = Literal["spark", "kafka", "registry", "connect", "debezium", "jdbc"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -50,7 +50,7 @@ def ensure(group: Group, progress: ivy.Progress | None = None) -> list[Path]:
     Every file's SHA-256 is checked each time: a cache is as open to accidents as a network.
 
     Args:
-        group: "spark", "kafka" or "registry".
+        group: as in the brackets of `jars.lock`.
         progress: receives lines while something is downloaded; standard error when None.
 
     Raises:

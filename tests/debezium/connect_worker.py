@@ -1,0 +1,131 @@
+"""Kafka Connect's standalone worker as a child process, with Debezium's connector as its plugin."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import compose.local
+from compose.local import jars
+from compose.local.java import QUICK_START, java_executable
+from compose.local.process import ChildProcess, free_port
+
+READY_LIMIT_S = 120.0
+_LOG_SETTINGS = Path(str(compose.local.__file__)).with_name("kafka-log4j2.xml")
+
+
+class ConnectWorker:
+    """One worker over one folder: its offsets are a file there, so a restart goes on from them.
+
+    The connector's jars are in a folder of the plugin path, not on the class path, as Connect's
+    users have them: it runs with its own libraries and the worker's interfaces.
+    """
+
+    def __init__(self, folder: Path, bootstrap: str, connectors: Sequence[Mapping[str, str]]):
+        self.folder = folder
+        self.log = folder / "connect.log"
+        self._port = free_port()
+        self._names = [connector["name"] for connector in connectors]
+        self._process: ChildProcess | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        plugin = folder / "plugins" / "debezium"
+        plugin.mkdir(parents=True)
+        for jar in jars.ensure("debezium"):
+            (plugin / jar.name).symlink_to(jar)
+        files = [self._write("worker.properties", self._settings(bootstrap))]
+        files += [self._write(f"{item['name']}.properties", item) for item in connectors]
+        class_path = ":".join(map(str, jars.ensure("connect")))
+        self._command = [java_executable(), "-Xmx512m", *QUICK_START]
+        self._command += [f"-Dlog4j2.configurationFile={_LOG_SETTINGS}", "-cp", class_path]
+        self._command += ["org.apache.kafka.connect.cli.ConnectStandalone", *map(str, files)]
+
+    def start(self) -> None:
+        """Start it and wait until every connector's task runs."""
+        self._process = ChildProcess("Kafka Connect", self._command, self.log)
+        self._process.start().wait_until_ready(self._all_run, READY_LIMIT_S)
+
+    def stop(self) -> None:
+        """Stop it in order: tasks end, offsets are written."""
+        if self._process is not None:
+            self._process.stop()
+
+    def failures(self) -> list[str]:
+        """The traces of failed connectors and tasks; empty while everything runs."""
+        traces = []
+        for name in self._names:
+            status = self._status(name)
+            parts = [status["connector"], *status["tasks"]] if status else []
+            traces += [f"{name}: {part['trace']}" for part in parts if part["state"] == "FAILED"]
+        return traces
+
+    def _all_run(self) -> bool:
+        if failures := self.failures():
+            raise AssertionError("\n".join(failures))
+        found = [self._status(name) for name in self._names]
+        return all(
+            status is not None
+            and status["tasks"]
+            and all(task["state"] == "RUNNING" for task in status["tasks"])
+            for status in found
+        )
+
+    def _status(self, name: str) -> dict[str, Any] | None:
+        address = f"http://127.0.0.1:{self._port}/connectors/{name}/status"
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                status: dict[str, Any] = json.load(answer)
+                return status
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return None
+
+    def _settings(self, bootstrap: str) -> dict[str, str]:
+        json_converter = "org.apache.kafka.connect.json.JsonConverter"
+        return {
+            "bootstrap.servers": bootstrap,
+            "listeners": f"http://127.0.0.1:{self._port}",
+            "plugin.path": str(self.folder / "plugins"),
+            "plugin.discovery": "service_load",
+            "offset.storage.file.filename": str(self.folder / "offsets"),
+            "key.converter": json_converter,
+            "key.converter.schemas.enable": "false",
+            "value.converter": json_converter,
+            "value.converter.schemas.enable": "false",
+        }
+
+    def _write(self, name: str, settings: Mapping[str, str]) -> Path:
+        path = self.folder / name
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+
+def sqlserver_connector(
+    name: str, *, port: int, user: str, password: str, database: str, bootstrap: str, **more: str
+) -> dict[str, str]:
+    """The settings of one SQL Server connector; its topics begin with its name.
+
+    Args:
+        more: further settings, with `__` for the dots in their names.
+    """
+    return {
+        "name": name,
+        "connector.class": "io.debezium.connector.sqlserver.SqlServerConnector",
+        "tasks.max": "1",
+        "topic.prefix": name,
+        "database.hostname": "127.0.0.1",
+        "database.port": str(port),
+        "database.user": user,
+        "database.password": password,
+        "database.names": database,
+        "driver.trustServerCertificate": "true",
+        "schema.history.internal.kafka.bootstrap.servers": bootstrap,
+        "schema.history.internal.kafka.topic": f"{name}-history",
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.default.partitions": "1",
+        "poll.interval.ms": "50",
+        "decimal.handling.mode": "string",
+        "time.precision.mode": "isostring",
+    } | {key.replace("__", "."): value for key, value in more.items()}

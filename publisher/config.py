@@ -300,8 +300,12 @@ class PublisherConfig(Section):
         default=None,
         ge=0,
         le=65535,
-        description="Port of the Prometheus endpoint on 127.0.0.1; 0 takes a free one; default:"
-        " none is opened.",
+        description="Port of the Prometheus endpoint; 0 takes a free one; default: none is opened.",
+    )
+    metrics_host: str = Field(
+        default="127.0.0.1",
+        description="Address the Prometheus endpoint listens on; default 127.0.0.1. 0.0.0.0 lets"
+        " other machines and containers read the figures: the endpoint asks for no password.",
     )
 
     @field_validator("prefix")

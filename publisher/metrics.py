@@ -16,15 +16,22 @@ class Metrics:
     """Counters and gauges of one publisher in a registry of their own.
 
     Args:
-        port: where the endpoint listens on 127.0.0.1, 0 for a free one, None for none.
+        port: where the endpoint listens, 0 for a free one, None for none.
         clock: seconds since the epoch.
+        host: the address it listens on.
 
     Attributes:
         registry: holds all of them.
         port: where the endpoint listens, None when there is none.
     """
 
-    def __init__(self, port: int | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        port: int | None = None,
+        clock: Callable[[], float] = time.time,
+        *,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.registry = CollectorRegistry()
         self._clock = clock
         self.rows = Counter(
@@ -105,7 +112,7 @@ class Metrics:
         self._server: Any = None
         self.port: int | None = None
         if port is not None:
-            self._server, _ = start_http_server(port, "127.0.0.1", self.registry)
+            self._server, _ = start_http_server(port, host, self.registry)
             self.port = int(self._server.server_address[1])
 
     def committed(self, through: Lsn, through_commit_ms: int | None) -> None:

@@ -71,7 +71,7 @@ def serve(
     metrics = metrics or SinkMetrics()
     if config.metrics_port is not None:
         server, _ = start_http_server(
-            config.metrics_port, addr="127.0.0.1", registry=metrics.registry
+            config.metrics_port, addr=config.metrics_host, registry=metrics.registry
         )
         _log.info("metrics served", port=server.server_port)
     warm_up(spark, config)

@@ -48,9 +48,9 @@ def run(
         PreflightError: the source is not ready; names every problem.
         PublisherError: what waiting does not cure.
     """
-    with metrics or Metrics(config.metrics_port) as counted:
+    with metrics or Metrics(config.metrics_port, host=config.metrics_host) as counted:
         if counted.port is not None:
-            _log.info("metrics", url=f"http://127.0.0.1:{counted.port}/metrics")
+            _log.info("metrics", url=f"http://{config.metrics_host}:{counted.port}/metrics")
         _Conductor(config, stop, counted, clock_ms, on_step).run()
 
 

@@ -1,6 +1,7 @@
 """The endpoint and what it says."""
 
 import httpx
+import pytest
 
 from publisher.metrics import Metrics
 from schemas.lsn import Lsn
@@ -17,3 +18,10 @@ def test_the_endpoint_tells_the_published_lsn_and_ends_with_the_publisher():
     assert 'tailrace_rows_total{topic="air.db.dbo.flights"} 7.0' in page
     assert "tailrace_last_commit_timestamp_seconds 1000.0" in page
     assert "tailrace_through_commit_timestamp_seconds 999.0" in page
+
+
+def test_the_endpoint_listens_where_it_is_told():
+    with Metrics(port=0, host="127.0.0.2") as metrics:
+        assert httpx.get(f"http://127.0.0.2:{metrics.port}/metrics").status_code == 200
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"http://127.0.0.1:{metrics.port}/metrics")

@@ -1,7 +1,7 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python demo test lint bench check clean
+.PHONY: help setup setup-python demo test images lint bench check clean
 
 PYTHON ?= python3
 ARGS ?=
@@ -23,6 +23,9 @@ demo: setup ## real flights from SQL Server change tables to Delta tables, verif
 
 test: setup ## all tests, in three workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+images: setup ## container images: publisher, emulator, sink, stand-ins for Kafka and registry (BASE=image ARGS="sink")
+	$(BIN)/python -m compose.images.build $(if $(BASE),--base $(BASE)) $(ARGS)
 
 lint: setup-python ## ruff, mypy --strict, the layers of the packages
 	$(BIN)/ruff check .

@@ -187,14 +187,18 @@ def _to_stderr(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Downloads every group (`fetch`), for `make setup`; returns the exit status."""
-    if arguments != ["fetch"]:
-        sys.stderr.write("usage: python -m compose.local.jars fetch\n")
+    """Downloads groups (`fetch spark`), all of them without a name; returns the exit status."""
+    verb, *names = arguments or [""]
+    groups = [group for group in GROUPS if group in names or not names]
+    if verb != "fetch" or not set(names) <= set(GROUPS):
+        sys.stderr.write(f"usage: python -m compose.local.jars fetch [{'|'.join(GROUPS)}]...\n")
         return 2
     try:
-        ensure("spark")
-        ensure("kafka")
-        registry_home()
+        for group in groups:
+            if group == "registry":
+                registry_home()
+            else:
+                ensure(group)
     except (ArtifactUnavailable, LockInvalid) as error:
         sys.stderr.write(f"{error}\n")
         return 1

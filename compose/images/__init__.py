@@ -1,0 +1,1 @@
+"""The images: Dockerfiles, what runs inside them, and ``make images``, which builds them here."""

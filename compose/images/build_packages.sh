@@ -1,0 +1,46 @@
+# Installs into /opt/tailrace inside an image's build stage, which is thrown away with pip and compilers in it.
+#   locked GROUP   the packages of requirements.lock that an image of that group needs, hashes checked
+#   jars           the locked jars of the sink, SHA-256 checked
+#   project        Tailrace itself, from the sources beside this script
+set -eu
+
+step=$1
+if [ -f /run/secrets/ca ]; then
+    export PIP_CERT=/run/secrets/ca SSL_CERT_FILE=/run/secrets/ca
+fi
+if [ -f /run/secrets/pip ]; then
+    export PIP_CONFIG_FILE=/run/secrets/pip
+fi
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1 PIP_PROGRESS_BAR=off
+
+case $step in
+locked)
+    if ! python3 -c 'import ensurepip' 2> /dev/null; then
+        # Debian's own Python keeps it in a package of its own.
+        apt-get update
+        apt-get install --yes --no-install-recommends python3-venv
+    fi
+    python3 packages.py builder < requirements.lock > builder.lock
+    python3 packages.py "$2" < requirements.lock > group.lock
+    python3 -m venv /build/tools
+    /build/tools/bin/pip install --require-hashes --no-deps -r builder.lock
+    # PySpark comes as a source archive only. What builds it comes from the lock, too: no build isolation.
+    /build/tools/bin/pip wheel --require-hashes --no-deps --no-build-isolation --wheel-dir /build/wheels -r group.lock
+    python3 -m venv --without-pip /opt/tailrace/venv
+    # Byte code is made here: the root file system is read-only later.
+    /build/tools/bin/pip --python /opt/tailrace/venv/bin/python install --no-deps --no-index /build/wheels/*.whl
+    rm -rf /build/wheels
+    ;;
+jars)
+    TAILRACE_CACHE=/opt/tailrace/cache /opt/tailrace/venv/bin/python -m compose.local.jars fetch spark
+    rm -rf /opt/tailrace/cache/ivy
+    ;;
+project)
+    /build/tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /build/wheels /build
+    /build/tools/bin/pip --python /opt/tailrace/venv/bin/python install --no-deps --no-index /build/wheels/tailrace-*.whl
+    ;;
+*)
+    echo "build_packages.sh: unknown step $step" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,82 @@
+"""Which of the locked packages an image needs: read from the lock's own "via" notes.
+
+``python packages.py publisher < requirements.lock`` prints the part of the lock for an image. Runs
+in an image's build stage before anything is installed: standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection
+
+ROOTS: dict[str, frozenset[str]] = {
+    # What makes wheels of PySpark's source archive and of Tailrace itself.
+    "builder": frozenset({"setuptools"}),
+    # Publisher and embedded server: no Spark, no lake, no data set of the demo.
+    "publisher": frozenset(
+        {
+            "apsw",
+            "click",
+            "confluent-kafka",
+            "cryptography",
+            "fastavro",
+            "httpx",
+            "mssql-python-odbc",
+            "prometheus-client",
+            "pydantic",
+            "pyodbc",
+            "pyyaml",
+            "structlog",
+        }
+    ),
+}
+# The sink's image also answers `tailrace status`, which asks the source and reads the commit table.
+ROOTS["sink"] = ROOTS["publisher"] - {"apsw"} | {"deltalake", "pyarrow", "pyspark", "rich"}
+
+_ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==[^\n]*\n(?:[ ]+[^\n]*\n?)*", re.MULTILINE)
+_VIA = re.compile(r"^ +# +(?:via )?([A-Za-z0-9._-]+)", re.MULTILINE)
+
+
+class PackageUnknown(Exception):
+    """An image asks for a package that the lock does not have."""
+
+
+def part_of(lock: str, roots: Collection[str]) -> str:
+    """The entries of some packages and of all that they need, with their hashes.
+
+    Args:
+        lock: text made by uv or pip-tools, with the notes on which package needs which.
+        roots: names of packages.
+
+    Raises:
+        PackageUnknown: the lock has no entry for a root.
+    """
+    entries = {match["name"]: match[0] for match in _ENTRY.finditer(lock)}
+    unknown = sorted(set(roots) - entries.keys())
+    if unknown:
+        raise PackageUnknown(f"requirements.lock has no entry for {', '.join(unknown)}")
+    needed_by = {name: set(_VIA.findall(text)) for name, text in entries.items()}
+    wanted = set(roots)
+    while True:
+        more = {name for name, parents in needed_by.items() if parents & wanted} - wanted
+        if not more:
+            return "".join(entries[name] for name in sorted(wanted))
+        wanted |= more
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the part of the lock on standard input that an image needs."""
+    if len(arguments) != 1 or arguments[0] not in ROOTS:
+        sys.stderr.write(f"usage: packages.py {'|'.join(sorted(ROOTS))} < requirements.lock\n")
+        return 2
+    try:
+        sys.stdout.write(part_of(sys.stdin.read(), ROOTS[arguments[0]]))
+    except PackageUnknown as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""compose.yaml is sound, describes the stack that runs locally, and gives no password away."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from compose.images.base import OFFICIAL
+from compose.images.build import IMAGES
+from compose.local import jars
+from publisher.metrics import Metrics
+from spark_sink.metrics import SinkMetrics
+from tailrace.settings import load
+
+FOLDER = Path(__file__).parents[2] / "compose"
+OURS = ("emulator", "provision", "publisher", "sink")
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return dict(yaml.safe_load((FOLDER / "compose.yaml").read_text()))
+
+
+def default(image: str) -> str:
+    """The image where no variable names another."""
+    match = re.fullmatch(r"\$\{\w+:-(.+)\}", image)
+    return match[1] if match else image
+
+
+def test_versions_are_those_of_the_local_stack(compose):
+    images = {name: default(service["image"]) for name, service in compose["services"].items()}
+    assert images["kafka"] == f"apache/kafka:{jars.version_of('kafka', 'kafka_2.13')}"
+    registry = jars.version_of("registry", "apicurio-registry-app")
+    assert images["registry"] == f"apicurio/apicurio-registry:{registry}"
+
+
+def test_our_images_are_those_that_make_images_builds(compose):
+    built = {image.tag: image for image in IMAGES.values()}
+    for name in OURS:
+        service = compose["services"][name]
+        image = built[service["image"]]
+        assert service["build"]["dockerfile"] == f"compose/images/{image.dockerfile}"
+        assert service["build"].get("target") == image.target
+        assert default(service["build"]["args"]["BASE_IMAGE"]) == OFFICIAL
+
+
+def test_everything_that_is_named_is_declared(compose):
+    services = compose["services"]
+    for service in services.values():
+        assert set(service.get("secrets", [])) <= set(compose["secrets"])
+        assert set(service.get("depends_on", {})) <= set(services)
+        configs = {config["source"] for config in service.get("configs", [])}
+        assert configs <= set(compose["configs"])
+        volumes = {volume.split(":")[0] for volume in service.get("volumes", [])}
+        assert volumes <= set(compose["volumes"])
+        for needed, how in service.get("depends_on", {}).items():
+            assert how["condition"] == "service_healthy"
+            assert "healthcheck" in services[needed] or services[needed]["image"].startswith(
+                "tailrace-"
+            )
+            # What only one of the profiles starts cannot be required.
+            assert how.get("required", True) is ("profiles" not in services[needed])
+    for config in compose["configs"].values():
+        assert (FOLDER / config["file"]).is_file()
+
+
+def test_the_two_sources_answer_alike_and_never_together(compose):
+    sources = [compose["services"][name] for name in ("sqlserver", "emulator")]
+    assert [source["profiles"] for source in sources] == [["sqlserver"], ["emulator"]]
+    for source in sources:
+        assert source["networks"]["default"]["aliases"] == ["source"]
+        assert source["environment"]["MSSQL_AGENT_ENABLED"] == "true"
+
+
+def test_ports_are_open_on_this_machine_only(compose):
+    ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_every_service_has_bounds_and_is_restarted(compose):
+    for service in compose["services"].values():
+        limits = service["deploy"]["resources"]["limits"]
+        assert limits.keys() == {"memory", "pids"}
+        assert service["restart"] == "on-failure"
+
+
+def test_our_containers_may_write_only_where_they_are_told(compose):
+    for name in OURS:
+        service = compose["services"][name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert "user" not in service  # the images' own, which is not root
+
+
+def test_passwords_come_from_files_only(compose):
+    assert all(set(secret) == {"file"} for secret in compose["secrets"].values())
+    for service in compose["services"].values():
+        for name, value in service.get("environment", {}).items():
+            if "PASSWORD" in name.upper():
+                assert re.search(r"_FILE$", name), name
+                assert value.startswith("/run/secrets/")
+    command = compose["services"]["sqlserver"]["command"][0]
+    assert re.findall(r"PASSWORD=(\S+)", command) == ['"$$(cat']
+
+
+def test_the_terms_of_sql_server_are_not_accepted_for_anybody(compose):
+    assert compose["services"]["sqlserver"]["environment"]["ACCEPT_EULA"] == "${ACCEPT_EULA:-no}"
+
+
+def test_configuration_is_accepted_and_points_at_the_services(compose):
+    environment = {
+        "TAILRACE__PUBLISHER__SOURCE__DATABASE": "Shop",
+        "TAILRACE__PUBLISHER__SOURCE__USER": "tailrace",
+    }
+    assert environment.keys() == compose["services"]["publisher"]["environment"].keys()
+    settings = load(FOLDER / "tailrace.yaml", environment)
+    settings.check()
+    publisher = settings.publisher()
+    aliases = compose["services"]["sqlserver"]["networks"]["default"]["aliases"]
+    assert publisher.source.host in aliases
+    assert (
+        publisher.kafka.bootstrap
+        in (compose["services"]["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"])
+    )
+    secret = Path(str(publisher.source.password_file)).name
+    assert secret in compose["services"]["publisher"]["secrets"]
+
+
+def test_the_engines_own_parser_accepts_it():
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], check=False).returncode:
+        pytest.skip("no docker compose here; the tests above read the file as YAML")
+    for profile in ("sqlserver", "emulator"):
+        command = [docker, "compose", "--file", str(FOLDER / "compose.yaml"), "--profile", profile]
+        done = subprocess.run(
+            [*command, "config", "--quiet"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def exported() -> set[str]:
+    """Names of the series that publisher and sink give Prometheus."""
+    names = {"up"}
+    for registry in (Metrics().registry, SinkMetrics().registry):
+        for metric in registry.collect():
+            suffixes = {
+                "counter": ("_total",),
+                "histogram": ("_bucket", "_count", "_sum"),
+            }.get(metric.type, ("",))
+            names |= {metric.name + suffix for suffix in suffixes}
+    return names
+
+
+def expressions() -> dict[str, str]:
+    """Every PromQL expression of the alert rules and the dashboard, by where it stands."""
+    rules = yaml.safe_load((FOLDER / "monitoring" / "alerts.yml").read_text())
+    found = {rule["alert"]: rule["expr"] for group in rules["groups"] for rule in group["rules"]}
+    dashboard = json.loads((FOLDER / "monitoring" / "dashboard.json").read_text())
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            found[f"{panel['title']} {target['refId']}"] = target["expr"]
+    return found
+
+
+@pytest.mark.parametrize("place", sorted(expressions()))
+def test_alerts_and_dashboard_ask_for_what_is_exported(place):
+    asked = set(re.findall(r"\b(?:tailrace_\w+|up)\b", expressions()[place]))
+    assert asked
+    assert asked <= exported()
+
+
+def test_every_exported_figure_is_shown_or_watched():
+    asked = {name for text in expressions().values() for name in re.findall(r"tailrace_\w+", text)}
+    families = {re.sub(r"_(bucket|count|sum|total)$", "", name) for name in exported() - {"up"}}
+    assert families == {re.sub(r"_(bucket|count|sum|total)$", "", name) for name in asked}
+
+
+def test_prometheus_asks_the_services_at_the_ports_of_their_images(compose):
+    scraped = yaml.safe_load((FOLDER / "monitoring" / "prometheus.yml").read_text())
+    targets = {
+        job["job_name"]: job["static_configs"][0]["targets"] for job in scraped["scrape_configs"]
+    }
+    for name, (target,) in targets.items():
+        host, port = target.split(":")
+        assert host == name
+        dockerfile = (FOLDER / "images" / IMAGES[name].dockerfile).read_text()
+        assert f"TAILRACE__{name.upper()}__METRICS_PORT={port}" in dockerfile
+        assert f"EXPOSE {port}" in dockerfile

@@ -273,20 +273,34 @@ def _check_constraints(context: SessionContext, database: Database) -> Iterator[
  modify_date datetime!, is_ms_shipped bit!, is_disabled bit!, is_not_for_replication bit!,
  is_instead_of_trigger bit!""",
 )
-def _triggers(context: SessionContext, database: Database) -> Iterator[Row]:
+def _triggers(_context: SessionContext, database: Database) -> Iterator[Row]:
     if is_enabled(database):
         created = datetime_of(0)
         yield (
             *(DDL_TRIGGER, derived_id(0, DDL_TRIGGER), 0, "DATABASE", 0, "TR", "SQL_TRIGGER"),
             *(created, created, 1, 0, 0, 0),
         )
-    for item in objects(context, database):
-        if item.type == "TR":
-            created = datetime_of(item.create_ticks)
+    for module in database.modules.values():
+        if module.type == "TR":
+            created, modified = datetime_of(module.create_ticks), datetime_of(module.modify_ticks)
             yield (
-                *(item.name, item.object_id, 1, "OBJECT_OR_COLUMN", item.parent_object_id),
-                *("TR", "SQL_TRIGGER", created, created, 0, 0, 0, 0),
+                *(module.name, module.object_id, 1, "OBJECT_OR_COLUMN", module.parent_id),
+                *("TR", "SQL_TRIGGER", created, modified, 0, int(module.is_disabled), 0),
+                int(module.is_instead_of),
             )
+
+
+@view(
+    "sys.trigger_events",
+    """object_id int!, type int!, type_desc nvarchar(60), is_first bit, is_last bit,
+ event_group_type int, event_group_type_desc nvarchar(60), is_trigger_event bit""",
+)
+def _trigger_events(_context: SessionContext, database: Database) -> Iterator[Row]:
+    kinds = {"INSERT": 1, "UPDATE": 2, "DELETE": 3}
+    for module in database.modules.values():
+        if module.type == "TR":
+            for event in module.events.split(","):
+                yield module.object_id, kinds[event], event, 0, 0, None, None, 1
 
 
 @view(

@@ -95,9 +95,9 @@ def objects(context: SessionContext, database: Database) -> Iterator[DatabaseObj
             module.schema,
             module.name,
             module.type,
-            0,
+            module.parent_id,
             module.create_ticks,
-            module.create_ticks,
+            module.modify_ticks or module.create_ticks,
         )
     for synonym in database.state.synonyms.values():
         ticks = synonym.create_ticks

@@ -69,6 +69,17 @@ class Module:
     type: str
     text: str
     create_ticks: int = 0
+    modify_ticks: int = 0
+    parent_id: int = 0
+    """Of a trigger: its table's object id."""
+    events: str = ""
+    """Of a trigger: INSERT, UPDATE and DELETE, separated by commas, in the order declared."""
+    is_instead_of: bool = False
+    is_disabled: bool = False
+
+    def fires_on(self, event: str) -> bool:
+        """Whether it is an enabled trigger for INSERT, UPDATE or DELETE."""
+        return not self.is_disabled and event in self.events.split(",")
 
 
 PropertyKey = tuple[int, int, int, str]
@@ -216,6 +227,10 @@ class Database:
     def synonym(self, schema: str, name: str) -> Synonym | None:
         """The synonym of that name, case-insensitively, or None."""
         return self.state.synonyms.get((schema.casefold(), name.casefold()))
+
+    def triggers(self, object_id: int) -> list[Module]:
+        """The triggers of a table, in the order in which they were created."""
+        return [m for m in self.state.modules.values() if m.parent_id == object_id]
 
     def set_option(self, name: str, value: OptionValue, connection: apsw.Connection) -> None:
         """Set and persist an option inside the caller's :meth:`Engine.write`."""

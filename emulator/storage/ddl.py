@@ -17,6 +17,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+import apsw
+
 from emulator.errors import SqlError
 from emulator.storage.alter import (
     add_columns,
@@ -55,6 +57,7 @@ __all__ = [
     "rename_table",
     "set_default",
     "set_tracked_by_cdc",
+    "set_trigger_disabled",
 ]
 
 
@@ -202,6 +205,8 @@ def drop_table(target: DdlTarget, database: Database, table: Table, *, command: 
             "DELETE FROM identity_values WHERE database_id = ? AND object_id = ?",
             (table.database_id, table.object_id),
         )
+        for trigger in database.triggers(table.object_id):
+            _remove_module(connection, database, trigger)
         database.remove_table(connection, table)
         forget_object(connection, database, table.object_id)
 
@@ -215,31 +220,79 @@ def set_tracked_by_cdc(target: DdlTarget, database: Database, table: Table, trac
 
 
 def create_module(
-    target: DdlTarget, database: Database, schema: str, name: str, kind: str, text: str
+    target: DdlTarget,
+    database: Database,
+    schema: str,
+    name: str,
+    kind: str,
+    text: str,
+    *,
+    parent_id: int = 0,
+    events: str = "",
+    is_instead_of: bool = False,
 ) -> Module:
-    """Create or replace a stored T-SQL object (kind P, V, FN, IF, TF, TR)."""
+    """Create or replace a stored T-SQL object (kind P, V, FN, IF, TF, TR).
+
+    Args:
+        target: see the module.
+        database: where.
+        schema: an existing schema, spelled as created.
+        name: its name.
+        kind: type letters as of sys.objects.
+        text: the CREATE statement.
+        parent_id: see :class:`Module`, as the next two.
+        events: what a trigger fires on.
+        is_instead_of: whether a trigger replaces its statement.
+    """
     with ddl_scope(target, database) as connection:
         known = database.module(schema, name)
         object_id = known.object_id if known else database.allocate_object_id(connection)
-        ticks = known.create_ticks if known else database.engine.clock.now_ticks()
-        module = Module(object_id, schema, name, kind, text, ticks)
-        put_entry(
-            connection, database.database_id, "module", str(object_id), json.dumps(asdict(module))
+        now = database.engine.clock.now_ticks()
+        module = Module(
+            object_id,
+            schema,
+            name,
+            kind,
+            text,
+            known.create_ticks if known else now,
+            now,
+            parent_id,
+            events,
+            is_instead_of,
+            is_disabled=known is not None and known.is_disabled,
         )
-        database.engine.will_change_catalog()
-        database.modules[schema.casefold(), name.casefold()] = module
-        database.version += 1
+        _put_module(connection, database, module)
         return module
+
+
+def set_trigger_disabled(
+    target: DdlTarget, database: Database, trigger: Module, disabled: bool
+) -> None:
+    """DISABLE TRIGGER and ENABLE TRIGGER."""
+    with ddl_scope(target, database) as connection:
+        _put_module(connection, database, replace(trigger, is_disabled=disabled))
+
+
+def _put_module(connection: apsw.Connection, database: Database, module: Module) -> None:
+    key = str(module.object_id)
+    put_entry(connection, database.database_id, "module", key, json.dumps(asdict(module)))
+    database.engine.will_change_catalog()
+    database.modules[module.schema.casefold(), module.name.casefold()] = module
+    database.version += 1
 
 
 def drop_module(target: DdlTarget, database: Database, module: Module) -> None:
     """Drop a stored T-SQL object."""
     with ddl_scope(target, database) as connection:
-        delete_entry(connection, database.database_id, "module", str(module.object_id))
-        forget_object(connection, database, module.object_id)
-        database.engine.will_change_catalog()
-        del database.modules[module.schema.casefold(), module.name.casefold()]
-        database.version += 1
+        _remove_module(connection, database, module)
+
+
+def _remove_module(connection: apsw.Connection, database: Database, module: Module) -> None:
+    delete_entry(connection, database.database_id, "module", str(module.object_id))
+    forget_object(connection, database, module.object_id)
+    database.engine.will_change_catalog()
+    del database.modules[module.schema.casefold(), module.name.casefold()]
+    database.version += 1
 
 
 def put_principal(target: DdlTarget, database: Database, principal: Principal) -> None:

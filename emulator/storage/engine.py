@@ -165,6 +165,8 @@ class Engine(WritePath):
         with self.write() as connection:
             remove_database(connection, database)
         self._publish([d for d in self.databases.values() if d is not database])
+        self.identities.forget_database(database.database_id)
+        self.row_versions.forget_database(database.database_id)
         database.version += 1
         database.log.close()
 

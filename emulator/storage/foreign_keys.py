@@ -13,6 +13,7 @@ import apsw
 
 from emulator.errors import SqlError, not_supported
 from emulator.log.query import fetch
+from emulator.storage.cascades import Cascade
 from emulator.storage.database import Database
 from emulator.storage.model import ForeignKey, Table
 from emulator.storage.table_plan import Row, TablePlan, UniqueKey, positions_of
@@ -146,7 +147,12 @@ class ForeignKeyChecks:
         # Late: deleting and updating children is what this operation does to its own rows.
         from emulator.storage.row_writer import delete_rows, update_rows
 
+        overlay = work.overlay(child)
+        database = work.engine.database_by_id(child.database_id)
+        has_triggers = database is not None and bool(database.triggers(child.object_id))
         if action == "CASCADE" and new is None:
+            if has_triggers:
+                work.cascades.append(Cascade(child, "DELETE", (), _present(overlay.rows(rids))))
             delete_rows(work, child, rids)
             return
         replacement: Row = (
@@ -155,13 +161,16 @@ class ForeignKeyChecks:
             else tuple([new[p] for p in positions])
         )
         targets = positions_of(child, key.column_ids)
-        overlay = work.overlay(child)
         changes = []
         for rid in rids:
             row = list(overlay.row(rid) or ())
             for target, value in zip(targets, replacement, strict=True):
                 row[target] = value
             changes.append((rid, tuple(row)))
+        if has_triggers:
+            before, after = _present(overlay.rows(rids)), [row for _, row in changes]
+            columns = frozenset(key.column_ids)
+            work.cascades.append(Cascade(child, "UPDATE", after, before, columns))
         update_rows(work, child, changes)
 
     def _conflict(self, key: ForeignKey, other: Table | None, kind: str) -> SqlError:
@@ -169,6 +178,11 @@ class ForeignKeyChecks:
         return foreign_key_conflict(
             self._work.statement_kind or self._kind, database, self._table, key, other, kind
         )
+
+
+def _present(rows: Sequence[Row | None]) -> list[Row]:
+    """Rows that are there."""
+    return [row for row in rows if row is not None]
 
 
 def foreign_key_conflict(

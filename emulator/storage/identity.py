@@ -61,6 +61,11 @@ class IdentityValues:
             else:
                 self._last[key] = value
 
+    def forget_database(self, database_id: int) -> None:
+        """A database is gone: the next one may get its id, and its tables the same ids."""
+        with self._lock:
+            self._last = {key: v for key, v in self._last.items() if key[0] != database_id}
+
     def persist(self, connection: apsw.Connection, table: Table) -> None:
         """Write the table's value, inside a write transaction."""
         key = (table.database_id, table.object_id)
@@ -96,6 +101,11 @@ class RowVersions:
     def current(self, database_id: int) -> int:
         """@@DBTS as a number; its value is these 8 bytes, big-endian."""
         return self._last.get(database_id, FIRST_ROW_VERSION)
+
+    def forget_database(self, database_id: int) -> None:
+        """A database is gone: the next one may get its id."""
+        with self._lock:
+            self._last.pop(database_id, None)
 
     def persist(self, connection: apsw.Connection, database_id: int) -> None:
         """Write the counter, inside a write transaction."""

@@ -6,7 +6,7 @@ A statement is a SQLite SAVEPOINT round TEMP changes; outside a transaction its 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -17,6 +17,7 @@ from emulator.storage.view import StatementRestart
 from emulator.storage.work import Work, WorkMark
 
 if TYPE_CHECKING:
+    from emulator.storage.cascades import Cascade
     from emulator.storage.database import CatalogState
     from emulator.storage.engine import Engine
 
@@ -52,6 +53,10 @@ class TransactionControl:
         self._keep_locks = False
         self._outer_trancount = 0
         """How many transactions were open when the outermost statement began."""
+        self._triggers = 0
+        """How many triggers are running: those may end the transaction that they run in."""
+        self._epoch = 0
+        """Counts transactions that a trigger ended: their statements have nothing left to undo."""
         self._catalogs: dict[int, dict[int, CatalogState]] = {}
         """Schema objects as they were before DDL, by the depth of the statement it is in."""
 
@@ -79,7 +84,9 @@ class TransactionControl:
             raise SqlError(
                 3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
-        if self.trancount <= self._outer_trancount:
+        if self._triggers and self._depth and self.trancount == 1:
+            return self._end_in_trigger(self._work.commit)
+        if self.trancount <= self._outer_trancount and not self._triggers:
             raise SqlError(
                 3916,
                 "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN"
@@ -108,6 +115,9 @@ class TransactionControl:
             raise SqlError(
                 3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
+        if self._depth and self._triggers:
+            self._end_in_trigger(self._work.rollback)
+            return
         if self._depth:
             raise SqlError(
                 3915, "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.", state=0
@@ -115,6 +125,36 @@ class TransactionControl:
         self.trancount = 0
         self.descriptor = 0
         self._work.rollback()
+
+    def _end_in_trigger(self, end: Callable[[], Result]) -> Result:
+        """COMMIT or ROLLBACK in a trigger: the statements around it end with the transaction."""
+        self._epoch += 1
+        self._depth = self._outer_trancount = 0
+        self._catalogs.clear()
+        self.trancount = self.descriptor = 0
+        try:
+            return end()
+        except BaseException:
+            self._work.rollback()
+            raise
+
+    @contextlib.contextmanager
+    def trigger(self) -> Iterator[Callable[[], bool]]:
+        """Inside a statement, a trigger runs: it sees a transaction open, which it may end.
+
+        Yields:
+            Whether the transaction that the trigger began in has ended.
+        """
+        epoch = self._epoch
+        implicit = self.trancount == 0
+        self.trancount += implicit
+        self._triggers += 1
+        try:
+            yield lambda: self._epoch != epoch
+        finally:
+            self._triggers -= 1
+            if implicit and self._epoch == epoch:
+                self.trancount -= 1
 
     def savepoint(self, name: str) -> None:
         """SAVE TRANSACTION name.
@@ -146,6 +186,11 @@ class TransactionControl:
 
     # -- statements -------------------------------------------------------------------------------
 
+    def take_cascades(self) -> list[Cascade]:
+        """What foreign keys did to other tables since the last call, for their triggers."""
+        taken, self._work.cascades = self._work.cascades, []
+        return taken
+
     def statement(self, kind: str = "") -> Statement:
         """Atomicity of one statement: ``with store.statement(): ...``.
 
@@ -165,6 +210,10 @@ class TransactionControl:
             body: reads on :attr:`connection` and calls insert, update, delete; may run repeatedly.
             kind: see :meth:`statement`.
         """
+        if self._depth:
+            # Inside another statement, whose snapshot it reads: only that one can begin again.
+            with self.statement(kind):
+                return body()
         # Locks of an attempt stay for the next one: what it met locked it finds unchanged.
         self._keep_locks = True
         try:
@@ -179,6 +228,11 @@ class TransactionControl:
                 self.engine.locks.release(self._owner)
 
     # -- for Statement ----------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """For :class:`Statement`: another value when a trigger ended its transaction."""
+        return self._epoch
 
     def enter_statement(self, kind: str) -> tuple[bool, WorkMark]:
         """For :class:`Statement`: returns whether it autocommits, and where the work stands."""
@@ -243,7 +297,7 @@ class TransactionControl:
 class Statement:
     """The context manager of :meth:`TransactionControl.statement`."""
 
-    __slots__ = ("_implicit", "_kind", "_mark", "_session")
+    __slots__ = ("_epoch", "_implicit", "_kind", "_mark", "_session")
 
     def __init__(self, session: TransactionControl, kind: str) -> None:
         self._session = session
@@ -251,6 +305,7 @@ class Statement:
 
     def __enter__(self) -> None:
         """The statement begins."""
+        self._epoch = self._session.epoch
         self._implicit, self._mark = self._session.enter_statement(self._kind)
 
     def __exit__(
@@ -260,4 +315,6 @@ class Statement:
         traceback: TracebackType | None,
     ) -> None:
         """The statement ends: kept, or undone when an exception passes."""
+        if self._session.epoch != self._epoch:
+            return  # a trigger ended its transaction, and what it did is committed or undone
         self._session.leave_statement(self._mark, implicit=self._implicit, failed=error is not None)

@@ -24,6 +24,7 @@ import apsw
 from emulator.errors import INTERNAL, SqlError
 from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
 from emulator.log.query import fetch
+from emulator.storage.cascades import Cascade
 from emulator.storage.database import CatalogState
 from emulator.storage.locks import LockOwner
 from emulator.storage.model import Table
@@ -67,6 +68,8 @@ class Work(SessionView):
         self.statement_kind = ""
         self.outer_mark: WorkMark | None = None
         """Where the work stood when the connection's SQLite transaction began."""
+        self.cascades: list[Cascade] = []
+        """What foreign keys did to tables with triggers since they were last asked for."""
         self._journals: dict[int, Journal] = {}
         self._savepoints: list[Savepoint] = []
         self._identity_tables: dict[tuple[int, int], Table] = {}

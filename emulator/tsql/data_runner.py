@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
@@ -30,13 +30,20 @@ from emulator.tsql.statements import (
     Update,
 )
 from emulator.tsql.targets import resolve_target
+from emulator.tsql.triggered_target import TriggeredTarget
+from emulator.tsql.triggers import refuse_output
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.storage.cascades import Cascade
     from emulator.tsql.frames import Frame
     from emulator.tsql.statements import Target as TargetName
+    from emulator.tsql.targets import Target
     from emulator.tsql.workspace import Workspace
+
+Fire = Callable[["Target", Statement, "Sequence[Cascade]", int, "Frame", list[Event]], None]
+"""Runs the triggers of a statement: :meth:`emulator.tsql.triggers.TriggerRunner.fire`."""
 
 ChangePlan = InsertPlan | UpdatePlan | DeletePlan | MergePlan
 
@@ -54,23 +61,31 @@ class Running:
 
     plan: ChangePlan | None
     execution: Execution
+    node: Statement
+    target: Target | None = None
     runs: int = 0
+    events: list[Event] = field(default_factory=list)
+    """What triggers tell the client."""
 
 
 class DataRunner:
     """Data statements of one session."""
 
-    def __init__(self, context: SessionContext, workspace: Workspace, planner: Planner) -> None:
+    def __init__(
+        self, context: SessionContext, workspace: Workspace, planner: Planner, fire: Fire
+    ) -> None:
         self.context = context
         self.workspace = workspace
         self.planner = planner
+        self.fire = fire
 
     # INSERT, UPDATE, DELETE, MERGE --------------------------------------------------------------
 
     def change(self, node: Statement, frame: Frame) -> Iterator[Event]:
         """A statement that changes rows (but INSERT .. EXEC)."""
         self._refuse_doomed()
-        running = Running(self._plan(node, frame), Execution(self.context, self.workspace, frame))
+        execution = Execution(self.context, self.workspace, frame)
+        running = Running(self._plan(node, frame), execution, node)
 
         def body() -> int:
             plan = running.plan
@@ -79,6 +94,8 @@ class DataRunner:
                 plan = running.plan = self._plan(node, frame)
             running.runs += 1
             running.execution.now = None
+            running.target = plan.target
+            begin(plan.target)
             return plan.run(running.execution)
 
         yield from self._written(body, _COMMANDS[type(node)], running, frame)
@@ -98,17 +115,26 @@ class DataRunner:
             )
 
     def _written(
-        self, body: Callable[[], int], command: str, running: Running, frame: Frame
+        self,
+        body: Callable[[], int],
+        command: str,
+        running: Running,
+        frame: Frame,
     ) -> Iterator[Event]:
-        """Runs a writing statement atomically, then tells what it did."""
+        """Runs a writing statement and its triggers atomically, then tells what they did."""
 
         def body_with_output() -> int:
+            running.events.clear()
+            self.context.store.take_cascades()
             count = body()
             output = running.plan.output if running.plan is not None else None
             if output is not None and output.into is not None:
                 into = self._into_plan(output, output.into, frame)
                 types = [c.type for c in output.columns]
                 into.write(running.execution, self._converted(into, types, output.collected))
+            cascades = self.context.store.take_cascades()
+            if running.target is not None:
+                self.fire(running.target, running.node, cascades, count, frame, running.events)
             return count
 
         execution = running.execution
@@ -116,9 +142,15 @@ class DataRunner:
             count = self.context.store.run(body_with_output, command.upper())
         except apsw.SQLError as error:
             raise translated(error) from error
+        except SqlError:
+            if self.context.store.trancount == 0:
+                self.workspace.doomed = False
+            yield from running.events
+            raise
         finally:
             self.workspace.row_sets.drop(execution.row_sets)
             execution.row_sets = []
+        yield from running.events
         output = running.plan.output if running.plan is not None else None
         if output is not None and output.into is None:
             yield from output.events()
@@ -129,6 +161,13 @@ class DataRunner:
         """The table that OUTPUT .. INTO fills."""
         compilation = Compilation(self.context, self.workspace, frame)
         target = resolve_target(compilation, into)
+        if isinstance(target, TriggeredTarget):
+            shown = into.name if isinstance(into.name, str) else messages.dotted(into.name)
+            raise messages.compile_error(
+                331,
+                f"The target table '{shown}' of the OUTPUT INTO clause cannot have any enabled"
+                " triggers.",
+            )
         given = given_positions(compilation, target, output.into_columns)
         if len(given) != len(output.columns):
             raise messages.compile_error(
@@ -175,10 +214,15 @@ class DataRunner:
                 pending += self._converted(plan, types, list(event.rows))
             elif not isinstance(event, StatementDone):
                 yield event
-        running = Running(None, Execution(self.context, self.workspace, frame))
-        yield from self._written(
-            lambda: plan.write(running.execution, pending), "insert", running, frame
-        )
+        running = Running(None, Execution(self.context, self.workspace, frame), node)
+
+        running.target = plan.target
+
+        def body() -> int:
+            begin(plan.target)
+            return plan.write(running.execution, pending)
+
+        yield from self._written(body, "insert", running, frame)
 
     def truncate(self, node: Truncate, frame: Frame) -> Iterator[Event]:
         """TRUNCATE TABLE."""
@@ -188,8 +232,21 @@ class DataRunner:
         yield StatementDone("other", None)
 
 
+def begin(target: Target) -> None:
+    """A statement begins, perhaps again: nothing is written yet."""
+    if isinstance(target, TriggeredTarget):
+        target.begin()
+
+
 def _compiled(compilation: Compilation, node: Statement) -> ChangePlan:
     """Compiles a data statement."""
+    plan = _plan_of(compilation, node)
+    refuse_output(plan.target, node)
+    return plan
+
+
+def _plan_of(compilation: Compilation, node: Statement) -> ChangePlan:
+    """The plan of a data statement."""
     if isinstance(node, Insert):
         return InsertCompiler(compilation, node).compile()
     if isinstance(node, Update):

@@ -42,8 +42,10 @@ from emulator.tsql.statements import (
     CreateTable,
     DropObject,
     Statement,
+    SwitchTrigger,
 )
 from emulator.tsql.targets import StoredTarget
+from emulator.tsql.trigger_ddl import create_trigger, created_text, find_trigger, switch_trigger
 from emulator.tsql.view_columns import view_columns
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from emulator.tsql.frames import Frame
     from emulator.tsql.workspace import Workspace
 
-_KIND_LETTERS = {"PROCEDURE": "P", "VIEW": "V"}
+_KIND_LETTERS = {"PROCEDURE": "P", "VIEW": "V", "TRIGGER": "TR"}
 
 
 class Definer:
@@ -69,6 +71,7 @@ class Definer:
             CreatePrincipal: self._create_principal,
             CreateSynonym: lambda node, _: synonyms.create(context, node),
             CreateModule: self._create_module,
+            SwitchTrigger: lambda node, _: switch_trigger(context, node),
             DropObject: self._drop,
             AlterAdd: self._alter_add,
             AlterDrop: self._alter_drop,
@@ -114,6 +117,8 @@ class Definer:
                     database.set_option(
                         "is_read_committed_snapshot_on", int(value == "ON"), connection
                     )
+                elif option == "RECURSIVE_TRIGGERS":
+                    database.set_option("is_recursive_triggers_on", int(value == "ON"), connection)
                 elif option == "COMPATIBILITY_LEVEL":
                     database.set_option("compatibility_level", int(value), connection)
                 elif option in _OPTIONS_WITHOUT_EFFECT:
@@ -279,6 +284,9 @@ class Definer:
             synonyms.drop(context, name, node.line)
         elif node.kind == "TABLE":
             self._drop_table(name, node)
+        elif node.kind == "TRIGGER":
+            database, trigger = find_trigger(context, name, node.line)
+            store_ddl.drop_module(store, database, trigger)
         elif node.kind in _KIND_LETTERS:
             where = resolve_name(context, name, node.line)
             module = where.database.module(where.schema, where.name)
@@ -306,6 +314,9 @@ class Definer:
     # Modules ------------------------------------------------------------------------------------
 
     def _create_module(self, node: CreateModule, frame: Frame) -> None:
+        if node.kind == "TRIGGER":
+            create_trigger(self.context, node)
+            return
         where = resolve_name(self.context, node.name, node.line)
         known = where.database.module(where.schema, where.name)
         table = where.database.table(where.schema, where.name)
@@ -313,9 +324,7 @@ class Definer:
             raise messages.already_exists(where.name, node.line)
         if known is None and node.mode == "ALTER":
             raise messages.invalid_object(node.name, node.line)
-        text = (
-            node.text if node.mode == "CREATE" else f"CREATE {node.text[len(node.mode) :].lstrip()}"
-        )
+        text = created_text(node)
         columns = view_columns(self.compilation(frame), node) if node.query is not None else ()
         module = store_ddl.create_module(
             self.context.store,

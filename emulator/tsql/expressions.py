@@ -18,6 +18,7 @@ from emulator.tsql.comparison import comparable, compared
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.conversions import check_allowed, converter, try_convert
 from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.firing import updates_column
 from emulator.tsql.lexicographic import Keyset, keyset, lower_bound, twin_slots, upper_bound
 from emulator.tsql.nodes import (
     AtTimeZone,
@@ -272,7 +273,7 @@ class ExpressionCompiler:
         if isinstance(node, Quantified):
             return self._quantified(node, scope)
         if isinstance(node, Call) and node.name[-1].upper() == "UPDATE":
-            raise not_supported("UPDATE() outside of a trigger")
+            return updates_column(self.compilation, node)
         raise messages.not_boolean(_near(node), 1)
 
     def _logical(self, node: Logical, scope: Scope) -> str:

@@ -9,6 +9,7 @@ from emulator.errors import SqlError
 from emulator.types import SqlType, StorageValue
 
 if TYPE_CHECKING:
+    from emulator.tsql.firing import Firing
     from emulator.tsql.local_tables import LocalTable
 
 
@@ -30,8 +31,8 @@ class Frame:
     fetch_status: int = -1
     """@@FETCH_STATUS."""
     return_value: int = 0
-    try_depth: int = 0
-    """How many TRY blocks of this frame are running."""
+    trigger: Firing | None = None
+    """Of a trigger's own statements: the change that it fires for."""
 
     def declare(self, name: str, sql_type: SqlType, value: StorageValue = None) -> None:
         """Adds a variable."""

@@ -100,6 +100,8 @@ class InsertPlan:
             now = self.target.read(execution.context, rids)
             for rid in rids:
                 self.output.add(execution, new=now[rid], action="INSERT")
+        if self.target.is_replaced("INSERT"):
+            return len(rids)
         if rids and any(c.identity for c in self.target.table.columns):
             execution.context.scope_identity = execution.context.store.last_identity
         return len(rids)

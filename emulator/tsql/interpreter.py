@@ -62,6 +62,7 @@ from emulator.tsql.statements import (
 )
 from emulator.tsql.targets import StoredTarget, resolve_target
 from emulator.tsql.transactions import Transactions
+from emulator.tsql.triggers import TriggerRunner
 from emulator.tsql.waiting import wait_ticks
 from emulator.types import INT, StorageValue, nvarchar
 
@@ -95,8 +96,9 @@ class Interpreter:
         self.planner = Planner(context, workspace)
         self.definer = Definer(context, workspace)
         self.queries = QueryRunner(context, workspace, self.planner, self.definer)
-        self.data = DataRunner(context, workspace, self.planner)
         self.procedures = ProcedureRunner(self)
+        self.triggers = TriggerRunner(self)
+        self.data = DataRunner(context, workspace, self.planner, self.triggers.fire)
         self.cursors = Cursors(self)
         self.transactions = Transactions(context, workspace)
         self.try_depth = 0

@@ -111,6 +111,8 @@ class MergeCompiler:
             raise not_supported("MERGE TOP (n)")
         prefix = self.compiler.enter_common_tables(node.common_tables)
         target = resolve_target(self.compilation, node.target)
+        if any(target.is_replaced(clause.action) for clause in node.clauses):
+            raise not_supported("MERGE into a table with INSTEAD OF triggers")
         scope = Scope()
         target_text = self.compiler.source(node.target, scope)
         bound = scope.sources[0]

@@ -52,11 +52,11 @@ def set_option(context: SessionContext, option: str, value: str) -> None:
         )
 
 
-def _set_isolation(context: SessionContext, value: str) -> None:
+def set_isolation(context: SessionContext, value: str) -> None:
     """TRANSACTION ISOLATION LEVEL: uncommitted rows of others are never visible."""
-    context.options.isolation = value.lower()
-    read_committed = value == "READ UNCOMMITTED"
-    context.store.isolation = "read committed" if read_committed else value.lower()
+    level = value.lower()
+    context.options.isolation = level
+    context.store.isolation = "read committed" if level == "read uncommitted" else level
 
 
 def _set_lock_timeout(context: SessionContext, value: str) -> None:
@@ -76,7 +76,7 @@ def _set_language(_: SessionContext, value: str) -> None:
 
 
 _SETTERS: Final[dict[str, Callable[[SessionContext, str], None]]] = {
-    "ISOLATION": _set_isolation,
+    "ISOLATION": set_isolation,
     "LOCK_TIMEOUT": _set_lock_timeout,
     "DATEFIRST": _set_date_first,
     "LANGUAGE": _set_language,

@@ -92,7 +92,9 @@ class ControlParser(DefinitionParser):
                 pass
             if self.token.kind is Kind.END:
                 return Block(tuple(statements))
-            if not statements and self.at_name() and self.token.upper not in self._statements:
+            if self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
+                statements.append(self.switch_trigger())
+            elif not statements and self.at_name() and self.token.upper not in self._statements:
                 statements.append(self._procedure_call(self.token.line))
             else:
                 statements.append(self.statement())
@@ -103,6 +105,8 @@ class ControlParser(DefinitionParser):
             pass
         method = self._statements.get(self.token.upper)
         if method is None:
+            if self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
+                return self.switch_trigger()
             if self.token.kind is Kind.WORD and self.ahead().upper == ":":
                 raise not_supported("labels and GOTO")
             if self.at("GOTO"):

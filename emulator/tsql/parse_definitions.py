@@ -25,6 +25,7 @@ from emulator.tsql.statements import (
     DropObject,
     Ignored,
     Statement,
+    SwitchTrigger,
 )
 from emulator.tsql.tokens import Kind, Token
 
@@ -40,6 +41,10 @@ class DefinitionParser(DataParser):
 
     def module(self, start: Token, mode: str, kind: str) -> Statement:
         """A procedure, view, function or trigger; the control grammar provides it."""
+        raise NotImplementedError
+
+    def switch_trigger(self) -> Statement:
+        """ENABLE and DISABLE TRIGGER; the module grammar provides it."""
         raise NotImplementedError
 
     def create(self) -> Statement:
@@ -408,11 +413,24 @@ class DefinitionParser(DataParser):
             while (changed := self._column_option(definition)) is not None:
                 definition = changed
             return AlterColumn(table, definition, self.text_between(start), line=start.line)
+        if self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
+            return self._alter_triggers(start, table)
         if self.accept("REBUILD") or self.at("SET", "("):
             if self.accept("SET"):
                 self.skip_parenthesised()
             return Ignored("ALTER TABLE", line=start.line)
         raise not_supported(f"ALTER TABLE ... {self.token.text.upper()}")
+
+    def _alter_triggers(self, start: Token, table: Name) -> Statement:
+        """ALTER TABLE t ENABLE|DISABLE TRIGGER names|ALL."""
+        disable = self.advance().upper == "DISABLE"
+        self.expect("TRIGGER")
+        names: list[Name] = []
+        if not self.accept("ALL"):
+            names.append((self.identifier(),))
+            while self.accept(","):
+                names.append((self.identifier(),))
+        return SwitchTrigger(table, tuple(names), disable, line=start.line)
 
     def _alter_add(self, start: Token, table: Name) -> Statement:
         """ADD columns and constraints."""
@@ -479,6 +497,8 @@ class DefinitionParser(DataParser):
         while self.accept(","):
             names.append(self.dotted_name())
         kind = "PROCEDURE" if kind == "PROC" else kind
+        if kind == "TRIGGER" and self.accept("ON"):
+            raise not_supported("DDL and logon triggers (DROP TRIGGER ... ON DATABASE)")
         return DropObject(kind, tuple(names), if_exists, line=line)
 
     def _drop_index(self, line: int) -> Statement:

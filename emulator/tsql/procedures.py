@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.procedure_registry import Procedure, Required
@@ -23,6 +24,7 @@ from emulator.tsql.described import describe_first_result_set
 from emulator.tsql.frames import Frame
 from emulator.tsql.names import resolve_name
 from emulator.tsql.nodes import GlobalVariable, Name, Variable
+from emulator.tsql.options import set_isolation
 from emulator.tsql.parser import parse_batch, parse_declarations
 from emulator.tsql.statements import (
     Argument,
@@ -34,6 +36,7 @@ from emulator.tsql.statements import (
 from emulator.types import INT, MAX, SqlType, StorageValue, nvarchar
 
 if TYPE_CHECKING:
+    from emulator.catalog.context import SetOptions
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.tsql.interpreter import Interpreter
@@ -158,11 +161,8 @@ class ProcedureRunner:
         procedure = find_procedure(schema or None, name[-1])
         if procedure is None:
             raise messages.missing_procedure(messages.dotted(name))
-        with_database = self._inside(database)
-        try:
+        with self.inside(database):
             yield from self._call_system(procedure, given)
-        finally:
-            with_database()
 
     def _describe(self, given: Sequence[Given]) -> Iterator[Event]:
         """``EXEC sp_describe_first_result_set @tsql, @params, @browse_information_mode``."""
@@ -188,15 +188,15 @@ class ProcedureRunner:
             raise messages.missing_procedure(messages.dotted(name))
         return found
 
-    def _inside(self, database: Database) -> Callable[[], None]:
-        """Makes a database current; returns what puts the old one back."""
+    @contextlib.contextmanager
+    def inside(self, database: Database) -> Iterator[None]:
+        """A database is the current one."""
         old = self.context.database
         self.context.database = database
-
-        def back() -> None:
+        try:
+            yield
+        finally:
             self.context.database = old
-
-        return back
 
     def _call_system(self, procedure: Procedure, given: Sequence[Given]) -> Iterator[Event]:
         """A procedure of the catalog."""
@@ -223,7 +223,7 @@ class ProcedureRunner:
         if not isinstance(statement, CreateModule):
             raise messages.missing_procedure(module.name)
         body = known(statement.body, "procedure body")
-        frame = self._frame(caller, module.name)
+        frame = self.frame(caller, module.name)
         bound = bind_arguments(module.name, [(p.name, p.type) for p in statement.parameters], given)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
@@ -239,11 +239,8 @@ class ProcedureRunner:
                 frame.values[folded] = self.interpreter.evaluate(
                     parameter.default, frame, parameter.type
                 )
-        back = self._inside(database)
-        try:
-            yield from self._run(body, frame)
-        finally:
-            back()
+        with self.inside(database):
+            yield from self.run_body(body, frame)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
             if parameter.output and argument is not None and argument.output:
@@ -252,7 +249,7 @@ class ProcedureRunner:
                 )
         yield ReturnStatus(frame.return_value)
 
-    def _frame(self, caller: Frame, procedure: str = "") -> Frame:
+    def frame(self, caller: Frame, procedure: str = "") -> Frame:
         """A frame below the caller's.
 
         Raises:
@@ -265,25 +262,40 @@ class ProcedureRunner:
                 " 32).",
                 aborts="batch",
             )
-        return Frame(depth=caller.depth + 1, procedure=procedure)
+        return Frame(depth=caller.depth + 1, procedure=procedure, handled=list(caller.handled))
 
-    def _run(self, body: Any, frame: Frame) -> Iterator[Event]:
-        """Statements in a frame of their own; its local tables and SET options end with it."""
+    def run_body(self, body: Any, frame: Frame) -> Iterator[Event]:
+        """Statements in a scope of their own.
+
+        Its local tables and SET options end with it, and it has a SCOPE_IDENTITY() of its own.
+        """
         from emulator.tsql.interpreter import ReturnSignal
 
-        workspace = self.interpreter.workspace
+        workspace, context = self.interpreter.workspace, self.context
         before = set(workspace.temporary)
-        nocount = self.context.options.nocount
+        options, scope_identity = context.options, context.scope_identity
+        context.options, context.scope_identity = replace(options), None
         try:
             yield from self.interpreter.block(body.statements, frame)
         except ReturnSignal:
             pass
         finally:
-            self.context.options.nocount = nocount
+            self._restore(options)
+            context.scope_identity = scope_identity
             for name in set(workspace.temporary) - before:
                 workspace.temporary.pop(name).drop()
                 workspace.local_version += 1
             drop_tables(frame)
+
+    def _restore(self, options: SetOptions) -> None:
+        """SET options as they were before a scope."""
+        context, inner = self.context, self.context.options
+        context.options = options
+        set_isolation(context, options.isolation)
+        context.store.lock_timeout_ms = options.lock_timeout_ms
+        before = (options.datefirst, options.identity_insert)
+        if (inner.datefirst, inner.identity_insert) != before:
+            self.interpreter.workspace.plans.clear()  # both are part of compiled statements
 
     # Dynamic text -------------------------------------------------------------------------------
 
@@ -292,7 +304,7 @@ class ProcedureRunner:
         text = self.interpreter.evaluate(node.text, frame, nvarchar(MAX))
         if text is None:
             return
-        yield from self._text(str(text), self._frame(frame))
+        yield from self._text(str(text), self.frame(frame))
 
     def _text(self, text: str, frame: Frame) -> Iterator[Event]:
         """A batch in a frame."""
@@ -300,7 +312,7 @@ class ProcedureRunner:
         options = self.context.options
         block = parse_batch(text, quoted_identifier=options.quoted_identifier)
         try:
-            yield from self._run(block, frame)
+            yield from self.run_body(block, frame)
         finally:
             if self.context.database is not database:
                 old = self.context.database
@@ -318,7 +330,7 @@ class ProcedureRunner:
         declarations: tuple[ProcedureParameterDefinition, ...] = ()
         if len(given) > 1 and given[1].value is not None:
             declarations = parse_declarations(str(given[1].value))
-        frame = self._frame(caller)
+        frame = self.frame(caller)
         bound = bind_arguments("sp_executesql", [(d.name, d.type) for d in declarations], given[2:])
         for declaration in declarations:
             argument = bound.get(declaration.name.casefold())

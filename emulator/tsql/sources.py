@@ -13,6 +13,7 @@ from emulator.results import ColumnMeta
 from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.expressions import ExpressionCompiler
+from emulator.tsql.firing import PSEUDO_TABLES, PseudoTableHole, pseudo_columns
 from emulator.tsql.names import base_object
 from emulator.tsql.nodes import (
     Derived,
@@ -197,6 +198,9 @@ class SourceCompiler(ExpressionCompiler):
                 text, columns = common
                 self._bind_values(scope, alias, key, columns)
                 return f"{text} AS {key}"
+            firing = self.compilation.frame.trigger
+            if firing is not None and name[0].casefold() in PSEUDO_TABLES:
+                return self._pseudo_table(name[0].casefold(), firing.table, scope, alias, key)
         if name[-1].startswith("#"):
             return self._local(self._temporary(name, node.line), scope, alias, key)
         where = base_object(self.compilation.context, name, node.line)
@@ -219,6 +223,13 @@ class SourceCompiler(ExpressionCompiler):
             self._bind_values(scope, alias, key, values, path)
             return f"({text}) AS {key}"
         raise messages.invalid_object(name, node.line)
+
+    def _pseudo_table(self, name: str, table: Table, scope: Scope, alias: str, key: str) -> str:
+        """The table inserted or deleted of a trigger."""
+        shaped = replace(table, columns=pseudo_columns(table))
+        self._bind(scope, alias, key, self.table_columns(shaped, key))
+        names = tuple(column.sqlite_name for column in shaped.columns)
+        return f"{self.compilation.hole(PseudoTableHole(name, names))} AS {key}"
 
     def _view(self, text: str, database: Database) -> tuple[str, list[Value]]:
         """A view's query, compiled in its own database."""

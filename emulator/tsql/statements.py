@@ -443,6 +443,19 @@ class CreateModule(Statement):
     body: Block | None = None
     query: Query | None = None
     column_names: tuple[str, ...] = ()
+    table: Name = ()
+    """Of a trigger, as the next two."""
+    events: tuple[str, ...] = ()
+    is_instead_of: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SwitchTrigger(Statement):
+    """ENABLE or DISABLE TRIGGER; no names: ALL."""
+
+    table: Name
+    names: tuple[Name, ...]
+    disable: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

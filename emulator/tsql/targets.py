@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from emulator.catalog.replicated_size import checked_changes, checked_rows
 from emulator.errors import not_supported
 from emulator.tsql import messages
+from emulator.tsql.firing import PSEUDO_TABLES
 from emulator.tsql.names import base_object
 from emulator.tsql.nodes import TableName, VariableTable
 from emulator.types import StorageValue
@@ -36,6 +37,9 @@ class Target(Protocol):
     @property
     def database_name(self) -> str:
         """The database, for messages."""
+
+    def is_replaced(self, event: str) -> bool:
+        """Whether an INSTEAD OF trigger runs in place of an INSERT, UPDATE or DELETE."""
 
     def source(self, compilation: Compilation) -> str:
         """SQLite text for FROM, with rid."""
@@ -74,6 +78,10 @@ class StoredTarget:
     def database_name(self) -> str:
         """See :class:`Target`."""
         return self.database.name
+
+    def is_replaced(self, _event: str) -> bool:
+        """See :class:`Target`."""
+        return False
 
     def source(self, compilation: Compilation) -> str:
         """See :class:`Target`."""
@@ -126,6 +134,10 @@ class LocalTarget:
     def database_name(self) -> str:
         """See :class:`Target`."""
         return "tempdb"
+
+    def is_replaced(self, _event: str) -> bool:
+        """See :class:`Target`."""
+        return False
 
     def source(self, compilation: Compilation) -> str:
         """See :class:`Target`."""
@@ -194,6 +206,10 @@ def resolve_target(compilation: Compilation, node: TableName | VariableTable) ->
         if local is None:
             raise messages.invalid_object(node.name, node.line)
         return LocalTarget(local)
+    if compilation.frame.trigger is not None and node.name[-1].casefold() in PSEUDO_TABLES:
+        raise messages.compile_error(
+            286, "The logical tables INSERTED and DELETED cannot be updated.", line=node.line
+        )
     where = base_object(compilation.context, node.name, node.line)
     compilation.depend_on(where.database)
     table = where.database.table(where.schema, where.name)
@@ -205,4 +221,10 @@ def resolve_target(compilation: Compilation, node: TableName | VariableTable) ->
                 259, "Ad hoc updates to system catalogs are not allowed.", line=node.line
             )
         raise messages.invalid_object(node.name, node.line)
-    return StoredTarget(table, where.database)
+    target = StoredTarget(table, where.database)
+    triggers = [m for m in where.database.triggers(table.object_id) if not m.is_disabled]
+    if not triggers:
+        return target
+    from emulator.tsql.triggered_target import TriggeredTarget
+
+    return TriggeredTarget(target, tuple(triggers), compilation.workspace)

@@ -17,6 +17,7 @@ from emulator.types import StorageValue
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.catalog.functions import ScalarFunction
+    from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.tsql.frames import Frame
     from emulator.tsql.local_tables import LocalTable
@@ -73,17 +74,22 @@ class Workspace:
         """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
         self.transaction_name: str | None = None
         """Of the outermost BEGIN TRANSACTION."""
+        self.triggers: list[Module] = []
+        """Running now, innermost last."""
         self.compound: dict[Node, Expression] = {}
         """``@x + y`` of ``SET @x += y``."""
         self.plans: OrderedDict[tuple[Node, str], list[Any]] = OrderedDict()
         self._local_ids = itertools.count(_LOCALS_FIRST_ID)
         self._functions: list[tuple[ScalarFunction, Database | None]] = []
+        self._own: dict[object, int] = {}
+        self._own_calls: list[Callable[..., StorageValue]] = []
         register_functions(self.connection)
         self.frame: Frame | None = None
         """Whose variables ``t_get`` and ``t_set`` mean."""
         self.connection.create_scalar_function("t_get", self._get_variable, 1)
         self.connection.create_scalar_function("t_set", self._set_variable, 2)
         self.connection.create_scalar_function("t_catalog", self._call_catalog, -1)
+        self.connection.create_scalar_function("t_own", self._call_own, -1)
         apsw.ext.make_virtual_module(self.connection, "rows_of", self.row_sets)
 
     def next_local_id(self) -> int:
@@ -96,6 +102,23 @@ class Workspace:
         if key not in self._functions:
             self._functions.append(key)
         return self._functions.index(key)
+
+    def own_function(self, key: object, call: Callable[..., StorageValue]) -> int:
+        """The number under which compiled text calls (``t_own(n, ..)``) a function of the session.
+
+        Args:
+            key: equal keys mean the same function, which is kept once.
+            call: takes and gives storage values.
+        """
+        number = self._own.get(key)
+        if number is None:
+            number = self._own[key] = len(self._own_calls)
+            self._own_calls.append(call)
+        return number
+
+    def _call_own(self, *arguments: Any) -> Any:
+        """``t_own(n, ..)``."""
+        return self._own_calls[arguments[0]](*arguments[1:])
 
     def _get_variable(self, *arguments: Any) -> Any:
         """``t_get(name)``: a variable as it is now."""

@@ -153,3 +153,12 @@ def test_database_options(sql):
     )
     assert not outcome.errors, outcome.texts
     assert sql("ALTER DATABASE shop SET HONOR_BROKER_PRIORITY ON").errors == [50900]
+
+
+def test_a_database_with_the_id_of_a_dropped_one_begins_its_identities_anew(sql):
+    for _ in range(2):
+        sql("CREATE DATABASE passing; ALTER DATABASE passing SET RECOVERY SIMPLE")
+        sql("USE passing; CREATE TABLE t (id int IDENTITY(5, 1), v rowversion, a int)")
+        outcome = sql("INSERT t (a) VALUES (1); SELECT id, @@DBTS FROM t")
+        assert outcome.rows == [(5, (2001).to_bytes(8, "big"))]
+        sql("USE shop; DROP DATABASE passing")

@@ -1,0 +1,162 @@
+"""Grammar of procedures, views and triggers, each of which takes the rest of its batch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emulator.errors import not_supported
+from emulator.tsql.nodes import Name
+from emulator.tsql.parse_control import ControlParser
+from emulator.tsql.statements import (
+    Block,
+    CreateModule,
+    ProcedureParameterDefinition,
+    Statement,
+    SwitchTrigger,
+)
+from emulator.tsql.tokens import Kind, Token
+
+_TRIGGER_EVENTS: Final = ("INSERT", "UPDATE", "DELETE")
+
+
+class BatchParser(ControlParser):
+    """A whole batch, a module or a list of declarations."""
+
+    def module(self, start: Token, mode: str, kind: str) -> Statement:
+        """A module takes the rest of the batch."""
+        name = self.dotted_name()
+        if kind == "PROCEDURE":
+            return self._procedure(start, mode, name)
+        if kind == "VIEW":
+            columns = self.name_list() if self.at("(") else ()
+            if self.accept("WITH"):
+                while not self.at("AS"):
+                    self.advance()
+            self.expect("AS")
+            query = self.query()
+            if self.accept("WITH"):
+                self.expect("CHECK", "OPTION")
+            self.accept(";")
+            if self.token.kind is not Kind.END:
+                self.fail()
+            return CreateModule(
+                "VIEW", name, mode, self.text_between(start), query=query,
+                column_names=columns, line=start.line,
+            )  # fmt: skip
+        if kind == "TRIGGER":
+            return self._trigger(start, mode, name)
+        raise not_supported(f"{mode} {kind}")
+
+    # Triggers -----------------------------------------------------------------------------------
+
+    def _trigger(self, start: Token, mode: str, name: Name) -> Statement:
+        """``ON table [WITH ..] FOR|AFTER|INSTEAD OF events AS statements``."""
+        self.expect("ON")
+        if self.at_any("DATABASE", "ALL"):
+            raise not_supported("DDL and logon triggers (CREATE TRIGGER ... ON DATABASE)")
+        table = self.dotted_name()
+        self._module_options()
+        is_instead_of = self.accept("INSTEAD", "OF")
+        if not is_instead_of and self.accept_any("FOR", "AFTER") is None:
+            self.fail()
+        events: list[str] = []
+        while True:
+            event = self.accept_any(*_TRIGGER_EVENTS)
+            if event is None or event in events:
+                self.fail()
+            events.append(event)
+            if not self.accept(","):
+                break
+        self.accept("WITH", "APPEND")
+        self.accept("NOT", "FOR", "REPLICATION")
+        self.expect("AS")
+        body = self._module_body()
+        return CreateModule(
+            "TRIGGER", name, mode, self.text_between(start), body=body, table=table,
+            events=tuple(events), is_instead_of=is_instead_of, line=start.line,
+        )  # fmt: skip
+
+    def switch_trigger(self) -> Statement:
+        """``ENABLE|DISABLE TRIGGER names|ALL ON table``."""
+        token = self.advance()
+        self.expect("TRIGGER")
+        names: list[Name] = []
+        if not self.accept("ALL"):
+            names.append(self.dotted_name())
+            while self.accept(","):
+                names.append(self.dotted_name())
+        self.expect("ON")
+        if self.at_any("DATABASE", "ALL"):
+            raise not_supported("DDL and logon triggers")
+        disable = token.upper == "DISABLE"
+        return SwitchTrigger(self.dotted_name(), tuple(names), disable, line=token.line)
+
+    def _module_options(self) -> None:
+        """``WITH option, ..``: those that change no result.
+
+        Raises:
+            SqlError: 50900 for EXECUTE AS another principal.
+        """
+        if not self.accept("WITH"):
+            return
+        while True:
+            if self.accept_any("EXECUTE", "EXEC"):
+                self.expect("AS")
+                word = self.advance()
+                if word.upper not in {"CALLER", "OWNER", "SELF"}:
+                    raise not_supported("EXECUTE AS another principal")
+            elif not self.accept_any("ENCRYPTION", "RECOMPILE", "SCHEMABINDING"):
+                self.fail()
+            if not self.accept(","):
+                return
+
+    def _module_body(self) -> Block:
+        """The statements after AS, to the end of the batch."""
+        body = self.batch()
+        if not body.statements:
+            self.fail()
+        return body
+
+    # Procedures ---------------------------------------------------------------------------------
+
+    def _procedure(self, start: Token, mode: str, name: tuple[str, ...]) -> Statement:
+        """Parameters and body of a procedure."""
+        parenthesised = self.accept("(")
+        parameters = []
+        if self.token.kind is Kind.VARIABLE:
+            parameters.append(self._parameter_definition())
+            while self.accept(","):
+                parameters.append(self._parameter_definition())
+        if parenthesised:
+            self.expect(")")
+        self._module_options()
+        if self.accept("FOR"):
+            self.expect("REPLICATION")
+        self.expect("AS")
+        body = self._module_body()
+        return CreateModule(
+            "PROCEDURE", name, mode, self.text_between(start), tuple(parameters), body,
+            line=start.line,
+        )  # fmt: skip
+
+    def _parameter_definition(self) -> ProcedureParameterDefinition:
+        """``@x type [= default] [OUTPUT]``."""
+        name = self.variable()
+        self.accept("AS")
+        sql_type = self.data_type()
+        default = self._argument_value() if self.accept("=") else None
+        output = self.accept_any("OUTPUT", "OUT") is not None
+        if self.accept("READONLY"):
+            raise not_supported("table-valued parameters")
+        return ProcedureParameterDefinition(name, sql_type, default, output)
+
+    def declaration_list(self) -> tuple[ProcedureParameterDefinition, ...]:
+        """The parameter declarations of sp_executesql."""
+        parameters = []
+        if self.token.kind is not Kind.END:
+            parameters.append(self._parameter_definition())
+            while self.accept(","):
+                parameters.append(self._parameter_definition())
+        if self.token.kind is not Kind.END:
+            self.fail()
+        return tuple(parameters)

@@ -256,7 +256,8 @@ def test_reset_forgets_everything_but_the_login(sql, engine):
 
 
 REFUSED = (
-    "SET ROWCOUNT 5", "SET ANSI_NULLS OFF", "GOTO x", "CREATE SEQUENCE s", "CREATE TRIGGER t ON DATABASE",
+    "SET ROWCOUNT 5", "SET ANSI_NULLS OFF", "GOTO x", "CREATE SEQUENCE s",
+    "CREATE TRIGGER t ON DATABASE FOR CREATE_TABLE AS RETURN",
     "BULK INSERT t FROM 'x'", "SELECT NEXT VALUE FOR s", "DBCC CHECKDB", "CREATE TYPE t FROM int",
     "DECLARE @x sql_variant", "CREATE TABLE t (a geography)", "SELECT 1 AT TIME ZONE 'CET'",
 )  # fmt: skip

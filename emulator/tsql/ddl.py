@@ -13,19 +13,12 @@ from emulator.storage.database import Principal
 from emulator.storage.model import Check, Column, Index, Table
 from emulator.storage.object_details import put_columns
 from emulator.tsql import messages, synonyms
-from emulator.tsql.certain import known
-from emulator.tsql.compiler import Compilation
-from emulator.tsql.conversions import assigner, check_allowed
-from emulator.tsql.definitions import DefinitionBuilder, generated_name, normalised
+from emulator.tsql.alter_table import TableAlterer
+from emulator.tsql.definitions import DefinitionBuilder
 from emulator.tsql.index_filters import index_filter
 from emulator.tsql.local_tables import TEMPDB_ID, LocalTable
 from emulator.tsql.names import resolve_name, stored_table
 from emulator.tsql.nodes import Name
-from emulator.tsql.parser import parse_expression
-from emulator.tsql.plan import Execution
-from emulator.tsql.queries import QueryCompiler
-from emulator.tsql.rows import columns_of, compile_defaults, row_program
-from emulator.tsql.scope import Scope
 from emulator.tsql.statements import (
     AlterAdd,
     AlterColumn,
@@ -44,7 +37,6 @@ from emulator.tsql.statements import (
     Statement,
     SwitchTrigger,
 )
-from emulator.tsql.targets import StoredTarget
 from emulator.tsql.trigger_ddl import create_trigger, created_text, find_trigger, switch_trigger
 from emulator.tsql.view_columns import view_columns
 
@@ -56,12 +48,11 @@ if TYPE_CHECKING:
 _KIND_LETTERS = {"PROCEDURE": "P", "VIEW": "V", "TRIGGER": "TR"}
 
 
-class Definer:
+class Definer(TableAlterer):
     """Runs definition statements of one session."""
 
     def __init__(self, context: SessionContext, workspace: Workspace) -> None:
-        self.context = context
-        self.workspace = workspace
+        super().__init__(context, workspace)
         self._methods: dict[type, Callable[[Any, Frame], None]] = {
             CreateDatabase: self._create_database,
             AlterDatabase: self._alter_database,
@@ -73,9 +64,9 @@ class Definer:
             CreateModule: self._create_module,
             SwitchTrigger: lambda node, _: switch_trigger(context, node),
             DropObject: self._drop,
-            AlterAdd: self._alter_add,
-            AlterDrop: self._alter_drop,
-            AlterColumn: self._alter_column,
+            AlterAdd: self.alter_add,
+            AlterDrop: self.alter_drop,
+            AlterColumn: self.alter_column,
         }
 
     def handles(self, statement: Statement) -> bool:
@@ -89,10 +80,6 @@ class Definer:
             SqlError: what SQL Server would report.
         """
         self._methods[type(statement)](statement, frame)
-
-    def compilation(self, frame: Frame) -> Compilation:
-        """A compilation in the session's database."""
-        return Compilation(self.context, self.workspace, frame)
 
     # Databases and schemas ----------------------------------------------------------------------
 
@@ -337,156 +324,6 @@ class Definer:
         if node.query is not None:
             put_columns(self.context.store, where.database, module.object_id, columns)
 
-    # ALTER TABLE --------------------------------------------------------------------------------
-
-    def _alter_add(self, node: AlterAdd, frame: Frame) -> None:
-        database, table = stored_table(self.context, node.table, node.line)
-        builder = DefinitionBuilder(self.compilation(frame), table.name)
-        store = self.context.store
-        constraints = [*node.constraints]
-        for definition in node.columns:
-            constraints += definition.constraints
-            in_key = any(c.kind == "PRIMARY KEY" for c in definition.constraints)
-            column = builder.column(definition, table.columns, 0, in_key=in_key)
-            value = None
-            if column.default is not None and (definition.with_values or not column.nullable):
-                value = self._default_value(column, table, database, frame)
-            table = store_ddl.add_columns(
-                store,
-                database,
-                table,
-                [column],
-                values={column.name: value} if value is not None else None,
-                command=node.text,
-            )
-        for constraint in constraints:
-            table = self._add_constraint(builder, constraint, database, table, node.text, frame)
-
-    def _default_value(self, column: Column, table: Table, database: Any, frame: Frame) -> Any:
-        """What existing rows get of a new column's default."""
-        shaped = replace(table, columns=(*table.columns, column))
-        target = StoredTarget(shaped, database)
-        position = len(table.columns)
-        defaults = compile_defaults(self.compilation(frame), target, [position])
-        execution = Execution(self.context, self.workspace, frame)
-        return defaults.values(execution)[position]
-
-    def _add_constraint(
-        self,
-        builder: DefinitionBuilder,
-        constraint: ConstraintDefinition,
-        database: Any,
-        table: Table,
-        command: str,
-        frame: Frame,
-    ) -> Table:
-        """ADD CONSTRAINT."""
-        store = self.context.store
-        if constraint.kind == "DEFAULT":
-            column_id = builder.column_id(table.columns, constraint.columns[0])
-            name = constraint.name or generated_name("DF", table.name, constraint.columns[0])
-            text = normalised(constraint.expression)
-            QueryCompiler(self.compilation(frame)).value(parse_expression(text), Scope())
-            return store_ddl.set_default(
-                store, database, table, column_id, name, text, command=command
-            )
-        clustered_free = not any(i.clustered for i in table.indexes)
-        made = builder.constraint(constraint, table.columns, clustered_free=clustered_free)
-        if isinstance(made, Index) and made.primary_key:
-            nullable = [c for c in table.columns if c.column_id in made.column_ids and c.nullable]
-            if nullable:
-                raise SqlError(
-                    8111,
-                    "Cannot define PRIMARY KEY constraint on nullable column in table"
-                    f" '{table.name}'.",
-                )
-        if isinstance(made, Check):
-            self._verify_check(made, table, database, frame)
-        return store_ddl.add_constraint(store, database, table, made, command=command)
-
-    def _verify_check(self, check: Check, table: Table, database: Any, frame: Frame) -> None:
-        """Existing rows must satisfy a new CHECK."""
-        shaped = replace(table, checks=(check,), columns=table.columns)
-        target = StoredTarget(shaped, database)
-        program = known(row_program(self.compilation(frame), target), "new CHECK constraint")
-        columns = ", ".join(c.sqlite_name for c in table.columns)
-        source = self.context.store.source(table)
-        execution = Execution(self.context, self.workspace, frame)
-        rows = self.workspace.connection.execute(f"SELECT {columns} FROM {source}").fetchall()
-        for row in rows:
-            program.run(execution, row, "ALTER TABLE", target)
-
-    def _alter_drop(self, node: AlterDrop, _: Frame) -> None:
-        database, table = stored_table(self.context, node.table, node.line)
-        store = self.context.store
-        for kind, name in node.items:
-            try:
-                if kind == "COLUMN":
-                    self._refuse_used_column(table, name)
-                    table = store_ddl.drop_column(store, database, table, name, command=node.text)
-                else:
-                    refuse_index_removal(store.connection, database, table, name)
-                    table = store_ddl.drop_constraint(
-                        store, database, table, name, command=node.text
-                    )
-            except SqlError as error:
-                if not (node.if_exists and error.number in {4924, 3728}):
-                    raise
-
-    def _refuse_used_column(self, table: Table, name: str) -> None:
-        """A column that a CHECK or computed column names cannot go."""
-        folded = name.casefold()
-        users = [(c.name, c.expression) for c in table.checks]
-        users += [(c.name, c.computed) for c in table.columns if c.computed is not None]
-        for user, text in users:
-            if folded in {n.casefold() for n in _names_in(parse_expression(text))}:
-                raise SqlError(5074, f"The object '{user}' is dependent on column '{name}'.")
-
-    def _alter_column(self, node: AlterColumn, frame: Frame) -> None:
-        database, table = stored_table(self.context, node.table, node.line)
-        definition = node.column
-        old = table.column(definition.name)
-        if old is None:
-            raise SqlError(
-                4924,
-                f"ALTER TABLE ALTER COLUMN failed because column '{definition.name}' does not exist"
-                f" in table '{table.name}'.",
-            )
-        builder = DefinitionBuilder(self.compilation(frame), table.name)
-        made = builder.column(definition, table.columns, old.column_id)
-        if made.type.is_character and old.type.is_character and "COLLATE" not in node.text.upper():
-            made = replace(made, type=replace(made.type, collation=old.type.collation))
-        self._refuse_alter(table, old, made)
-        nullable = True if definition.nullable is None else definition.nullable
-        new = replace(old, type=made.type, nullable=nullable)
-        convert = None
-        if old.type != made.type:
-            check_allowed(old.type, made.type, explicit=False)
-            shown = f"{database.name}.{table.schema}.{table.name}"
-            conversion = assigner(old.type, made.type, shown, old.name)
-            if conversion is not None:
-                convert = _null_through(conversion)
-        store_ddl.alter_column(
-            self.context.store, database, table, old.column_id, new, convert, command=node.text
-        )
-
-    def _refuse_alter(self, table: Table, old: Column, new: Column) -> None:
-        """Columns whose type cannot change."""
-        if old.computed is not None or old.type.name == "timestamp":
-            kind = "COMPUTED" if old.computed is not None else "timestamp"
-            raise SqlError(4928, f"Cannot alter column '{old.name}' because it is '{kind}'.")
-        if new.type == old.type:
-            return
-        grows = (
-            new.type.name == old.type.name
-            and new.type.name in {"varchar", "nvarchar", "varbinary"}
-            and (new.type.length >= old.type.length or new.type.length == -1)
-        )
-        users = [i.name for i in table.indexes if old.column_id in i.column_ids]
-        users += [k.name for k in table.foreign_keys if old.column_id in k.column_ids]
-        if users and not grows:
-            raise SqlError(5074, f"The object '{users[0]}' is dependent on column '{old.name}'.")
-
 
 _OPTIONS_WITHOUT_EFFECT = frozenset(
     {"RECOVERY", "AUTO_CLOSE", "AUTO_SHRINK", "AUTO_CREATE_STATISTICS", "AUTO_UPDATE_STATISTICS",
@@ -494,13 +331,3 @@ _OPTIONS_WITHOUT_EFFECT = frozenset(
      "TRUSTWORTHY", "ANSI_NULL_DEFAULT", "ANSI_PADDING", "ANSI_WARNINGS", "QUERY_STORE",
      "DELAYED_DURABILITY", "TARGET_RECOVERY_TIME"}
 )  # fmt: skip
-
-
-def _null_through(conversion: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """NULL stays NULL."""
-    return lambda value: None if value is None else conversion(value)
-
-
-def _names_in(node: Any) -> list[str]:
-    """Column names in an expression."""
-    return list(columns_of(node))

@@ -8,7 +8,7 @@ from emulator.errors import not_supported
 from emulator.tsql import literals
 from emulator.tsql.nodes import Expression, GlobalVariable, TableName, Unary, Variable
 from emulator.tsql.nodes import Literal as LiteralNode
-from emulator.tsql.parse_definitions import DefinitionParser
+from emulator.tsql.parse_alter import AlterParser
 from emulator.tsql.statements import (
     Argument,
     Block,
@@ -39,7 +39,7 @@ from emulator.tsql.tokens import Kind
 from emulator.types import nvarchar
 
 
-class ControlParser(DefinitionParser):
+class ControlParser(AlterParser):
     """A whole batch."""
 
     def __init__(self, sql: str, *, quoted_identifier: bool = True) -> None:

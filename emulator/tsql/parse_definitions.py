@@ -1,4 +1,4 @@
-"""Grammar of CREATE, ALTER and DROP."""
+"""Grammar of CREATE."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from emulator.tsql.certain import known
 from emulator.tsql.nodes import Name
 from emulator.tsql.parse_data import DataParser
 from emulator.tsql.statements import (
-    AlterAdd,
-    AlterColumn,
-    AlterDatabase,
-    AlterDrop,
     ColumnDefinition,
     ConstraintDefinition,
     CreateDatabase,
@@ -22,18 +18,12 @@ from emulator.tsql.statements import (
     CreateSchema,
     CreateSynonym,
     CreateTable,
-    DropObject,
     Ignored,
     Statement,
-    SwitchTrigger,
 )
 from emulator.tsql.tokens import Kind, Token
 
-_MODULES: Final = ("PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER")
-_DROPPABLE: Final = (
-    "TABLE", "DATABASE", "SCHEMA", "PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER", "USER",
-    "ROLE", "LOGIN", "SYNONYM",
-)  # fmt: skip
+MODULES: Final = ("PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER")
 
 
 class DefinitionParser(DataParser):
@@ -53,7 +43,7 @@ class DefinitionParser(DataParser):
         self.expect("CREATE")
         if self.accept("OR", "ALTER"):
             return self.module(start, "CREATE OR ALTER", self._module_kind())
-        if self.at_any(*_MODULES):
+        if self.at_any(*MODULES):
             return self.module(start, "CREATE", self._module_kind())
         if self.accept("TABLE"):
             return self._create_table(start.line)
@@ -90,7 +80,7 @@ class DefinitionParser(DataParser):
 
     def _module_kind(self) -> str:
         """PROCEDURE, VIEW, FUNCTION or TRIGGER."""
-        kind = self.accept_any(*_MODULES)
+        kind = self.accept_any(*MODULES)
         if kind is None:
             self.fail()
         return "PROCEDURE" if kind == "PROC" else kind
@@ -360,151 +350,3 @@ class DefinitionParser(DataParser):
         return CreateIndex(
             name, table, columns, descending, unique, clustered, included, where, line=line
         )
-
-    # ALTER and DROP -----------------------------------------------------------------------------
-
-    def alter(self) -> Statement:
-        """ALTER."""
-        start = self.token
-        self.expect("ALTER")
-        if self.at_any(*_MODULES):
-            return self.module(start, "ALTER", self._module_kind())
-        if self.accept("TABLE"):
-            return self._alter_table(start)
-        if self.accept("DATABASE"):
-            return self._alter_database(start.line)
-        if self.at_any("ROLE", "SERVER", "USER", "LOGIN", "AUTHORIZATION", "INDEX"):
-            return self._alter_ignored(start.line)
-        raise not_supported(f"ALTER {self.token.text.upper()}")
-
-    def _alter_ignored(self, line: int) -> Statement:
-        """ALTER ROLE r ADD MEMBER m; ALTER INDEX i ON t REBUILD."""
-        kind = self.advance().upper
-        if kind == "ROLE":
-            self.identifier()
-            if not self.accept_any("ADD", "DROP"):
-                self.fail()
-            self.expect("MEMBER")
-            self.identifier()
-            return Ignored("ALTER ROLE", line=line)
-        if kind == "INDEX":
-            self.advance()
-            self.expect("ON")
-            self.dotted_name()
-            if not self.accept_any("REBUILD", "REORGANIZE"):
-                raise not_supported(f"ALTER INDEX ... {self.token.text.upper()}")
-            return Ignored("ALTER INDEX", line=line)
-        raise not_supported(f"ALTER {kind}")
-
-    def _alter_table(self, start: Token) -> Statement:
-        """ALTER TABLE name action."""
-        table = self.dotted_name()
-        if self.at("WITH") and self.ahead().upper in {"CHECK", "NOCHECK"}:
-            self.position += 2
-        if self.accept("ADD"):
-            return self._alter_add(start, table)
-        if self.accept("DROP"):
-            return self._alter_drop(start, table)
-        if self.accept("ALTER", "COLUMN"):
-            name = self.identifier()
-            if self.at_any("ADD", "DROP"):
-                raise not_supported(f"ALTER COLUMN {self.token.upper}")
-            definition = ColumnDefinition(name, self.data_type())
-            while (changed := self._column_option(definition)) is not None:
-                definition = changed
-            return AlterColumn(table, definition, self.text_between(start), line=start.line)
-        if self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
-            return self._alter_triggers(start, table)
-        if self.accept("REBUILD") or self.at("SET", "("):
-            if self.accept("SET"):
-                self.skip_parenthesised()
-            return Ignored("ALTER TABLE", line=start.line)
-        raise not_supported(f"ALTER TABLE ... {self.token.text.upper()}")
-
-    def _alter_triggers(self, start: Token, table: Name) -> Statement:
-        """ALTER TABLE t ENABLE|DISABLE TRIGGER names|ALL."""
-        disable = self.advance().upper == "DISABLE"
-        self.expect("TRIGGER")
-        names: list[Name] = []
-        if not self.accept("ALL"):
-            names.append((self.identifier(),))
-            while self.accept(","):
-                names.append((self.identifier(),))
-        return SwitchTrigger(table, tuple(names), disable, line=start.line)
-
-    def _alter_add(self, start: Token, table: Name) -> Statement:
-        """ADD columns and constraints."""
-        columns: list[ColumnDefinition] = []
-        constraints: list[ConstraintDefinition] = []
-        while True:
-            if self.at_any("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "DEFAULT"):
-                constraints.append(self.table_constraint())
-            else:
-                columns.append(self.column_definition())
-            if not self.accept(","):
-                break
-        return AlterAdd(
-            table, tuple(columns), tuple(constraints), self.text_between(start), line=start.line
-        )
-
-    def _alter_drop(self, start: Token, table: Name) -> Statement:
-        """DROP [CONSTRAINT] a, COLUMN b, c."""
-        items: list[tuple[str, str]] = []
-        kind, if_exists = "CONSTRAINT", False
-        while True:
-            word = self.accept_any("COLUMN", "CONSTRAINT")
-            if word:
-                kind = word
-            if_exists = self.accept("IF", "EXISTS") or if_exists
-            items.append((kind, self.identifier()))
-            if not self.accept(","):
-                break
-        return AlterDrop(table, tuple(items), if_exists, self.text_between(start), line=start.line)
-
-    def _alter_database(self, line: int) -> Statement:
-        """ALTER DATABASE name SET option [value], ... [WITH ..]."""
-        name = "" if self.accept("CURRENT") else self.identifier()
-        if not self.accept("SET"):
-            raise not_supported(f"ALTER DATABASE ... {self.token.text.upper()}")
-        settings = []
-        while True:
-            option = self.advance().text.upper()
-            self.accept("=")
-            value = ""
-            if self.at("("):
-                self.skip_parenthesised()
-            elif self.token.kind in {Kind.WORD, Kind.NUMBER} and not self.at("WITH"):
-                value = self.advance().text.upper()
-            settings.append((option, value))
-            if not self.accept(","):
-                break
-        if self.accept("WITH"):
-            self.accept("ROLLBACK")
-            self.advance()
-        return AlterDatabase(name, tuple(settings), line=line)
-
-    def drop(self) -> Statement:
-        """DROP kind [IF EXISTS] names."""
-        line = self.token.line
-        self.expect("DROP")
-        if self.accept("INDEX"):
-            return self._drop_index(line)
-        kind = self.accept_any(*_DROPPABLE)
-        if kind is None:
-            raise not_supported(f"DROP {self.token.text.upper()}")
-        if_exists = self.accept("IF", "EXISTS")
-        names = [self.dotted_name()]
-        while self.accept(","):
-            names.append(self.dotted_name())
-        kind = "PROCEDURE" if kind == "PROC" else kind
-        if kind == "TRIGGER" and self.accept("ON"):
-            raise not_supported("DDL and logon triggers (DROP TRIGGER ... ON DATABASE)")
-        return DropObject(kind, tuple(names), if_exists, line=line)
-
-    def _drop_index(self, line: int) -> Statement:
-        """DROP INDEX [IF EXISTS] name ON table, or table.name."""
-        if_exists = self.accept("IF", "EXISTS")
-        name = self.dotted_name()
-        if self.accept("ON"):
-            return DropObject("INDEX", (name,), if_exists, self.dotted_name(), line=line)
-        return DropObject("INDEX", (name[-1:],), if_exists, name[:-1], line=line)

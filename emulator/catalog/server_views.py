@@ -12,23 +12,18 @@ from typing import TYPE_CHECKING, Final
 from emulator.catalog.configuration import configured_values
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
-from emulator.cdc import lsn as lsns
 from emulator.cdc.capture_instance import is_enabled
 from emulator.cdc.runtime import runtime
 from emulator.types import pack_guid, pack_offset
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
-    from emulator.cdc.scan_sessions import ScanSession
     from emulator.storage.engine import Database
 
 SA_SID: Final = b"\x01"
 COMPATIBILITY_LEVEL: Final = 160
 SERVER_NAME: Final = "TAILRACE"
-DATETIME_HALF_STEP_TICKS: Final = 16_667
-"""Half of 1/300 s: what rounding to datetime may add."""
 AGENT_SERVICE: Final = "SQL Server Agent (MSSQLSERVER)"
-SCAN_PHASE_DONE: Final = "Done"
 
 _RECOVERY_MODELS: Final = {
     "FULL": (1, "FULL"),
@@ -253,64 +248,3 @@ def _dm_exec_requests(context: SessionContext, _database: Database) -> Iterator[
         *(context.session_id, 0, datetime_of(context.engine.clock.now_ticks()), "running"),
         *("SELECT", context.database.database_id, 0),
     )
-
-
-@view(
-    "sys.dm_cdc_log_scan_sessions",
-    """session_id int!, start_time datetime, end_time datetime, duration bigint,
- scan_phase nvarchar(200), error_count int, start_lsn nvarchar(23), current_lsn nvarchar(23),
- end_lsn nvarchar(23), tran_count bigint, last_commit_lsn nvarchar(23), last_commit_time datetime,
- log_record_count bigint, schema_change_count int, command_count bigint,
- first_begin_cdc_lsn nvarchar(23), last_commit_cdc_lsn nvarchar(23), last_commit_cdc_time datetime,
- latency int, empty_scan_count int, failed_sessions_count int""",
-)
-def _scan_sessions(context: SessionContext, database: Database) -> Iterator[Row]:
-    for session in runtime(context.engine).history(database).rows():
-        yield _scan_session_row(session)
-
-
-def _scan_session_row(session: ScanSession) -> Row:
-    return (
-        session.session_id,
-        # Never later than it was: that a session began after an instant proves that it saw
-        # everything up to then.
-        datetime_of(session.start_ticks - DATETIME_HALF_STEP_TICKS),
-        datetime_of(session.end_ticks),
-        session.duration_s,
-        SCAN_PHASE_DONE if session.session_id else "Aggregate",
-        session.error_count,
-        lsns.text(session.start_lsn),
-        lsns.text(session.end_lsn if session.session_id else lsns.ZERO_LSN),
-        lsns.text(session.end_lsn),
-        session.tran_count,
-        lsns.text(session.last_commit_lsn),
-        _optional(session.last_commit_ticks),
-        session.log_record_count,
-        session.schema_change_count,
-        session.command_count,
-        lsns.text(session.first_begin_cdc_lsn),
-        lsns.text(session.last_commit_cdc_lsn),
-        _optional(session.last_commit_cdc_ticks),
-        session.latency_s,
-        session.empty_scan_count,
-        session.failed_sessions_count,
-    )
-
-
-def _optional(ticks: int | None) -> int | None:
-    return None if ticks is None else datetime_of(ticks)
-
-
-@view(
-    "sys.dm_cdc_errors",
-    """session_id int!, phase_number int!, entry_time datetime!, error_number int!,
- error_severity int!, error_state int!, error_message nvarchar(1024)!, start_lsn nvarchar(23)!,
- begin_lsn nvarchar(23)!, sequence_value nvarchar(23)!""",
-)
-def _cdc_errors(context: SessionContext, database: Database) -> Iterator[Row]:
-    for error in runtime(context.engine).history(database).errors():
-        yield (
-            *(error.session_id, 0, datetime_of(error.entry_ticks), error.number, error.severity),
-            *(error.state, error.message[:1024], lsns.text(error.start_lsn)),
-            *(lsns.text(error.begin_lsn), lsns.text(error.sequence_value)),
-        )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from emulator.catalog import (
     absent_features,
+    cdc_views,
     column_views,
     extended_properties,
     information_schema,
@@ -24,6 +25,7 @@ __all__ = ["SystemView", "system_view"]
 
 _DECLARING_MODULES = (
     absent_features,
+    cdc_views,
     column_views,
     extended_properties,
     information_schema,

@@ -16,7 +16,7 @@ from emulator.cdc.jobs import check_polling_interval, check_scan_limits
 from emulator.cdc.messages import cdc_error
 from emulator.cdc.runtime import runtime
 from emulator.cdc.scan_cycle import ScanCycle, ScanStopped
-from emulator.cdc.scan_sessions import ScanError, ScanSession
+from emulator.cdc.scan_sessions import SCHEMA_VERSIONING, ScanError, ScanSession
 from emulator.errors import SqlError
 
 if TYPE_CHECKING:
@@ -68,18 +68,18 @@ def scan(
     history = runtime(engine).history(database)
     with runtime(engine).scanning(database, session_id):
         for _ in range(maxscans):
-            begun = engine.clock.now_ticks()
+            cycle = ScanCycle(engine, database, maxtrans, stopped, engine.clock.now_ticks())
             try:
-                session = ScanCycle(engine, database, maxtrans, stopped, begun).run()
+                session = cycle.run()
             except ScanStopped:
                 break
             except SqlError as error:
-                _record_failure(engine, database, begun, error)
+                _record_failure(engine, database, cycle, error)
                 raise
             except apsw.Error as error:
                 failure = cdc_error(22859, procedure="sp_cdc_scan")
                 failure.message += f" {error}"
-                _record_failure(engine, database, begun, failure)
+                _record_failure(engine, database, cycle, failure)
                 raise failure from error
             sessions.append(history.record(session))
             if session.tran_count < maxtrans:
@@ -87,14 +87,20 @@ def scan(
     return sessions
 
 
-def _record_failure(engine: Engine, database: Database, begun: int, error: SqlError) -> None:
+def _record_failure(engine: Engine, database: Database, cycle: ScanCycle, error: SqlError) -> None:
+    """Enters a failed cycle into the history: what caused its error, the error, and its end."""
     _log.warning("log scan of %s failed: %s", database.name, error)
+    chain = [error]
+    if isinstance(error.__cause__, SqlError):
+        chain.insert(0, error.__cause__)
+    if cycle.phase == SCHEMA_VERSIONING:
+        chain.append(cdc_error(22860))
     now = engine.clock.now_ticks()
-    runtime(engine).history(database).record_failure(
-        begun,
-        now,
-        ScanError(0, now, error.number, error.severity, error.state, error.message),
-    )
+    errors = [
+        ScanError(0, cycle.phase, now, e.number, e.severity, e.state, e.message, *cycle.place)
+        for e in chain
+    ]
+    runtime(engine).history(database).record_failure(cycle.begun, now, errors)
 
 
 def check_scan_parameters(

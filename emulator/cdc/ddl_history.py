@@ -139,7 +139,12 @@ def _follow_type_change(
             change_table,
             column.column_id,
             replace(column, type=new_type),
-            conversion(column.type, new_type),
+            conversion(
+                column.type,
+                new_type,
+                f"{database.name}.{change_table.schema}.{change_table.name}",
+                column.name,
+            ),
         )
     except SqlError as error:
         source_name = source.name if source is not None else captured.name

@@ -52,6 +52,10 @@ _TEXTS: Final[dict[int, str]] = {
         "Log Scan process failed in processing log records. Refer to previous errors in the"
         " current session to identify the cause and correct any associated problems."
     ),
+    22860: (
+        "Log scan process failed in processing a ddl log record. Refer to previous errors in the"
+        " current session to identify the cause and correct any associated problems."
+    ),
     22865: (
         "The number of columns in the index '{}', used as the unique row identifier to support net"
         " changes for table '{}'.'{}', exceeds the limit of 14 columns. Set the parameter"

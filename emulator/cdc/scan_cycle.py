@@ -43,7 +43,12 @@ from emulator.cdc.metadata_tables import (
     metadata_table,
     sqlite_column,
 )
-from emulator.cdc.scan_sessions import ScanSession
+from emulator.cdc.scan_sessions import (
+    LAST_SCAN,
+    READING_CONFIGURATION,
+    SCHEMA_VERSIONING,
+    ScanSession,
+)
 from emulator.log.records import DdlChange, LogTransaction, RowChange
 from emulator.storage import written_ahead
 from emulator.storage.model import Table
@@ -87,7 +92,7 @@ class ScanCycle:
         self._database = database
         self._maxtrans = maxtrans
         self._stopped = stopped
-        self._begun = begun
+        self.begun = begun
         self._targets: dict[int, list[_Target]] = {}
         self._instances: list[CaptureInstance] = []
         self._catalog_version = 0
@@ -100,6 +105,14 @@ class ScanCycle:
         self._pending_rows = 0
         self._commands = 0
         self._schema_changes = 0
+        self.phase = READING_CONFIGURATION
+        """Which part of the cycle runs, of scan_sessions.PHASES."""
+        self._begin_lsn = self._seqval = ZERO_LSN
+
+    @property
+    def place(self) -> tuple[bytes, bytes, bytes]:
+        """LSNs of where the cycle began, of the transaction and of the record it has reached."""
+        return self._position, self._begin_lsn, self._seqval
 
     def run(self) -> ScanSession:
         """Scans, publishes, and truncates the log."""
@@ -123,10 +136,10 @@ class ScanCycle:
             database.log.free(end)
         ended = self._engine.clock.now_ticks()
         if not taken:
-            return ScanSession(0, self._begun, ended)
+            return ScanSession(0, self.begun, ended)
         return ScanSession(
             0,
-            self._begun,
+            self.begun,
             ended,
             start_lsn=start,
             end_lsn=end,
@@ -253,6 +266,7 @@ class ScanCycle:
     def _capture(self, transaction: LogTransaction) -> None:
         before = self._commands
         changes = transaction.changes
+        self.phase, self._begin_lsn = LAST_SCAN, transaction.begin_lsn
         for change in changes:
             if isinstance(change, RowChange):
                 self._take(transaction, change)
@@ -355,10 +369,12 @@ class ScanCycle:
         if not targets:
             return
         self._flush(connection)
+        self.phase, self._seqval = SCHEMA_VERSIONING, change.seqval
         self._schema_changes += 1
         for target in targets:
             if change.kind == ddl_history.DROP_TABLE:
                 drop_instance(connection, self._database, target.instance)
             else:
                 ddl_history.post(connection, self._database, target.instance, transaction, change)
+        self.phase = LAST_SCAN
         self._load_targets(connection)

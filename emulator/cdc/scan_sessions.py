@@ -20,6 +20,17 @@ from typing import Final
 from emulator.cdc.lsn import ZERO_LSN
 
 SESSIONS_KEPT: Final = 32
+READING_CONFIGURATION: Final = 1
+SCHEMA_VERSIONING: Final = 6
+LAST_SCAN: Final = 7
+DONE: Final = 8
+PHASES: Final = {
+    READING_CONFIGURATION: "Reading configuration",
+    SCHEMA_VERSIONING: "Schema versioning",
+    LAST_SCAN: "Last scan",
+    DONE: "Done",
+}
+"""The documented phases that a session of ours can be in, by number."""
 _TICKS_PER_SECOND: Final = 10_000_000
 
 
@@ -45,6 +56,11 @@ class ScanSession:
     empty_scan_count: int = 0
     failed_sessions_count: int = 0
     error_count: int = 0
+    phase: int = DONE
+    """Of :data:`PHASES`, by number: in which it ended."""
+
+    total_duration_s: int = 0
+    """Of session 0: the sum over all sessions."""
 
     @property
     def duration_s(self) -> int:
@@ -59,6 +75,7 @@ class ScanError:
     """One row of sys.dm_cdc_errors."""
 
     session_id: int
+    phase: int
     entry_ticks: int
     number: int
     severity: int
@@ -74,7 +91,7 @@ class ScanHistory:
     """The sessions of one database since the server started. Thread-safe."""
 
     _sessions: deque[ScanSession] = field(default_factory=lambda: deque(maxlen=SESSIONS_KEPT))
-    _errors: deque[ScanError] = field(default_factory=lambda: deque(maxlen=SESSIONS_KEPT))
+    _errors: deque[ScanError] = field(default_factory=deque)
     _aggregate: ScanSession | None = None
     _next_id: int = 1
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -104,13 +121,24 @@ class ScanHistory:
             self._aggregate_in(session)
             return session
 
-    def record_failure(self, start_ticks: int, end_ticks: int, error: ScanError) -> None:
-        """Adds a session that failed, with its error."""
+    def record_failure(self, start_ticks: int, end_ticks: int, errors: list[ScanError]) -> None:
+        """Adds a session that failed, with its errors, the cause first."""
         session = self.record(
-            ScanSession(0, start_ticks, end_ticks, error_count=1, failed_sessions_count=1)
+            ScanSession(
+                0,
+                start_ticks,
+                end_ticks,
+                start_lsn=errors[0].start_lsn,
+                error_count=len(errors),
+                failed_sessions_count=1,
+                phase=errors[0].phase,
+            )
         )
         with self._lock:
-            self._errors.append(replace(error, session_id=session.session_id))
+            self._errors.extend(replace(error, session_id=session.session_id) for error in errors)
+            first_kept = self._sessions[0].session_id
+            while self._errors and self._errors[0].session_id < first_kept:
+                self._errors.popleft()
 
     def rows(self) -> list[ScanSession]:
         """The aggregate (session 0) and the kept sessions, oldest first; empty before any."""
@@ -127,12 +155,13 @@ class ScanHistory:
     def _aggregate_in(self, session: ScanSession) -> None:
         old = self._aggregate
         if old is None:
-            self._aggregate = replace(session, session_id=0)
+            self._aggregate = replace(session, session_id=0, total_duration_s=session.duration_s)
             return
         self._aggregate = replace(
             session,
             session_id=0,
             start_ticks=old.start_ticks,
+            total_duration_s=old.total_duration_s + session.duration_s,
             tran_count=old.tran_count + session.tran_count,
             log_record_count=old.log_record_count + session.log_record_count,
             schema_change_count=old.schema_change_count + session.schema_change_count,

@@ -192,6 +192,7 @@ class StoreSession(TransactionControl):
         """Add a DDL record to the open transaction's log records (for ddl.py)."""
         work = self._work
         work.command_count += 1
+        work.journal(database.database_id)  # its begin record comes first
         position = work.positions(database.database_id, 1)
         work.log(database.database_id, [(position, work.command_count, *tail)], 256)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from emulator.cdc.guards import refuse_index_removal
+from emulator.cdc.retype import use_assigner
 from emulator.errors import SqlError
 from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Check, Column, Index, Table
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.tsql.frames import Frame
     from emulator.tsql.workspace import Workspace
+
+# Change tables follow ALTER COLUMN with the conversions that it uses itself.
+use_assigner(assigner)
 
 
 class TableAlterer:

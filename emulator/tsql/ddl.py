@@ -79,6 +79,11 @@ class Definer(TableAlterer):
         Raises:
             SqlError: what SQL Server would report.
         """
+        if isinstance(statement, AlterAdd | AlterDrop):
+            # Several columns are several changes: all of them or none, in one transaction.
+            with self.context.store.statement():
+                self._methods[type(statement)](statement, frame)
+            return
         self._methods[type(statement)](statement, frame)
 
     # Databases and schemas ----------------------------------------------------------------------

@@ -156,6 +156,7 @@ class BatchRunner:
         self._workspace.temporary.clear()
         self._workspace.local_version += 1
         self._interpreter.cursors.known.clear()
+        self.context.security.reset()
         self.context.options = type(self.context.options)()
         self.context.database = self._initial_database
         store.isolation = "read committed"

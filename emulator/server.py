@@ -17,7 +17,8 @@ from typing import Final
 from emulator.catalog.server_views import SERVER_NAME
 from emulator.errors import SqlError, not_supported
 from emulator.responses import ColumnSets, ConnectionClosedError, Response
-from emulator.session import LoginRefusedError, Session
+from emulator.security.authentication import LoginRefusedError
+from emulator.session import Session
 from emulator.tls import TLS_FIRST_BYTE, TlsContexts
 from emulator.transport import InterruptionWatcher, Transport
 from emulator.wire.connection import Received

@@ -7,7 +7,6 @@ traceback in the log.
 
 from __future__ import annotations
 
-import hmac
 import logging
 import threading
 from collections.abc import Iterator
@@ -21,7 +20,15 @@ from emulator.errors import INTERNAL, SqlError, not_supported
 from emulator.responses import ConnectionClosedError, Response
 from emulator.results import Event, StatementDone
 from emulator.rpc import Procedures
-from emulator.storage.engine import Engine
+from emulator.security.authentication import (
+    Authenticator,
+    LoginRefusedError,
+    login_failed,
+)
+from emulator.security.context import SecurityContext
+from emulator.security.sessions import session_began, session_ended
+from emulator.security.throttle import LoginThrottle
+from emulator.storage.engine import Database, Engine
 from emulator.storage.transaction import StoreSession
 from emulator.wire.login7 import Login7
 from emulator.wire.requests import (
@@ -43,48 +50,16 @@ _ISOLATION_NAMES: Final = {
     IsolationLevel.SERIALIZABLE: "SERIALIZABLE",
     IsolationLevel.SNAPSHOT: "SNAPSHOT",
 }
-DEFAULT_DATABASE: Final = "master"
-
 FATAL_SEVERITY: Final = 20
 """From this severity on, SQL Server closes the connection."""
 
 
-class LoginRefusedError(Exception):
-    """A login failed.
-
-    Attributes:
-        errors: what the client is told, in this order.
-    """
-
-    def __init__(self, *errors: SqlError) -> None:
-        super().__init__("; ".join(str(error) for error in errors))
-        self.errors = errors
-
-
 class Credentials:
-    """The one login of the server."""
+    """The login that the server is started with: sysadmin everywhere."""
 
     def __init__(self, user: str, password: str) -> None:
         self.user = user
-        self._password = password
-
-    def check(self, login: Login7) -> None:
-        """Check user and password.
-
-        Raises:
-            LoginRefusedError: 18456, whichever of them is wrong.
-        """
-        same_user = login.user.casefold() == self.user.casefold()
-        same_password = hmac.compare_digest(
-            login.password.encode("utf-8", "surrogatepass"), self._password.encode()
-        )
-        if not (same_user and same_password):
-            raise LoginRefusedError(login_failed(login.user))
-
-
-def login_failed(user: str) -> SqlError:
-    """Error 18456. Its state does not tell what was wrong."""
-    return SqlError(18456, f"Login failed for user '{user}'.", severity=14)
+        self.password = password
 
 
 def cannot_open_database(database: str, user: str) -> LoginRefusedError:
@@ -102,8 +77,10 @@ def cannot_open_database(database: str, user: str) -> LoginRefusedError:
 class Session:
     """A login's requests, one at a time, in its connection's thread."""
 
-    def __init__(self, context: SessionContext, runner: BatchRunner) -> None:
+    def __init__(self, context: SessionContext, runner: BatchRunner, login_id: int = 1) -> None:
         self.context = context
+        self._login_id = login_id
+        session_began(context.engine, login_id)
         self._runner = runner
         self._login_database = context.database
         self._procedures = Procedures(runner)
@@ -152,6 +129,7 @@ class Session:
 
     def close(self) -> None:
         """The connection is gone: what it left open is rolled back."""
+        session_ended(self.context.engine, self._login_id)
         self.context.store.close()
 
     def _guarded(self, events: Iterator[Event], response: Response) -> bool:
@@ -245,12 +223,16 @@ class Logins:
 
     Args:
         engine: the server's storage.
-        credentials: the login that is accepted.
+        credentials: the login that the server was started with.
+        throttle: makes failed logins wait.
     """
 
-    def __init__(self, engine: Engine, credentials: Credentials) -> None:
+    def __init__(
+        self, engine: Engine, credentials: Credentials, throttle: LoginThrottle | None = None
+    ) -> None:
         self._engine = engine
-        self._credentials = credentials
+        self._authenticator = Authenticator(engine, credentials.user, credentials.password)
+        self._throttle = throttle or LoginThrottle()
 
     def open_session(self, login: Login7, session_id: int, interrupted: threading.Event) -> Session:
         """A session in the login's database.
@@ -258,16 +240,20 @@ class Logins:
         Args:
             login: what the client sent.
             session_id: @@SPID.
-            interrupted: set by an attention.
+            interrupted: set by an attention, and when the connection is closed.
 
         Raises:
-            LoginRefusedError: 18456, or 4060 for a database that is not there.
+            LoginRefusedError: 18456, 18470 or 18488, after a wait; 4060 for a database that is not
+                there or that the login may not enter.
         """
-        self._credentials.check(login)
         try:
-            database = self._engine.database(login.database or DEFAULT_DATABASE)
-        except SqlError as error:
-            raise cannot_open_database(login.database, login.user) from error
+            known = self._authenticator.authenticate(login.user, login.password)
+        except LoginRefusedError:
+            interrupted.wait(self._throttle.failed(login.user))
+            raise
+        self._throttle.succeeded(login.user)
+        security = SecurityContext(self._engine, known.name)
+        database = self._database(login.database or known.default_database, known.name, security)
         store = StoreSession(self._engine, session_id)
         store.cancelled = interrupted
         context = SessionContext(
@@ -275,9 +261,21 @@ class Logins:
             database=database,
             store=store,
             session_id=session_id,
-            login=self._credentials.user,
+            login=known.name,
             host=login.host,
             application=login.application,
             cancelled=interrupted,
+            security=security,
         )
-        return Session(context, BatchRunner(context))
+        return Session(context, BatchRunner(context), known.principal_id)
+
+    def _database(self, name: str, login: str, security: SecurityContext) -> Database:
+        """The database in which a session begins.
+
+        Raises:
+            LoginRefusedError: 4060.
+        """
+        found = self._engine.databases.get(name.casefold())
+        if found is None or security.user_or_none(found) is None:
+            raise cannot_open_database(name, login)
+        return found

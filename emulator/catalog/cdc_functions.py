@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator.catalog.instance_access import is_database_owner, may_read_instance
 from emulator.catalog.registry import Row
 from emulator.catalog.scalar_registry import scalar
 from emulator.cdc import functions, lsn, query_functions, update_mask
 from emulator.cdc.capture_instance import CaptureInstance, find_instance
 from emulator.results import ColumnMeta
+from emulator.security.messages import denied
 from emulator.types import (
     BIT,
     DATETIME,
@@ -33,8 +35,18 @@ if TYPE_CHECKING:
 _MASK = varbinary(128)
 
 
+def _may_read(context: SessionContext, name: StorageValue) -> bool:
+    """Whether the session may read the changes of a capture instance; true where there is none."""
+    if is_database_owner(context, context.database):
+        return True
+    found = find_instance(context.store.connection, context.database, str(name or ""))
+    return found is None or may_read_instance(context, context.database, found)
+
+
 @scalar("sys.fn_cdc_get_min_lsn", LSN, SYSNAME)
 def _min_lsn(context: SessionContext, instance: StorageValue) -> StorageValue:
+    if not _may_read(context, instance):
+        return lsn.ZERO_LSN
     return functions.min_lsn(context.store.connection, context.database, str(instance or ""))
 
 
@@ -75,6 +87,8 @@ def _column_ordinal(
 ) -> StorageValue:
     if not isinstance(instance, str) or not isinstance(column, str):
         return None
+    if not _may_read(context, instance):
+        return None
     return functions.column_ordinal(context.store.connection, context.database, instance, column)
 
 
@@ -92,6 +106,8 @@ def _has_column_changed(
     context: SessionContext, instance: StorageValue, column: StorageValue, mask: StorageValue
 ) -> StorageValue:
     if not (isinstance(instance, str) and isinstance(column, str) and isinstance(mask, bytes)):
+        return None
+    if not _may_read(context, instance):
         return None
     changed = functions.has_column_changed(
         context.store.connection, context.database, instance, column, mask
@@ -167,6 +183,8 @@ def _of_instance(
     def bind(context: SessionContext, arguments: tuple[StorageValue, ...]) -> TableSource:
         connection = context.store.connection
         current = find_instance(connection, database, instance.name) or instance
+        if not may_read_instance(context, database, current):
+            raise denied("SELECT", name, database.name, "cdc")
         found = query(connection, database, current, (arguments[0], arguments[1], arguments[2]))
         return TableSource(found.sql, found.bindings)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.instance_access import may_read_instance
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
@@ -190,6 +191,9 @@ def _help_change_data_capture(context: SessionContext, args: Arguments) -> Itera
         instances = [i for i in instances if i.source_object_id == source.object_id]
         if not instances:
             raise cdc_error(22985, schema, table_name, procedure=name)
+        if not any(may_read_instance(context, database, i) for i in instances):
+            raise cdc_error(22981, procedure=name)
+    instances = [i for i in instances if may_read_instance(context, database, i)]
     yield from result_set(
         """source_schema sysname, source_table sysname, capture_instance sysname!,
  object_id int!, source_object_id int, start_lsn binary(10), end_lsn binary(10),
@@ -207,7 +211,7 @@ def _required_instance(
     if not isinstance(name, str) or not name.strip():
         raise cdc_error(22963, "@capture_instance", procedure=procedure_name)
     instance = find_instance(context.store.connection, context.database, name)
-    if instance is None:
+    if instance is None or not may_read_instance(context, context.database, instance):
         raise cdc_error(22981, procedure=procedure_name)
     return instance
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from emulator.catalog.instance_access import may_read_instance
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
@@ -42,13 +43,17 @@ def _generate_wrapper_function(context: SessionContext, args: Arguments) -> Iter
     columns, flags = text(args["@column_list"]), text(args["@update_flag_list"])
     if name:
         instance = find_instance(connection, database, name)
-        if instance is None:
+        if instance is None or not may_read_instance(context, database, instance):
             raise cdc_error(22920, name, database.name, procedure=PROCEDURE)
         instances = [instance]
     elif columns or flags:
         raise cdc_error(22921, procedure=PROCEDURE)
     else:
-        instances = capture_instances(connection, database)
+        instances = [
+            instance
+            for instance in capture_instances(connection, database)
+            if may_read_instance(context, database, instance)
+        ]
     found = [
         function
         for instance in instances

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from emulator.security.context import SecurityContext
+
 if TYPE_CHECKING:
     from emulator.storage.engine import Database, Engine
     from emulator.storage.model import Table
@@ -52,7 +54,7 @@ class SessionContext:
     store: StoreSession
     session_id: int
     login: str
-    user: str = "dbo"
+    """The login that connected."""
     host: str = ""
     application: str = ""
     options: SetOptions = field(default_factory=SetOptions)
@@ -65,3 +67,16 @@ class SessionContext:
     """The session's #temporary tables by casefolded name."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     """Set by an attention; statements look at it between pages and rows."""
+    security: SecurityContext = field(default=None)  # type: ignore[assignment]  # set below
+    """Who the session is, and what it may do."""
+
+    def __post_init__(self) -> None:
+        """A new session begins as its login; a copy for another database shares the context."""
+        if self.security is None:
+            self.security = SecurityContext(self.engine, self.login)  # type: ignore[unreachable]
+
+    @property
+    def user(self) -> str:
+        """The name of the session's user in its database."""
+        token = self.security.user_or_none(self.database)
+        return token.principal.name if token is not None else "guest"

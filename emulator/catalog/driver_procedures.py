@@ -21,6 +21,7 @@ from emulator.catalog.procedure_registry import (
 )
 from emulator.catalog.registry import Row
 from emulator.catalog.relations import Relation, relations, row_count
+from emulator.catalog.visibility import sees
 from emulator.results import Event
 from emulator.storage.model import Column, Index, Table
 from emulator.types import BIT, INT, SYSNAME, SqlType, nvarchar, varchar
@@ -87,8 +88,9 @@ def _listed_tables(
     types = {part.strip().strip("'").upper() for part in (table_type or "").split(",")} - {""}
     named, owned = _matcher(name, use_pattern=True), _matcher(owner, use_pattern=True)
     rows: list[Row] = []
-    listed = [(t.schema, t.name, "TABLE") for t in database.tables()]
-    listed += [(m.schema, m.name, "VIEW") for m in database.modules.values() if m.type == "V"]
+    listed = [(t.schema, t.name, "TABLE") for t in database.tables() if sees(context, database, t)]
+    views = [m for m in database.modules.values() if m.type == "V"]
+    listed += [(m.schema, m.name, "VIEW") for m in views if sees(context, database, m)]
     for schema, table, kind in listed:
         if named(table) and owned(schema) and (not types or kind in types):
             rows.append((database.name, schema, table, kind, None))
@@ -122,7 +124,11 @@ def _chosen_tables(
     database = context.engine.database(qualifier) if qualifier else context.database
     named = _matcher(name, use_pattern=use_pattern)
     owned = _matcher(owner or None, use_pattern=use_pattern)
-    tables = [t for t in database.tables() if named(t.name) and owned(t.schema)]
+    tables = [
+        t
+        for t in database.tables()
+        if named(t.name) and owned(t.schema) and sees(context, database, t)
+    ]
     return database, sorted(tables, key=lambda t: (t.schema, t.name))
 
 

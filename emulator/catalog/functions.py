@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from emulator.catalog import (
     cdc_functions,
     object_functions,
+    principal_functions,
     session_functions,
     system_table_functions,
 )
 from emulator.catalog.cdc_functions import TableFunction, TableSource, change_function
+from emulator.catalog.permission_table_functions import PERMISSION_FUNCTIONS
 from emulator.catalog.scalar_registry import SCALARS, ScalarFunction
 from emulator.catalog.session_functions import global_variable
 
@@ -30,6 +32,7 @@ __all__ = [
 _DECLARING_MODULES = (
     cdc_functions,
     object_functions,
+    principal_functions,
     session_functions,
     system_table_functions,
 )
@@ -54,5 +57,6 @@ def table_function(
     if schema.casefold() == "cdc":
         return change_function(context, database, name)
     if schema.casefold() in {"sys", "dbo"}:
-        return system_table_functions.FUNCTIONS.get(name.casefold())
+        folded = name.casefold()
+        return PERMISSION_FUNCTIONS.get(folded) or system_table_functions.FUNCTIONS.get(folded)
     return None

@@ -11,6 +11,7 @@ from emulator.catalog.names import database_of, split_name
 from emulator.catalog.objects import DatabaseObject, find_object, object_by_id, schema_id
 from emulator.catalog.scalar_registry import scalar
 from emulator.catalog.type_facts import SYSNAME_USER_TYPE_ID, SYSTEM_TYPE_IDS, type_facts
+from emulator.catalog.visibility import is_visible
 from emulator.types import (
     INT,
     SMALLINT,
@@ -89,7 +90,8 @@ def _named_object(context: SessionContext, name: StorageValue) -> DatabaseObject
     database = database_of(context.engine, context.database, parts.database)
     if database is None:
         return None
-    return find_object(context, database, parts.schema or "dbo", parts.name)
+    found = find_object(context, database, parts.schema or "dbo", parts.name)
+    return found if found is not None and is_visible(context, database, found) else None
 
 
 def _object_of(
@@ -98,7 +100,8 @@ def _object_of(
     database = _database_by_id(context, database_id[0]) if database_id else context.database
     if database is None or not isinstance(object_id, int):
         return None
-    return object_by_id(context, database, object_id)
+    found = object_by_id(context, database, object_id)
+    return found if found is not None and is_visible(context, database, found) else None
 
 
 @scalar("OBJECT_NAME", SYSNAME, INT, INT, required=1)

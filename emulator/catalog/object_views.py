@@ -21,6 +21,7 @@ from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import table_by_id
 from emulator.cdc.capture_instance import is_enabled
 from emulator.cdc.metadata_tables import DDL_TRIGGER
+from emulator.security.tokens import schema_owner
 from emulator.storage.values import DAYS_TO_1900, round_datetime
 from emulator.types import TICKS_PER_DAY
 
@@ -170,8 +171,7 @@ def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
 @view("sys.schemas", "name sysname!, schema_id int!, principal_id int")
 def _schemas(_context: SessionContext, database: Database) -> Iterator[Row]:
     for name, number in database.schemas.items():
-        owner = database.principals.get(name)
-        yield name, number, owner.principal_id if owner is not None else 1
+        yield name, number, schema_owner(database, name)
 
 
 @view(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.procedure_access import authorize_procedure
 from emulator.catalog.registry import Row, parse_columns
 from emulator.results import Event, ResultSet, ReturnStatus, Rows, StatementDone
 from emulator.types import SqlType, StorageValue
@@ -67,8 +68,9 @@ class Procedure:
             args: a value for every parameter, converted to the parameter's type.
 
         Raises:
-            SqlError: what the procedure reports.
+            SqlError: what the procedure reports; 22902, 22904, 15247 when it is not for the caller.
         """
+        authorize_procedure(context, self.schema, self.name, args)
         yield from self.body(context, args)
         yield ReturnStatus(0)
 

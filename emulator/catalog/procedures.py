@@ -11,6 +11,7 @@ from emulator.catalog import (
     extended_properties,
     help_procedures,
     job_procedures,
+    principal_procedures,
     server_procedures,
 )
 from emulator.catalog.procedure_registry import (
@@ -31,6 +32,7 @@ _DECLARING_MODULES = (
     extended_properties,
     help_procedures,
     job_procedures,
+    principal_procedures,
     server_procedures,
 )
 """Importing them registers their procedures."""

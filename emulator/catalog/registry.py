@@ -92,7 +92,7 @@ class SystemView:
     produce: RowProducer
 
     def rows(self, context: SessionContext, database: Database) -> list[Row]:
-        """The rows, as the session sees them in that database."""
+        """All rows; emulator.catalog.visibility has those that the session may see."""
         return list(self.produce(context, database))
 
 

@@ -1,4 +1,4 @@
-"""General system procedures: configuration, renaming, databases, who, roles.
+"""General system procedures: configuration, renaming, databases, who.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/system-stored-procedures-transact-sql
 """
@@ -6,7 +6,6 @@ https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sy
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.configuration import (
@@ -16,7 +15,6 @@ from emulator.catalog.configuration import (
     find_option,
 )
 from emulator.catalog.names import split_name
-from emulator.catalog.object_views import datetime_of
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
@@ -24,10 +22,9 @@ from emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
-from emulator.cdc.principals import add_principal, find_principal
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
-from emulator.storage import alter, ddl
+from emulator.storage import alter
 from emulator.types import SYSNAME, SqlType, StorageValue, nvarchar, varchar
 
 if TYPE_CHECKING:
@@ -168,7 +165,12 @@ def _who(context: SessionContext, _args: Arguments) -> Iterator[Event]:
  hostname nchar(128), blk char(5), dbname nchar(128), cmd nchar(26), request_id int""",
         [
             (
-                *(context.session_id, 0, "runnable".ljust(30), context.login.ljust(128)),
+                *(
+                    context.session_id,
+                    0,
+                    "runnable".ljust(30),
+                    context.security.login_name.ljust(128),
+                ),
                 *(context.host.ljust(128), "0    ", context.database.name.ljust(128)),
                 *("SELECT".ljust(26), 0),
             )
@@ -195,46 +197,6 @@ def _server_info(_context: SessionContext, args: Arguments) -> Iterator[Event]:
     )
 
 
-@procedure("sp_addrolemember", _P("@rolename", SYSNAME), _P("@membername", SYSNAME))
-def _add_role_member(context: SessionContext, args: Arguments) -> Iterator[Event]:
-    _change_members(context, args, add=True)
-    yield from ()
-
-
-@procedure("sp_droprolemember", _P("@rolename", SYSNAME), _P("@membername", SYSNAME))
-def _drop_role_member(context: SessionContext, args: Arguments) -> Iterator[Event]:
-    _change_members(context, args, add=False)
-    yield from ()
-
-
-def _change_members(context: SessionContext, args: Arguments, *, add: bool) -> None:
-    role_name, member_name = str(args["@rolename"]), str(args["@membername"])
-    database = context.database
-    role, member = find_principal(database, role_name), find_principal(database, member_name)
-    if role is None or role.type != "R":
-        raise SqlError(15151, f"Cannot alter the role '{role_name}', because it does not exist or"
-                       " you do not have permission.")  # fmt: skip
-    if member is None:
-        raise SqlError(15410, f"User or role '{member_name}' does not exist in this database.",
-                       severity=11)  # fmt: skip
-    others = tuple(name for name in role.members if name.casefold() != member.name.casefold())
-    members = (*others, member.name) if add else others
-    with context.engine.write() as connection:
-        ddl.put_principal(connection, database, replace(role, members=members))
-
-
-@procedure("sp_addrole", _P("@rolename", SYSNAME), _P("@ownername", SYSNAME, None))
-def _add_role(context: SessionContext, args: Arguments) -> Iterator[Event]:
-    name = str(args["@rolename"])
-    if find_principal(context.database, name) is not None:
-        raise SqlError(
-            15023, f"User, group, or role '{name}' already exists in the current database."
-        )
-    with context.engine.write() as connection:
-        add_principal(connection, context.database, name, "R")
-    yield from ()
-
-
 @procedure("sp_helptext", _P("@objname", _NAME), _P("@columnname", SYSNAME, None))
 def _helptext(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name = str(args["@objname"])
@@ -251,17 +213,4 @@ def _helptext(context: SessionContext, args: Arguments) -> Iterator[Event]:
         )
     yield from result_set(
         "Text nvarchar(255)", ((line,) for line in module.text.splitlines(keepends=True))
-    )
-
-
-@procedure("sp_helpuser", _P("@name_in_db", SYSNAME, None))
-def _helpuser(context: SessionContext, _args: Arguments) -> Iterator[Event]:
-    created = datetime_of(context.database.create_ticks)
-    yield from result_set(
-        "UserName sysname, RoleName sysname, UserID smallint, CreateDate datetime",
-        (
-            (principal.name, "public", principal.principal_id, created)
-            for principal in context.database.principals.values()
-            if principal.type == "S"
-        ),
     )

@@ -1,4 +1,4 @@
-"""Databases, principals, configuration and dynamic views of the server.
+"""Databases, configuration and dynamic views of the server.
 
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-databases-transact-sql
 """
@@ -14,13 +14,13 @@ from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
 from emulator.cdc.capture_instance import is_enabled
 from emulator.cdc.runtime import runtime
+from emulator.security.tokens import SA_SID, database_owner, login_by_id
 from emulator.types import pack_guid, pack_offset
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
 
-SA_SID: Final = b"\x01"
 COMPATIBILITY_LEVEL: Final = 160
 SERVER_NAME: Final = "TAILRACE"
 AGENT_SERVICE: Final = "SQL Server Agent (MSSQLSERVER)"
@@ -60,7 +60,7 @@ def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
         compatibility = database.options.get("compatibility_level", COMPATIBILITY_LEVEL)
         waits = is_enabled(database) and database.log.last_commit() is not None
         yield (
-            *(database.name, database.database_id, None, SA_SID),
+            *(database.name, database.database_id, None, _owner_sid(context, database)),
             *(datetime_of(database.create_ticks), compatibility, database.collation),
             *(0, "MULTI_USER", int(bool(database.options.get("is_read_only"))), 0, 0),
             *(0, "ONLINE", 0, 0, 0, snapshot, "ON" if snapshot else "OFF"),
@@ -71,6 +71,11 @@ def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
             *((6, "REPLICATION") if waits else (0, "NOTHING")),
             *(0, int(is_enabled(database)), 0, 0),
         )
+
+
+def _owner_sid(context: SessionContext, database: Database) -> bytes:
+    login = login_by_id(context.engine, database_owner(database))
+    return bytes.fromhex(login.sid if login is not None else SA_SID)
 
 
 def _recovery_model(database: Database) -> str:
@@ -111,68 +116,6 @@ def _database_files(_context: SessionContext, database: Database) -> Iterator[Ro
 )
 def _filegroups(_context: SessionContext, _database: Database) -> Iterator[Row]:
     yield "PRIMARY", 1, "FG", "ROWS_FILEGROUP", 1, 0, 0
-
-
-@view(
-    "sys.database_principals",
-    """name sysname!, principal_id int!, type char(1)!, type_desc nvarchar(60),
- default_schema_name sysname, create_date datetime!, modify_date datetime!,
- owning_principal_id int, sid varbinary(85), is_fixed_role bit!, authentication_type int!,
- authentication_type_desc nvarchar(60)""",
-)
-def _database_principals(_context: SessionContext, database: Database) -> Iterator[Row]:
-    created = datetime_of(database.create_ticks)
-    for principal in database.principals.values():
-        role = principal.type == "R"
-        fixed = principal.principal_id >= 16384
-        sid = SA_SID if principal.name == "dbo" else principal.principal_id.to_bytes(16, "big")
-        schema = None if role else ("dbo" if principal.name == "dbo" else principal.name)
-        yield (
-            *(principal.name, principal.principal_id, principal.type),
-            *("DATABASE_ROLE" if role else "SQL_USER", schema, created, created),
-            *(1 if role else None, sid, int(fixed)),
-            *(
-                1 if principal.name == "dbo" else 0,
-                "INSTANCE" if principal.name == "dbo" else "NONE",
-            ),
-        )
-
-
-@view("sys.database_role_members", "role_principal_id int!, member_principal_id int!")
-def _role_members(_context: SessionContext, database: Database) -> Iterator[Row]:
-    by_name = {p.name.casefold(): p for p in database.principals.values()}
-    for role in database.principals.values():
-        for member in role.members:
-            found = by_name.get(member.casefold())
-            if found is not None:
-                yield role.principal_id, found.principal_id
-
-
-@view("sys.sysusers", "uid smallint, status int, name sysname, sid varbinary(85), issqlrole int")
-def _sysusers(_context: SessionContext, database: Database) -> Iterator[Row]:
-    for principal in database.principals.values():
-        sid = SA_SID if principal.name == "dbo" else principal.principal_id.to_bytes(16, "big")
-        yield principal.principal_id, 0, principal.name, sid, int(principal.type == "R")
-
-
-@view(
-    "sys.server_principals",
-    """name sysname!, principal_id int!, sid varbinary(85), type char(1)!, type_desc nvarchar(60),
- is_disabled bit, create_date datetime!, modify_date datetime!, default_database_name sysname,
- default_language_name sysname""",
-)
-@view(
-    "sys.sql_logins",
-    """name sysname!, principal_id int!, sid varbinary(85), type char(1)!, type_desc nvarchar(60),
- is_disabled bit, create_date datetime!, modify_date datetime!, default_database_name sysname,
- default_language_name sysname""",
-)
-def _server_principals(context: SessionContext, _database: Database) -> Iterator[Row]:
-    created = datetime_of(context.engine.database("master").create_ticks)
-    rest = ("S", "SQL_LOGIN", 0, created, created, "master", "us_english")
-    yield ("sa", 1, SA_SID, *rest)
-    if context.login.casefold() != "sa":
-        yield (context.login, 256, b"\x02", *rest)
 
 
 @view(
@@ -232,7 +175,12 @@ def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[
     }
     yield (
         *(context.session_id, datetime_of(context.engine.clock.now_ticks()), context.host),
-        *(context.application, context.login, "running", context.database.database_id),
+        *(
+            context.application,
+            context.security.login_name,
+            "running",
+            context.database.database_id,
+        ),
         *(levels.get(context.options.isolation, 2), context.options.lock_timeout_ms),
         *(context.store.trancount, 1),
     )

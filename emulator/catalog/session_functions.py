@@ -1,4 +1,4 @@
-"""Functions and @@globals that tell of the server, the session and its principals.
+"""Functions and @@globals that tell of the server and the session.
 
 The server says what it is: the edition and version texts name the embedded server.
 
@@ -12,19 +12,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.scalar_registry import scalar
-from emulator.catalog.server_views import SA_SID, SERVER_NAME
+from emulator.catalog.server_views import SERVER_NAME
 from emulator.types import (
     DEFAULT_COLLATION,
     INT,
     SMALLINT,
-    SYSNAME,
     TINYINT,
     SqlType,
     StorageValue,
     decimal_type,
     nvarchar,
     pack_decimal,
-    varbinary,
     varchar,
 )
 
@@ -91,50 +89,6 @@ def _fulltextserviceproperty(_context: SessionContext, _asked: StorageValue) -> 
     return 0
 
 
-def _login(context: SessionContext, *_sid: StorageValue) -> StorageValue:
-    return context.login
-
-
-for _name in ("SUSER_SNAME", "SUSER_NAME"):
-    scalar(_name, SYSNAME, varbinary(85), required=0)(_login)
-for _name in ("ORIGINAL_LOGIN", "SYSTEM_USER"):
-    scalar(_name, SYSNAME)(_login)
-
-
-@scalar("SUSER_SID", varbinary(85), SYSNAME, required=0)
-def _suser_sid(_context: SessionContext, *_login_name: StorageValue) -> StorageValue:
-    return SA_SID
-
-
-@scalar("SUSER_ID", INT, SYSNAME, required=0)
-def _suser_id(context: SessionContext, *_login_name: StorageValue) -> StorageValue:
-    return 1 if context.login.casefold() == "sa" else 256
-
-
-def _user(context: SessionContext) -> StorageValue:
-    return context.user
-
-
-for _name in ("CURRENT_USER", "SESSION_USER", "USER"):
-    scalar(_name, SYSNAME)(_user)
-
-
-@scalar("USER_NAME", SYSNAME, INT, required=0)
-def _user_name(context: SessionContext, *number: StorageValue) -> StorageValue:
-    if not number:
-        return context.user
-    principals = context.database.principals.values()
-    return next((p.name for p in principals if p.principal_id == number[0]), None)
-
-
-@scalar("USER_ID", INT, SYSNAME, required=0)
-@scalar("DATABASE_PRINCIPAL_ID", INT, SYSNAME, required=0)
-def _principal_id(context: SessionContext, *name: StorageValue) -> StorageValue:
-    folded = str(name[0] if name else context.user).casefold()
-    principals = context.database.principals.values()
-    return next((p.principal_id for p in principals if p.name.casefold() == folded), None)
-
-
 @scalar("HOST_NAME", nvarchar(128))
 def _host_name(context: SessionContext) -> StorageValue:
     return context.host
@@ -143,41 +97,6 @@ def _host_name(context: SessionContext) -> StorageValue:
 @scalar("APP_NAME", nvarchar(128))
 def _app_name(context: SessionContext) -> StorageValue:
     return context.application
-
-
-@scalar("HAS_DBACCESS", INT, SYSNAME)
-def _has_dbaccess(context: SessionContext, name: StorageValue) -> StorageValue:
-    return 1 if str(name or "").casefold() in context.engine.databases else None
-
-
-@scalar("HAS_PERMS_BY_NAME", INT, SYSNAME, nvarchar(60), SYSNAME, SYSNAME, nvarchar(60), required=3)
-def _has_perms_by_name(_context: SessionContext, *_asked: StorageValue) -> StorageValue:
-    """Every login is dbo here: it has whatever permission is asked for."""
-    return 1
-
-
-@scalar("IS_MEMBER", INT, SYSNAME)
-@scalar("IS_ROLEMEMBER", INT, SYSNAME, SYSNAME, required=1)
-def _is_member(
-    context: SessionContext, role: StorageValue, *principal: StorageValue
-) -> StorageValue:
-    folded = str(role or "").casefold()
-    principals = context.database.principals.values()
-    found = next((p for p in principals if p.name.casefold() == folded and p.type == "R"), None)
-    if found is None:
-        return None
-    member = str(principal[0] if principal else context.user).casefold()
-    if member == "dbo" and found.name == "db_owner":
-        return 1
-    return int(found.name == "public" or member in {name.casefold() for name in found.members})
-
-
-@scalar("IS_SRVROLEMEMBER", INT, SYSNAME, SYSNAME, required=1)
-def _is_srvrolemember(
-    _context: SessionContext, role: StorageValue, *_login_name: StorageValue
-) -> StorageValue:
-    roles = {"sysadmin", "public", "serveradmin", "securityadmin", "dbcreator", "processadmin"}
-    return 1 if str(role or "").casefold() in roles else None
 
 
 def _identity(context: SessionContext) -> StorageValue:

@@ -12,6 +12,7 @@ from emulator.catalog import (
     information_schema,
     msdb_views,
     object_views,
+    principal_views,
     server_views,
     storage_views,
 )
@@ -31,6 +32,7 @@ _DECLARING_MODULES = (
     information_schema,
     msdb_views,
     object_views,
+    principal_views,
     server_views,
     storage_views,
 )

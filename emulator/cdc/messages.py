@@ -76,6 +76,10 @@ _TEXTS: Final[dict[int, str]] = {
         " database context is set and retry the operation. To report on the databases enabled for"
         " Change Data Capture, query the is_cdc_enabled column in the sys.databases catalog view."
     ),
+    22902: (
+        "Caller is not authorized to initiate the requested action. Sysadmin privileges are"
+        " required."
+    ),
     22903: (
         "Another connection with session ID {} is already running 'sp_replcmds' for Change Data"
         " Capture in the current database."

@@ -22,6 +22,7 @@ from emulator.storage.model import Column, Table
 if TYPE_CHECKING:
     from emulator.log.transaction_log import TransactionLog
     from emulator.storage.engine import Engine
+    from emulator.storage.principals import Login, PermissionEntry, PermissionKey, Principal
 
 OptionValue = int | float | str | None
 
@@ -46,17 +47,6 @@ FIXED_PRINCIPALS: Final = {
     "db_denydatareader": (16392, "R"),
     "db_denydatawriter": (16393, "R"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """A user or role; ``type`` S (SQL user) or R (database role)."""
-
-    principal_id: int
-    name: str
-    type: str
-    members: tuple[str, ...] = ()
-    """Of a role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +125,13 @@ class CatalogState:
     """Of views, by object id."""
     properties: dict[PropertyKey, ExtendedProperty] = field(default_factory=dict)
     synonyms: dict[tuple[str, str], Synonym] = field(default_factory=dict)
+    permissions: dict[PermissionKey, PermissionEntry] = field(default_factory=dict)
+    owners: dict[str, int] = field(default_factory=dict)
+    """Owners that somebody chose: see :func:`emulator.storage.principals.set_owner`."""
+    logins: dict[str, Login] = field(default_factory=dict)
+    """By name as created; of master only."""
+    server_roles: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Member login ids by fixed server role's id; of master only."""
 
     def copy(self) -> CatalogState:
         """A copy that later changes leave alone."""
@@ -149,6 +146,10 @@ class CatalogState:
             dict(self.columns),
             dict(self.properties),
             dict(self.synonyms),
+            dict(self.permissions),
+            dict(self.owners),
+            dict(self.logins),
+            dict(self.server_roles),
         )
 
 

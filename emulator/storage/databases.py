@@ -17,9 +17,9 @@ from emulator.storage.database import (
     CatalogState,
     Database,
     Module,
-    Principal,
 )
 from emulator.storage.object_details import load_detail
+from emulator.storage.principals import load_security_entry
 from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
@@ -141,9 +141,8 @@ def _load_entry(state: CatalogState, kind: str, key: str, text: str) -> None:
         state.schemas[key] = value
     elif kind == "option":
         state.options[key] = value
-    elif kind == "principal":
-        principal_id, name, principal_type, members = value
-        state.principals[key] = Principal(principal_id, name, principal_type, tuple(members))
     elif kind == "module":
         module = Module(**value)
         state.modules[module.schema.casefold(), module.name.casefold()] = module
+    else:
+        load_security_entry(state, kind, key, value)

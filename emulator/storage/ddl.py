@@ -5,8 +5,8 @@ of the open transaction, with which it rolls back) or the connection of an :meth
 progress (it commits and rolls back with that). It replaces the frozen Table, persists it, bumps
 ``Database.version`` and, when the table is tracked by change data capture, logs a DdlChange.
 
-Here: schemas, tables, modules, users. Indexes, columns and constraints are in indexes.py, alter.py
-and constraint_ddl.py; all of them are imported from here.
+Here: schemas, tables, modules. Indexes, columns and constraints are in indexes.py, alter.py and
+constraint_ddl.py and imported from here; users and permissions are in principals.py.
 
 T-SQL text (defaults, computed columns, checks) is only kept here: tsql compiles and evaluates it.
 """
@@ -29,11 +29,12 @@ from emulator.storage.alter import (
 )
 from emulator.storage.catalog_store import delete_entry, put_entry, table_to_text
 from emulator.storage.constraint_ddl import add_constraint, drop_constraint, set_default
-from emulator.storage.database import Database, Module, Principal
+from emulator.storage.database import Database, Module
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, lock_for_ddl, log_ddl
 from emulator.storage.indexes import create_index, drop_index, with_index
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
 from emulator.storage.object_details import forget_object
+from emulator.storage.principals import put_principal
 from emulator.storage.sqlite_schema import create_index_text, create_table_text
 
 __all__ = [
@@ -293,16 +294,6 @@ def _remove_module(connection: apsw.Connection, database: Database, module: Modu
     database.engine.will_change_catalog()
     del database.modules[module.schema.casefold(), module.name.casefold()]
     database.version += 1
-
-
-def put_principal(target: DdlTarget, database: Database, principal: Principal) -> None:
-    """Create or replace a user or role."""
-    with ddl_scope(target, database) as connection:
-        value = [principal.principal_id, principal.name, principal.type, list(principal.members)]
-        put_entry(connection, database.database_id, "principal", principal.name, json.dumps(value))
-        database.engine.will_change_catalog()
-        database.principals[principal.name] = principal
-        database.version += 1
 
 
 def _exists(name: str) -> SqlError:

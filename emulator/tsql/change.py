@@ -104,6 +104,8 @@ class ChangeCompiler:
         """The plan of an UPDATE."""
         prefix = self.compiler.enter_common_tables(node.common_tables)
         target, source, scope, bound = self._sources(node.target, node.source)
+        named = [find_column(target, a.column[-1])[1] for a in node.assignments if a.column]
+        self.compilation.access.change(target, "UPDATE", named)
         assigned_columns = assignments(self.compiler, node.assignments, target, bound, scope)
         texts = [f"{bound.key}.rid"]
         for position, column in enumerate(target.table.columns):
@@ -127,6 +129,7 @@ class ChangeCompiler:
         """The plan of a DELETE."""
         prefix = self.compiler.enter_common_tables(node.common_tables)
         target, source, scope, bound = self._sources(node.target, node.source)
+        self.compilation.access.change(target, "DELETE")
         texts = [f"{bound.key}.rid"]
         output = compile_output(self.compilation, node.output, target, ["deleted"])
         if output is not None:
@@ -158,6 +161,7 @@ class ChangeCompiler:
         if source is None:
             self._refuse_common_table(node)
             target = resolve_target(self.compilation, node)
+            self.compiler.changed = node
             text = self.compiler.source(node, scope)
             return target, text, scope, scope.sources[0]
         text = self.compiler.source(source, scope)

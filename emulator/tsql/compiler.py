@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.tsql import messages
+from emulator.tsql.access import StatementAccess
 from emulator.tsql.plan import (
     Execution,
     Guard,
@@ -59,6 +60,7 @@ class Compilation:
         self.database: Database = context.database
         self.guard = Guard([(context.database, context.database.version)])
         self.has_sized_variable = False
+        self.access = StatementAccess(self, frame.chain)
         self._slots: dict[object, int] = {}
         self._functions: list[Slot] = []
         self._holes: list[Hole] = []

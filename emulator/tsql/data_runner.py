@@ -15,6 +15,7 @@ from emulator.tsql.certain import known
 from emulator.tsql.change import ChangeCompiler, DeletePlan, UpdatePlan
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.conversions import assigner, check_allowed
+from emulator.tsql.definition_access import authorize_truncate
 from emulator.tsql.insert import InsertCompiler, InsertPlan, empty_plan, given_positions
 from emulator.tsql.merge import MergeCompiler, MergePlan
 from emulator.tsql.output import OutputPlan
@@ -168,6 +169,7 @@ class DataRunner:
                 f"The target table '{shown}' of the OUTPUT INTO clause cannot have any enabled"
                 " triggers.",
             )
+        compilation.access.change(target, "INSERT")
         given = given_positions(compilation, target, output.into_columns)
         if len(given) != len(output.columns):
             raise messages.compile_error(
@@ -196,6 +198,7 @@ class DataRunner:
         """``INSERT .. EXEC``: the rows of every result set go into the table."""
         compilation = Compilation(self.context, self.workspace, frame)
         target = resolve_target(compilation, node.target)
+        compilation.access.change(target, "INSERT")
         given = given_positions(compilation, target, node.columns)
         plan = empty_plan(compilation, target, given)
         pending: list[list[Any]] = []
@@ -228,6 +231,7 @@ class DataRunner:
         """TRUNCATE TABLE."""
         self._refuse_doomed()
         target = resolve_target(Compilation(self.context, self.workspace, frame), node.target)
+        authorize_truncate(self.context, target)
         self.context.store.run(lambda: target.truncate(self.context), "TRUNCATE TABLE")
         yield StatementDone("other", None)
 

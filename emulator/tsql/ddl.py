@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.cdc.guards import refuse_index_removal
 from emulator.errors import SqlError, not_supported
+from emulator.security.messages import cannot_find
+from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
-from emulator.storage.database import Principal
 from emulator.storage.model import Check, Column, Index, Table
 from emulator.storage.object_details import put_columns
+from emulator.storage.principals import DBO_ID, set_owner
 from emulator.tsql import messages, synonyms
 from emulator.tsql.alter_table import TableAlterer
+from emulator.tsql.definition_access import authorize_definition
 from emulator.tsql.definitions import DefinitionBuilder
 from emulator.tsql.index_filters import index_filter
 from emulator.tsql.local_tables import TEMPDB_ID, LocalTable
-from emulator.tsql.names import resolve_name, stored_table
+from emulator.tsql.names import creation_name, resolve_name, stored_table
 from emulator.tsql.nodes import Name
 from emulator.tsql.statements import (
     AlterAdd,
@@ -29,7 +32,6 @@ from emulator.tsql.statements import (
     CreateDatabase,
     CreateIndex,
     CreateModule,
-    CreatePrincipal,
     CreateSchema,
     CreateSynonym,
     CreateTable,
@@ -59,7 +61,6 @@ class Definer(TableAlterer):
             CreateSchema: self._create_schema,
             CreateTable: self._create_table,
             CreateIndex: self._create_index,
-            CreatePrincipal: self._create_principal,
             CreateSynonym: lambda node, _: synonyms.create(context, node),
             CreateModule: self._create_module,
             SwitchTrigger: lambda node, _: switch_trigger(context, node),
@@ -79,6 +80,7 @@ class Definer(TableAlterer):
         Raises:
             SqlError: what SQL Server would report.
         """
+        authorize_definition(self.context, statement)
         if isinstance(statement, AlterAdd | AlterDrop):
             # Several columns are several changes: all of them or none, in one transaction.
             with self.context.store.statement():
@@ -95,7 +97,10 @@ class Definer(TableAlterer):
                 "CREATE DATABASE statement not allowed within multi-statement transaction.",
                 state=6,
             )
-        self.context.engine.create_database(node.name)
+        database = self.context.engine.create_database(node.name)
+        login = self.context.security.login
+        if login is not None and login.principal_id != SA_ID:
+            set_owner(self.context.store, database, "database", login.principal_id)
 
     def _alter_database(self, node: AlterDatabase, _: Frame) -> None:
         engine = self.context.engine
@@ -119,26 +124,17 @@ class Definer(TableAlterer):
                     raise not_supported(f"ALTER DATABASE SET {option}")
 
     def _create_schema(self, node: CreateSchema, _: Frame) -> None:
-        store_ddl.create_schema(self.context.store, self.context.database, node.name)
-
-    def _create_principal(self, node: CreatePrincipal, _: Frame) -> None:
-        database = self.context.database
-        if node.kind == "LOGIN":
-            raise not_supported(
-                "CREATE LOGIN (the server has the one login that it was started with)"
-            )
-        if any(name.casefold() == node.name.casefold() for name in database.principals):
-            raise SqlError(
-                15023,
-                f"User, group, or role '{node.name}' already exists in the current database.",
-            )
-        highest = max(
-            p.principal_id for p in database.principals.values() if p.principal_id < 16384
-        )
-        kind = "S" if node.kind == "USER" else "R"
-        store_ddl.put_principal(
-            self.context.store, database, Principal(highest + 1, node.name, kind)
-        )
+        database, store = self.context.database, self.context.store
+        owner = None
+        if node.owner is not None:
+            owner = find_principal(database, node.owner)
+            if owner is None:
+                raise cannot_find("principal", node.owner)
+        schema_id = store_ddl.create_schema(store, database, node.name)
+        creator = self.context.security.user(database).principal
+        number = (owner or creator).principal_id
+        if number != DBO_ID:
+            set_owner(store, database, f"schema:{schema_id}", number)
 
     # Tables -------------------------------------------------------------------------------------
 
@@ -153,7 +149,7 @@ class Definer(TableAlterer):
                 raise not_supported("global temporary tables (##name)")
             self.create_temporary(name, parts.columns, indexes, parts.checks)
             return
-        where = resolve_name(self.context, node.name, node.line)
+        where = creation_name(self.context, node.name, node.line)
         store_ddl.create_table(
             self.context.store,
             where.database,

@@ -33,6 +33,10 @@ class Frame:
     return_value: int = 0
     trigger: Firing | None = None
     """Of a trigger's own statements: the change that it fires for."""
+    chain: tuple[int, int] | None = None
+    """Ownership chain of a module's text: see emulator.tsql.access."""
+    impersonations: int = 0
+    """How many were open when the frame began: REVERT in it ends none of those."""
 
     def declare(self, name: str, sql_type: SqlType, value: StorageValue = None) -> None:
         """Adds a variable."""

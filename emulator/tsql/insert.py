@@ -115,6 +115,7 @@ class InsertCompiler:
         self.node = node
         self.compiler = QueryCompiler(compilation)
         self.target = resolve_target(compilation, node.target)
+        compilation.access.change(self.target, "INSERT")
 
     def compile(self) -> InsertPlan:
         """The plan.

@@ -31,6 +31,7 @@ from emulator.tsql.planner import Planner
 from emulator.tsql.procedures import ProcedureRunner
 from emulator.tsql.query_runner import QueryRunner
 from emulator.tsql.raise_error import raised, thrown
+from emulator.tsql.security import SecurityRunner
 from emulator.tsql.statements import (
     Block,
     CursorStatement,
@@ -101,6 +102,7 @@ class Interpreter:
         self.data = DataRunner(context, workspace, self.planner, self.triggers.fire)
         self.cursors = Cursors(self)
         self.transactions = Transactions(context, workspace)
+        self.security = SecurityRunner(self)
         self.try_depth = 0
         self._raised_at: tuple[SqlError, Frame] | None = None
         self._methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {
@@ -130,6 +132,7 @@ class Interpreter:
             WaitFor: self._wait_for,
             Ignored: lambda _, __: iter(()),
             CursorStatement: self.cursors.run,
+            **self.security.methods,
         }
 
     # Statements ---------------------------------------------------------------------------------
@@ -410,10 +413,11 @@ class Interpreter:
         """USE.
 
         Raises:
-            SqlError: 911.
+            SqlError: 911; 916 when the session has no user there.
         """
         old = self.context.database
         new = self.context.engine.database(name)
+        self.context.security.user(new)
         self.context.database = new
         yield DatabaseChanged(old.name, new.name)
         yield Message(5701, f"Changed database context to '{new.name}'.", 0, 2)

@@ -113,6 +113,8 @@ class MergeCompiler:
         target = resolve_target(self.compilation, node.target)
         if any(target.is_replaced(clause.action) for clause in node.clauses):
             raise not_supported("MERGE into a table with INSTEAD OF triggers")
+        for action in dict.fromkeys(clause.action for clause in node.clauses):
+            self.compilation.access.change(target, action)
         scope = Scope()
         target_text = self.compiler.source(node.target, scope)
         bound = scope.sources[0]

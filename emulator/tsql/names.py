@@ -45,8 +45,32 @@ def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
         if found is None:
             raise messages.invalid_object(name, line)
         database = found
-    schema = name[-2] if len(name) > 1 and name[-2] else DEFAULT_SCHEMA
-    return ObjectName(database, schema, name[-1])
+    if len(name) > 1 and name[-2]:
+        return ObjectName(database, name[-2], name[-1])
+    own = default_schema(context, database)
+    if own != DEFAULT_SCHEMA and (database.table(own, name[-1]) or database.module(own, name[-1])):
+        return ObjectName(database, own, name[-1])
+    return ObjectName(database, DEFAULT_SCHEMA, name[-1])
+
+
+def default_schema(context: SessionContext, database: Database) -> str:
+    """The schema of names without one: the user's default schema, mostly dbo."""
+    if context.security.is_sysadmin:
+        return DEFAULT_SCHEMA
+    token = context.security.user_or_none(database)
+    return (token.principal.default_schema if token is not None else "") or DEFAULT_SCHEMA
+
+
+def creation_name(context: SessionContext, name: Name, line: int) -> ObjectName:
+    """Where CREATE makes what is named: in the user's default schema when no schema is written.
+
+    Raises:
+        SqlError: as :func:`resolve_name`.
+    """
+    where = resolve_name(context, name, line)
+    if len(name) > 1 and name[-2]:
+        return where
+    return ObjectName(where.database, default_schema(context, where.database), where.name)
 
 
 def base_object(context: SessionContext, name: Name, line: int) -> ObjectName:

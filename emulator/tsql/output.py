@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.errors import not_supported
 from emulator.results import ColumnMeta, Event, ResultSet, Rows
+from emulator.security.access import of_object
 from emulator.tsql.nodes import ColumnName, Star
 from emulator.tsql.plan import Execution, Plan
 from emulator.tsql.planner import column_meta
@@ -72,6 +73,9 @@ def compile_output(
     if output is None:
         return None
     own = type(compilation)(compilation.context, compilation.workspace, compilation.frame)
+    database = getattr(target, "database", None)
+    if database is not None:
+        own.access.read(of_object(database, target.table), target.table.columns)
     compiler = QueryCompiler(own)
     holder = RowExecution()
     scope = Scope()

@@ -22,8 +22,8 @@ from emulator.tsql.statements import (
 from emulator.tsql.tokens import Kind, Token
 
 _DROPPABLE: Final = (
-    "TABLE", "DATABASE", "SCHEMA", "PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER", "USER",
-    "ROLE", "LOGIN", "SYNONYM",
+    "TABLE", "DATABASE", "SCHEMA", "PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER",
+    "SYNONYM",
 )  # fmt: skip
 
 
@@ -42,28 +42,20 @@ class AlterParser(DefinitionParser):
             return self._alter_table(start)
         if self.accept("DATABASE"):
             return self._alter_database(start.line)
-        if self.at_any("ROLE", "SERVER", "USER", "LOGIN", "AUTHORIZATION", "INDEX"):
-            return self._alter_ignored(start.line)
+        if self.at_any("ROLE", "SERVER", "USER", "LOGIN", "AUTHORIZATION"):
+            return self.alter_principal(start.line)
+        if self.accept("INDEX"):
+            return self._alter_index(start.line)
         raise not_supported(f"ALTER {self.token.text.upper()}")
 
-    def _alter_ignored(self, line: int) -> Statement:
-        """ALTER ROLE r ADD MEMBER m; ALTER INDEX i ON t REBUILD."""
-        kind = self.advance().upper
-        if kind == "ROLE":
-            self.identifier()
-            if not self.accept_any("ADD", "DROP"):
-                self.fail()
-            self.expect("MEMBER")
-            self.identifier()
-            return Ignored("ALTER ROLE", line=line)
-        if kind == "INDEX":
-            self.advance()
-            self.expect("ON")
-            self.dotted_name()
-            if not self.accept_any("REBUILD", "REORGANIZE"):
-                raise not_supported(f"ALTER INDEX ... {self.token.text.upper()}")
-            return Ignored("ALTER INDEX", line=line)
-        raise not_supported(f"ALTER {kind}")
+    def _alter_index(self, line: int) -> Statement:
+        """ALTER INDEX i ON t REBUILD."""
+        self.advance()
+        self.expect("ON")
+        self.dotted_name()
+        if not self.accept_any("REBUILD", "REORGANIZE"):
+            raise not_supported(f"ALTER INDEX ... {self.token.text.upper()}")
+        return Ignored("ALTER INDEX", line=line)
 
     def _alter_table(self, start: Token) -> Statement:
         """ALTER TABLE name action."""
@@ -158,6 +150,9 @@ class AlterParser(DefinitionParser):
         self.expect("DROP")
         if self.accept("INDEX"):
             return self._drop_index(line)
+        principal = self.accept_any("USER", "ROLE", "LOGIN")
+        if principal is not None:
+            return self.drop_principal(principal, line)
         kind = self.accept_any(*_DROPPABLE)
         if kind is None:
             raise not_supported(f"DROP {self.token.text.upper()}")

@@ -74,9 +74,10 @@ class ControlParser(AlterParser):
             "SAVE": self._save,
             "USE": self._use,
             "WAITFOR": self._waitfor,
-            "GRANT": self._permission,
-            "DENY": self._permission,
-            "REVOKE": self._permission,
+            "GRANT": self.permission_statement,
+            "DENY": self.permission_statement,
+            "REVOKE": self.permission_statement,
+            "REVERT": self.revert,
             "CHECKPOINT": self._checkpoint,
             "OPEN": self._cursor,
             "FETCH": self._cursor,
@@ -351,8 +352,12 @@ class ControlParser(AlterParser):
                 raise not_supported("EXEC (text) AT linked server or AS user")
             return ExecuteString(text, line=line)
         if self.at("AS") and self.ahead().upper in {"USER", "LOGIN", "CALLER"}:
-            raise not_supported("EXECUTE AS")
+            return self.execute_as(line)
         return self._procedure_call(line)
+
+    def impersonated(self) -> Expression:
+        """The name of a user or login."""
+        return self._argument_value()
 
     def _procedure_call(self, line: int) -> Statement:
         """``[@rc =] procedure arguments``."""
@@ -455,19 +460,3 @@ class ControlParser(AlterParser):
         if kind is None:
             raise not_supported("WAITFOR other than DELAY and TIME")
         return WaitFor(kind, self._argument_value(), line=line)
-
-    def _permission(self) -> Statement:
-        """GRANT, DENY, REVOKE: everyone who may log in is dbo, so nothing is kept."""
-        token = self.advance()
-        while not self.at_any("TO", "FROM"):
-            if self.token.kind is Kind.END or self.at(";"):
-                self.fail()
-            self.advance()
-        self.advance()
-        self.advance()
-        while self.accept(","):
-            self.advance()
-        if self.accept("WITH"):
-            self.expect("GRANT", "OPTION")
-        self.accept("CASCADE")
-        return Ignored(token.upper, line=token.line)

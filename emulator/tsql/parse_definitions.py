@@ -8,13 +8,12 @@ from typing import Final
 from emulator.errors import not_supported
 from emulator.tsql.certain import known
 from emulator.tsql.nodes import Name
-from emulator.tsql.parse_data import DataParser
+from emulator.tsql.parse_security import SecurityParser
 from emulator.tsql.statements import (
     ColumnDefinition,
     ConstraintDefinition,
     CreateDatabase,
     CreateIndex,
-    CreatePrincipal,
     CreateSchema,
     CreateSynonym,
     CreateTable,
@@ -26,7 +25,7 @@ from emulator.tsql.tokens import Kind, Token
 MODULES: Final = ("PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER")
 
 
-class DefinitionParser(DataParser):
+class DefinitionParser(SecurityParser):
     """Statements that define objects."""
 
     def module(self, start: Token, mode: str, kind: str) -> Statement:
@@ -52,7 +51,7 @@ class DefinitionParser(DataParser):
         if self.accept("SCHEMA"):
             return self._create_schema(start.line)
         if self.at_any("USER", "ROLE", "LOGIN"):
-            return self._create_principal(start.line)
+            return self.create_principal(start.line)
         if self.at_any("UNIQUE", "CLUSTERED", "NONCLUSTERED", "INDEX"):
             return self._create_index(start.line)
         if self.accept("SYNONYM"):
@@ -95,30 +94,15 @@ class DefinitionParser(DataParser):
         return CreateDatabase(name, line=line)
 
     def _create_schema(self, line: int) -> Statement:
-        """CREATE SCHEMA name [AUTHORIZATION owner]."""
-        name = self.identifier()
+        """CREATE SCHEMA [name] [AUTHORIZATION owner]."""
+        owner = None
         if self.accept("AUTHORIZATION"):
-            self.identifier()
-        return CreateSchema(name, line=line)
-
-    def _create_principal(self, line: int) -> Statement:
-        """CREATE USER name [FOR LOGIN x] [WITH ..]; CREATE ROLE; CREATE LOGIN."""
-        kind = self.advance().upper
-        name = self.identifier()
-        if self.accept_any("FOR", "FROM"):
-            self.expect("LOGIN")
-            self.identifier()
-        self.accept("WITHOUT", "LOGIN")
-        if self.accept("AUTHORIZATION"):
-            self.identifier()
-        if self.accept("WITH"):
-            while True:
-                self.advance()
-                self.expect("=")
-                self.advance()
-                if not self.accept(","):
-                    break
-        return CreatePrincipal(kind, name, line=line)
+            name = owner = self.identifier()
+        else:
+            name = self.identifier()
+            if self.accept("AUTHORIZATION"):
+                owner = self.identifier()
+        return CreateSchema(name, owner, line=line)
 
     # Tables -------------------------------------------------------------------------------------
 

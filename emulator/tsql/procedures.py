@@ -17,7 +17,9 @@ from emulator.results import (
     ReturnStatus,
     ReturnValue,
 )
+from emulator.security.access import of_object
 from emulator.tsql import messages
+from emulator.tsql.access import chain_of, require
 from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
 from emulator.tsql.described import describe_first_result_set
@@ -161,6 +163,8 @@ class ProcedureRunner:
         procedure = find_procedure(schema or None, name[-1])
         if procedure is None:
             raise messages.missing_procedure(messages.dotted(name))
+        if database is not self.context.database:
+            self.context.security.user(database)
         with self.inside(database):
             yield from self._call_system(procedure, given)
 
@@ -223,7 +227,9 @@ class ProcedureRunner:
         if not isinstance(statement, CreateModule):
             raise messages.missing_procedure(module.name)
         body = known(statement.body, "procedure body")
+        require(self.context, caller.chain, of_object(database, module), "EXECUTE")
         frame = self.frame(caller, module.name)
+        frame.chain = chain_of(database, module)
         bound = bind_arguments(module.name, [(p.name, p.type) for p in statement.parameters], given)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
@@ -275,12 +281,14 @@ class ProcedureRunner:
         before = set(workspace.temporary)
         options, scope_identity = context.options, context.scope_identity
         context.options, context.scope_identity = replace(options), None
+        frame.impersonations = context.security.depth
         try:
             yield from self.interpreter.block(body.statements, frame)
         except ReturnSignal:
             pass
         finally:
             self._restore(options)
+            context.security.revert(frame.impersonations)
             context.scope_identity = scope_identity
             for name in set(workspace.temporary) - before:
                 workspace.temporary.pop(name).drop()

@@ -24,9 +24,13 @@ class SourceColumn:
     computed: bool = False
     stored: bool = False
     make: Callable[[], Value] | None = None
+    check: Callable[[], None] | None = None
+    """Raises when the session may not read it."""
 
     def value(self) -> Value:
         """The column as an expression."""
+        if self.check is not None:
+            self.check()
         if self.make is not None:
             made = self.make()
             return Value(made.sql, made.type, computed=True, name=self.name)

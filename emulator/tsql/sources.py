@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.functions import TableFunction, table_function
 from emulator.catalog.views import SystemView, system_view
+from emulator.catalog.visibility import visible_rows
 from emulator.errors import not_supported
 from emulator.results import ColumnMeta
+from emulator.security.access import Securable, of_object
 from emulator.tsql import messages
+from emulator.tsql.access import chain_of
 from emulator.tsql.certain import known
 from emulator.tsql.expressions import ExpressionCompiler
 from emulator.tsql.firing import PSEUDO_TABLES, PseudoTableHole, pseudo_columns
@@ -33,6 +36,7 @@ from emulator.tsql.values import Value, converted
 from emulator.types import StorageValue, nvarchar
 
 if TYPE_CHECKING:
+    from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.local_tables import LocalTable
@@ -51,7 +55,7 @@ class ViewHole:
 
     def text(self, execution: Execution) -> str:
         """See :class:`emulator.tsql.plan.Hole`."""
-        rows = self.view.rows(execution.context, self.database)
+        rows = visible_rows(execution.context, self.database, self.view)
         return _materialised(execution, rows, len(self.view.columns))
 
 
@@ -98,6 +102,9 @@ def _materialised(execution: Execution, rows: Sequence[Sequence[StorageValue]], 
 
 class SourceCompiler(ExpressionCompiler):
     """Adds sources to expressions."""
+
+    changed: object = None
+    """The table in FROM that the statement changes: reading it needs no permission by itself."""
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
         """Text and columns of a subquery in FROM."""
@@ -210,6 +217,7 @@ class SourceCompiler(ExpressionCompiler):
         table = where.database.table(where.schema, where.name)
         if table is not None:
             columns_of = self.table_columns(table, key)
+            self._check_read(of_object(where.database, table), table, columns_of, node)
             self._bind(scope, alias, key, columns_of, path)
             return f"{self.compilation.table_hole(table, _lock_of(node.hints))} AS {key}"
         view = system_view(self.compilation.context, where.database, where.schema, where.name)
@@ -219,7 +227,7 @@ class SourceCompiler(ExpressionCompiler):
             return f"{self.compilation.hole(ViewHole(view, where.database))} AS {key}"
         module = where.database.module(where.schema, where.name)
         if module is not None and module.type == "V":
-            text, values = self._view(module.text, where.database)
+            text, values = self._view(module, where.database)
             self._bind_values(scope, alias, key, values, path)
             return f"({text}) AS {key}"
         raise messages.invalid_object(name, node.line)
@@ -231,18 +239,32 @@ class SourceCompiler(ExpressionCompiler):
         names = tuple(column.sqlite_name for column in shaped.columns)
         return f"{self.compilation.hole(PseudoTableHole(name, names))} AS {key}"
 
-    def _view(self, text: str, database: Database) -> tuple[str, list[Value]]:
+    def _check_read(
+        self, securable: Securable, table: Table, columns: list[SourceColumn], node: TableName
+    ) -> None:
+        """Refuses a table that may not be read; marks columns of it that may not."""
+        is_target = node is self.changed
+        checks = self.compilation.access.read(securable, table.columns, is_target=is_target)
+        if checks:
+            for column in columns:
+                column.check = checks.get(column.name)
+
+    def _view(self, module: Module, database: Database) -> tuple[str, list[Value]]:
         """A view's query, compiled in its own database."""
+        text = module.text
         (statement,) = parse_batch(text).statements
         if not isinstance(statement, CreateModule):
             raise messages.syntax(text[:20], 1)
         query = known(statement.query, "query of a view")
-        outer = self.compilation.database
+        outer, access = self.compilation.database, self.compilation.access
+        access.require(of_object(database, module), "SELECT")
+        outer_chain, access.chain = access.chain, chain_of(database, module)
         self.compilation.database = database
         try:
             compiled, values = self.derived(query, None)
         finally:
             self.compilation.database = outer
+            access.chain = outer_chain
         if statement.column_names:
             values = [
                 replace(v, name=n) for v, n in zip(values, statement.column_names, strict=True)

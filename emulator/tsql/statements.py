@@ -353,9 +353,10 @@ class AlterDatabase(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CreateSchema(Statement):
-    """CREATE SCHEMA."""
+    """CREATE SCHEMA; ``owner`` of AUTHORIZATION."""
 
     name: str
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -464,14 +465,6 @@ class CreateSynonym(Statement):
 
     name: Name
     base: Name
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CreatePrincipal(Statement):
-    """CREATE USER, ROLE or LOGIN."""
-
-    kind: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

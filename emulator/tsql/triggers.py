@@ -19,6 +19,7 @@ from emulator.errors import SqlError
 from emulator.results import Event
 from emulator.storage.cascades import Cascade
 from emulator.tsql import messages
+from emulator.tsql.access import chain_of
 from emulator.tsql.certain import known
 from emulator.tsql.firing import Firing
 from emulator.tsql.parser import parse_batch
@@ -160,6 +161,7 @@ class TriggerRunner:
         procedures = self.interpreter.procedures
         frame = procedures.frame(caller, trigger.name)
         frame.trigger = firing
+        frame.chain = chain_of(target.database, trigger)
         context = self.context
         context.rowcount = count
         self.workspace.triggers.append(trigger)

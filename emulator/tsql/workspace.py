@@ -17,6 +17,7 @@ from emulator.types import StorageValue
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.catalog.functions import ScalarFunction
+    from emulator.security.context import Identity
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.tsql.frames import Frame
@@ -78,7 +79,7 @@ class Workspace:
         """Running now, innermost last."""
         self.compound: dict[Node, Expression] = {}
         """``@x + y`` of ``SET @x += y``."""
-        self.plans: OrderedDict[tuple[Node, str], list[Any]] = OrderedDict()
+        self.plans: OrderedDict[tuple[Node, str, Identity], list[Any]] = OrderedDict()
         self._local_ids = itertools.count(_LOCALS_FIRST_ID)
         self._functions: list[tuple[ScalarFunction, Database | None]] = []
         self._own: dict[object, int] = {}
@@ -140,8 +141,11 @@ class Workspace:
         return function.call(context, *arguments[1:])
 
     def cached(self, node: Node, make: Callable[[], list[Any]]) -> list[Any]:
-        """The plans of a statement in the current database, oldest thrown away first."""
-        key = (node, self.context.database.name)
+        """The plans of a statement in the current database, oldest thrown away first.
+
+        They are the present identity's: what it may do was checked when they were compiled.
+        """
+        key = (node, self.context.database.name, self.context.security.identity)
         plans = self.plans.get(key)
         if plans is None:
             plans = self.plans[key] = make()

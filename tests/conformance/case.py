@@ -8,12 +8,15 @@ A file of ``cases/`` is a list of cases. Each runs in a database of its own::
       database: cdc                 # plain (default) or cdc: enabled for change data capture
       server: admin                 # optional: a server with --admin and a clock that stands still;
                                     # such a case does not run on another SQL Server
+      logins: [reader]              # optional: users of the database, each with a login
+                                    # {database}_reader of the server
       steps:
         - sql: SELECT ...           # {database} is the case's database
           columns: [name type, ...] # optional; types as described below
           rows: [[...], ...]        # optional; of the step's first result set
           unordered: true           # optional; rows may come in any order
           messages: [text, ...]     # optional; informational messages, in order
+          as: reader                # optional; run by this login of the case, not by sysadmin
           error: 22901              # optional; the native error number that it must raise
           error_text: part of it    # optional
         - scan: true                # lets the capture process read the log to its end
@@ -39,8 +42,8 @@ import yaml
 
 CASES = Path(__file__).parent / "cases"
 SOURCES = ("documented", "inferred")
-STEP_KEYS = {"sql", "scan", "columns", "rows", "unordered", "messages", "error", "error_text"}
-CASE_KEYS = {"case", "source", "reference", "database", "server", "steps"}
+STEP_KEYS = {"sql", "as", "scan", "columns", "rows", "unordered", "messages", "error", "error_text"}
+CASE_KEYS = {"case", "source", "reference", "database", "server", "logins", "steps"}
 
 
 class CaseLoader(yaml.SafeLoader):
@@ -62,6 +65,7 @@ class Case:
     reference: str
     database: str
     server: str
+    logins: tuple[str, ...]
     steps: tuple[dict[str, Any], ...]
 
 
@@ -83,6 +87,7 @@ def load_cases() -> list[Case]:
                     raw["reference"],
                     raw.get("database", "plain"),
                     raw.get("server", "plain"),
+                    tuple(raw.get("logins", ())),
                     tuple(raw["steps"]),
                 )
             )

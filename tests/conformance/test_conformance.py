@@ -3,7 +3,9 @@
 import contextlib
 import itertools
 import re
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 
 import pyodbc
 import pytest
@@ -12,6 +14,9 @@ from tests.conformance.case import Case, Names, load_cases, type_of
 from tests.fix_conformance import SOURCE
 from tests.fix_emulator import EmulatorProcess
 
+PASSWORD = "Conformance-1"
+CLOSE_TIMEOUT_S = 10
+_PLACE = re.compile(r";(DATABASE|UID|PWD)=[^;]*", re.IGNORECASE)
 _NUMBER = re.compile(r"\((\d+)\) \(SQL")
 _numbers = itertools.count(1)
 
@@ -57,6 +62,51 @@ def connection(target: str, case: Case, request) -> Iterator[pyodbc.Connection]:
         made.execute(f"DROP DATABASE [{name}]")
 
 
+@pytest.fixture
+def cursor_of(
+    target: str, case: Case, connection: pyodbc.Connection
+) -> Iterator[Callable[[str | None], pyodbc.Cursor]]:
+    """``cursor_of(name)`` runs as a login of the case, ``cursor_of(None)`` as sysadmin."""
+    ((database,),) = connection.execute("SELECT DB_NAME()").fetchall()
+    opened: dict[str, pyodbc.Connection] = {}
+    for name in case.logins:
+        login = f"{database}_{name}"
+        connection.execute(f"CREATE LOGIN [{login}] WITH PASSWORD = N'{PASSWORD}'")
+        connection.execute(f"CREATE USER [{name}] FOR LOGIN [{login}]")
+
+    def cursor(name: str | None) -> pyodbc.Cursor:
+        if name is None:
+            return connection.cursor()
+        if name not in opened:
+            place = f";DATABASE={database};UID={database}_{name};PWD={PASSWORD}"
+            opened[name] = pyodbc.connect(
+                _PLACE.sub("", target) + place, autocommit=True, timeout=10
+            )
+        return opened[name].cursor()
+
+    yield cursor
+    for made in opened.values():
+        made.close()
+    connection.execute("USE master")
+    for name in case.logins:
+        drop_login(connection, f"{database}_{name}")
+
+
+def drop_login(connection: pyodbc.Connection, login: str) -> None:
+    """Drop a login as soon as the server has seen its connection close (else 15434)."""
+    deadline = time.monotonic() + CLOSE_TIMEOUT_S
+    pause = threading.Event()
+    dropped = False
+    while not dropped:
+        try:
+            connection.execute(f"DROP LOGIN [{login}]")
+            dropped = True
+        except pyodbc.Error as error:
+            if native_number(error) != 15434 or time.monotonic() > deadline:
+                raise
+            pause.wait(0.01)
+
+
 def native_number(error: pyodbc.Error) -> int:
     """SQL Server's number: what stands before the name of the ODBC function."""
     found = _NUMBER.findall(str(error.args[1]))
@@ -99,6 +149,9 @@ def check_step(cursor: pyodbc.Cursor, step: dict, names: Names, database: str) -
         assert step.get("error_text", "").replace("{database}", database) in raised.value.args[1]
         return
     description, rows, messages = run(cursor, sql)
+    if "rows" in step:
+        named = [[named_in(value, database) for value in row] for row in step["rows"]]
+        step = {**step, "rows": named}
     if "columns" in step:
         assert description is not None, "no result set"
         check_columns(step["columns"], description)
@@ -107,6 +160,11 @@ def check_step(cursor: pyodbc.Cursor, step: dict, names: Names, database: str) -
         check_rows(step, [tuple(row) for row in rows], names)
     if "messages" in step:
         assert messages == [text.replace("{database}", database) for text in step["messages"]]
+
+
+def named_in(value: object, database: str) -> object:
+    """An expected value with the case's database for ``{database}``."""
+    return value.replace("{database}", database) if isinstance(value, str) else value
 
 
 def check_columns(expected: list[str], description: tuple) -> None:
@@ -132,13 +190,12 @@ def check_rows(step: dict, rows: list[tuple], names: Names) -> None:
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.name)
-def test_case(case: Case, connection: pyodbc.Connection, record_property) -> None:
+def test_case(case: Case, connection: pyodbc.Connection, cursor_of, record_property) -> None:
     record_property(SOURCE, case.source)
     names = Names()
-    cursor = connection.cursor()
-    ((database,),) = cursor.execute("SELECT DB_NAME()").fetchall()
+    ((database,),) = connection.execute("SELECT DB_NAME()").fetchall()
     for number, step in enumerate(case.steps, 1):
         try:
-            check_step(cursor, step, names, database)
+            check_step(cursor_of(step.get("as")), step, names, database)
         except (AssertionError, pyodbc.Error) as error:
             raise AssertionError(f"step {number} ({step.get('sql', 'scan')}): {error}") from error

@@ -8,9 +8,9 @@ from emulator.cdc.enable_database import disable_database, enable_database
 from emulator.cdc.enable_table import EnableTable, enable_table
 from emulator.errors import SqlError
 from emulator.storage import ddl
-from emulator.storage.database import Principal
 from emulator.storage.engine import Engine
 from emulator.storage.model import Column, Index
+from emulator.storage.principals import Principal
 from emulator.storage.transaction import StoreSession
 from emulator.types import INT, nvarchar
 

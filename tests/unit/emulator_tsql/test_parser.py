@@ -55,7 +55,7 @@ BATCHES = [
     ("ALTER TABLE t ADD a int DEFAULT 1 WITH VALUES ALTER TABLE t DROP COLUMN b, c",
      ["AlterAdd", "AlterDrop"]),
     ("GRANT SELECT, EXECUTE ON SCHEMA::dbo TO a, b WITH GRANT OPTION SELECT 1",
-     ["Ignored", "QueryStatement"]),
+     ["Permissions", "QueryStatement"]),
     ("SELECT a FROM t ORDER BY a OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY SELECT 1",
      ["QueryStatement"] * 2),
     ("COMMIT SELECT 1", ["Transaction", "QueryStatement"]),

@@ -1,0 +1,67 @@
+"""Who may run which system procedure: what change data capture's documents say of each.
+
+https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/change-data-capture-stored-procedures-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.instance_access import is_database_owner
+from emulator.cdc.messages import cdc_error
+from emulator.security.messages import not_allowed
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.types import StorageValue
+
+_OF_SYSADMIN: Final = frozenset({"sp_cdc_enable_db", "sp_cdc_disable_db"})
+
+_OF_DB_OWNER: Final = frozenset(
+    {
+        "sp_cdc_enable_table",
+        "sp_cdc_disable_table",
+        "sp_cdc_scan",
+        "sp_cdc_cleanup_change_table",
+        "sp_cdc_add_job",
+        "sp_cdc_change_job",
+        "sp_cdc_drop_job",
+        "sp_cdc_start_job",
+        "sp_cdc_stop_job",
+        "sp_cdc_help_jobs",
+        "sp_cdc_vupgrade",
+        "sp_mscdc_capture_job",
+        "sp_mscdc_cleanup_job",
+    }
+)
+
+_CONFIGURES: Final = "sp_configure"
+
+
+def authorize_procedure(
+    context: SessionContext, schema: str, name: str, args: Mapping[str, StorageValue]
+) -> None:
+    """Check that the session may run a system procedure.
+
+    Args:
+        context: the calling session, in the procedure's database.
+        schema: of the procedure.
+        name: of the procedure.
+        args: its arguments.
+
+    Raises:
+        SqlError: 22902, 22904 or 15247.
+    """
+    if context.security.is_sysadmin:
+        return
+    folded = name.casefold()
+    if folded in _OF_SYSADMIN:
+        raise cdc_error(22902, procedure=name)
+    if folded in _OF_DB_OWNER and not is_database_owner(context, context.database):
+        raise cdc_error(22904, procedure=name)
+    if schema != "sys":
+        raise not_allowed()
+    is_change = folded == _CONFIGURES and args.get("@configvalue") is not None
+    if is_change and not context.security.has_on_server("ALTER SETTINGS"):
+        raise not_allowed()

@@ -1,0 +1,98 @@
+"""Metadata visibility: a session sees what it owns or has any permission on.
+
+https://learn.microsoft.com/sql/relational-databases/security/metadata-visibility-configuration
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.objects import DatabaseObject, objects
+from emulator.security import access
+from emulator.security.access import Securable
+from emulator.security.permissions import OBJECT
+from emulator.security.view_permissions import authorize_view
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.catalog.registry import Row, SystemView
+    from emulator.storage.database import Module
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Table
+    from emulator.types import StorageValue
+
+_ID_COLUMNS: Final = ("object_id", "parent_object_id", "id")
+"""What a view of schema sys names the object by of which a row tells."""
+
+_NAME_COLUMNS: Final = (
+    ("TABLE_SCHEMA", "TABLE_NAME"),
+    ("ROUTINE_SCHEMA", "ROUTINE_NAME"),
+    ("CONSTRAINT_SCHEMA", "CONSTRAINT_NAME"),
+)
+
+_FILTERED_SCHEMAS: Final = frozenset({"sys", "information_schema"})
+
+
+def securable_of(database: Database, item: DatabaseObject) -> Securable:
+    """An object of the catalog as a securable."""
+    return Securable(database, OBJECT, item.object_id, 0, item.schema, item.name)
+
+
+def is_visible(context: SessionContext, database: Database, item: DatabaseObject) -> bool:
+    """Whether the session may know of an object; a constraint is as visible as its table."""
+    if context.security.is_sysadmin:
+        return True
+    token = context.security.user_or_none(database)
+    if token is None:
+        return False
+    number = item.parent_object_id or item.object_id
+    if number < 0:
+        return True  # a system view, or the session's own temporary table
+    securable = Securable(database, OBJECT, number, 0, item.schema, item.name)
+    return access.sees(token, securable)
+
+
+def sees(context: SessionContext, database: Database, item: Table | Module) -> bool:
+    """Whether the session may know of a table or module."""
+    if context.security.is_sysadmin:
+        return True
+    token = context.security.user_or_none(database)
+    return token is not None and access.sees(token, access.of_object(database, item))
+
+
+def visible_rows(context: SessionContext, database: Database, view: SystemView) -> list[Row]:
+    """The rows of a system view that the session may see.
+
+    Args:
+        context: who asks.
+        database: whose view.
+        view: the view.
+
+    Raises:
+        SqlError: 262 or 300 for a dynamic management view that it may not read; 916.
+    """
+    authorize_view(context.security, database, view.schema, view.name)
+    kept = view.rows(context, database)
+    if context.security.is_sysadmin or view.schema.casefold() not in _FILTERED_SCHEMAS:
+        return kept
+    token = context.security.user_or_none(database)
+    if token is None or token.is_dbo:
+        return kept if token is not None else []
+    names = [column.name for column in view.columns]
+    place = next((names.index(name) for name in _ID_COLUMNS if name in names), None)
+    known = list(objects(context, database))
+    if place is not None:
+        by_id = {item.object_id: is_visible(context, database, item) for item in known}
+        return [row for row in kept if by_id.get(_integer(row[place]), True)]
+    for pair in _NAME_COLUMNS:
+        if pair[0] in names and pair[1] in names:
+            first, second = names.index(pair[0]), names.index(pair[1])
+            by_name = {
+                (item.schema, item.name): is_visible(context, database, item) for item in known
+            }
+            return [row for row in kept if by_name.get((str(row[first]), str(row[second])), True)]
+    return kept
+
+
+def _integer(value: StorageValue) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,1 @@
+"""Who may do what: logins and passwords, users and roles, permissions, impersonation."""

@@ -1,0 +1,260 @@
+"""The permissions that exist, their codes, and which of them imply which.
+
+One line per permission of a class: name, code, the permission of the same class that covers it, and
+the permission of the class above that covers it, as sys.fn_builtin_permissions lists them.
+
+https://learn.microsoft.com/sql/relational-databases/security/permissions-hierarchy-database-engine
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+DATABASE: Final = 0
+OBJECT: Final = 1
+SCHEMA: Final = 3
+DATABASE_PRINCIPAL: Final = 4
+SERVER: Final = 100
+SERVER_PRINCIPAL: Final = 101
+
+CLASS_NAMES: Final = {
+    DATABASE: "DATABASE",
+    OBJECT: "OBJECT_OR_COLUMN",
+    SCHEMA: "SCHEMA",
+    DATABASE_PRINCIPAL: "DATABASE_PRINCIPAL",
+    SERVER: "SERVER",
+    SERVER_PRINCIPAL: "SERVER_PRINCIPAL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionKind:
+    """One permission of one class.
+
+    Attributes:
+        name: as T-SQL writes it.
+        code: sys.database_permissions.type, without its padding.
+        covered_by: the permission of the same class that implies it; empty for the widest.
+        above: the permission of the class above that implies it.
+    """
+
+    name: str
+    code: str
+    covered_by: str
+    above: str
+
+
+_OBJECT: Final = """
+SELECT SL | CONTROL | SELECT
+INSERT IN | CONTROL | INSERT
+UPDATE UP | CONTROL | UPDATE
+DELETE DL | CONTROL | DELETE
+EXECUTE EX | CONTROL | EXECUTE
+REFERENCES RF | CONTROL | REFERENCES
+ALTER AL | CONTROL | ALTER
+VIEW DEFINITION VW | CONTROL | VIEW DEFINITION
+VIEW CHANGE TRACKING VWCT | CONTROL | VIEW CHANGE TRACKING
+TAKE OWNERSHIP TO | CONTROL | CONTROL
+CONTROL CL | | CONTROL
+"""
+
+_SCHEMA: Final = """
+SELECT SL | CONTROL | SELECT
+INSERT IN | CONTROL | INSERT
+UPDATE UP | CONTROL | UPDATE
+DELETE DL | CONTROL | DELETE
+EXECUTE EX | CONTROL | EXECUTE
+REFERENCES RF | CONTROL | REFERENCES
+CREATE SEQUENCE CRSO | ALTER | ALTER ANY SCHEMA
+ALTER AL | CONTROL | ALTER ANY SCHEMA
+VIEW DEFINITION VW | CONTROL | VIEW DEFINITION
+VIEW CHANGE TRACKING VWCT | CONTROL | CONTROL
+TAKE OWNERSHIP TO | CONTROL | CONTROL
+CONTROL CL | | CONTROL
+"""
+
+_DATABASE: Final = """
+SELECT SL | CONTROL | SELECT ALL USER SECURABLES
+INSERT IN | CONTROL | CONTROL SERVER
+UPDATE UP | CONTROL | CONTROL SERVER
+DELETE DL | CONTROL | CONTROL SERVER
+EXECUTE EX | CONTROL | CONTROL SERVER
+REFERENCES RF | CONTROL | CONTROL SERVER
+CONNECT CO | CONTROL | CONNECT ANY DATABASE
+CREATE TABLE CRTB | ALTER | CONTROL SERVER
+CREATE VIEW CRVW | ALTER | CONTROL SERVER
+CREATE PROCEDURE CRPR | ALTER | CONTROL SERVER
+CREATE FUNCTION CRFN | ALTER | CONTROL SERVER
+CREATE TYPE CRTY | ALTER | CONTROL SERVER
+CREATE SYNONYM CRSN | ALTER | CONTROL SERVER
+CREATE DEFAULT CRDF | ALTER | CONTROL SERVER
+CREATE RULE CRRU | ALTER | CONTROL SERVER
+CREATE SCHEMA CRSM | ALTER ANY SCHEMA | CONTROL SERVER
+CREATE ROLE CRRL | ALTER ANY ROLE | CONTROL SERVER
+CREATE USER CUSR | ALTER ANY USER | CONTROL SERVER
+CREATE DATABASE CRDB | CONTROL | CREATE ANY DATABASE
+ALTER AL | CONTROL | ALTER ANY DATABASE
+ALTER ANY SCHEMA ALSM | ALTER | CONTROL SERVER
+ALTER ANY ROLE ALRL | ALTER | CONTROL SERVER
+ALTER ANY USER ALUS | ALTER | CONTROL SERVER
+ALTER ANY APPLICATION ROLE ALAR | ALTER | CONTROL SERVER
+ALTER ANY DATABASE DDL TRIGGER ALTG | ALTER | CONTROL SERVER
+AUTHENTICATE AUTH | CONTROL | AUTHENTICATE SERVER
+BACKUP DATABASE BADB | CONTROL | CONTROL SERVER
+BACKUP LOG BALO | CONTROL | CONTROL SERVER
+CHECKPOINT CP | CONTROL | CONTROL SERVER
+SHOWPLAN SPLN | CONTROL | ALTER TRACE
+KILL DATABASE CONNECTION KIDC | CONTROL | ALTER ANY CONNECTION
+UNMASK UMSK | CONTROL | CONTROL SERVER
+VIEW DEFINITION VW | CONTROL | VIEW ANY DEFINITION
+VIEW DATABASE STATE VWDS | CONTROL | VIEW SERVER STATE
+VIEW DATABASE PERFORMANCE STATE VDP | VIEW DATABASE STATE | VIEW SERVER PERFORMANCE STATE
+VIEW DATABASE SECURITY STATE VDS | VIEW DATABASE STATE | VIEW SERVER SECURITY STATE
+TAKE OWNERSHIP TO | CONTROL | CONTROL SERVER
+CONTROL CL | | CONTROL SERVER
+"""
+
+_DATABASE_PRINCIPAL: Final = """
+IMPERSONATE IM | CONTROL | CONTROL
+ALTER AL | CONTROL | ALTER ANY USER
+VIEW DEFINITION VW | CONTROL | VIEW DEFINITION
+TAKE OWNERSHIP TO | CONTROL | CONTROL
+CONTROL CL | | CONTROL
+"""
+
+_SERVER: Final = """
+CONNECT SQL COSQ | CONTROL SERVER |
+CONNECT ANY DATABASE CADB | CONTROL SERVER |
+SELECT ALL USER SECURABLES SUS | CONTROL SERVER |
+VIEW ANY DATABASE VWDB | VIEW ANY DEFINITION |
+VIEW ANY DEFINITION VWAD | CONTROL SERVER |
+VIEW SERVER STATE VWSS | ALTER SERVER STATE |
+VIEW SERVER PERFORMANCE STATE VSPS | VIEW SERVER STATE |
+VIEW SERVER SECURITY STATE VSSS | VIEW SERVER STATE |
+ALTER SERVER STATE ALSS | CONTROL SERVER |
+ALTER SETTINGS ALST | CONTROL SERVER |
+ALTER TRACE ALTR | CONTROL SERVER |
+ALTER ANY CONNECTION ALCO | CONTROL SERVER |
+ALTER ANY LOGIN ALLG | CONTROL SERVER |
+ALTER ANY SERVER ROLE ALSR | CONTROL SERVER |
+ALTER ANY CREDENTIAL ALCD | CONTROL SERVER |
+ALTER ANY LINKED SERVER ALLS | CONTROL SERVER |
+ALTER ANY DATABASE ALDB | CONTROL SERVER |
+CREATE ANY DATABASE CRDB | ALTER ANY DATABASE |
+IMPERSONATE ANY LOGIN IAL | CONTROL SERVER |
+ADMINISTER BULK OPERATIONS ADBO | CONTROL SERVER |
+AUTHENTICATE SERVER AUTH | CONTROL SERVER |
+SHUTDOWN SHDN | CONTROL SERVER |
+CONTROL SERVER CL | |
+"""
+
+_SERVER_PRINCIPAL: Final = """
+IMPERSONATE IM | CONTROL | IMPERSONATE ANY LOGIN
+ALTER AL | CONTROL | ALTER ANY LOGIN
+VIEW DEFINITION VW | CONTROL | VIEW ANY DEFINITION
+CONTROL CL | | CONTROL SERVER
+"""
+
+
+def _parse(text: str) -> dict[str, PermissionKind]:
+    found = {}
+    for line in text.strip().splitlines():
+        head, covered_by, above = (part.strip() for part in line.split("|"))
+        name, _, code = head.rpartition(" ")
+        found[name] = PermissionKind(name, code, covered_by, above)
+    return found
+
+
+KINDS: Final = {
+    DATABASE: _parse(_DATABASE),
+    OBJECT: _parse(_OBJECT),
+    SCHEMA: _parse(_SCHEMA),
+    DATABASE_PRINCIPAL: _parse(_DATABASE_PRINCIPAL),
+    SERVER: _parse(_SERVER),
+    SERVER_PRINCIPAL: _parse(_SERVER_PRINCIPAL),
+}
+"""Permissions by class and name."""
+
+CLASS_ABOVE: Final = {
+    OBJECT: SCHEMA,
+    SCHEMA: DATABASE,
+    DATABASE: SERVER,
+    DATABASE_PRINCIPAL: DATABASE,
+    SERVER_PRINCIPAL: SERVER,
+}
+
+ALL_OF_OBJECT: Final = {
+    "table": ("SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES"),
+    "procedure": ("EXECUTE",),
+}
+"""What the deprecated GRANT ALL stands for."""
+
+COLUMN_PERMISSIONS: Final = frozenset({"SELECT", "UPDATE", "REFERENCES"})
+"""Those that can be given for single columns."""
+
+ROLE_GRANTS: Final[dict[str, tuple[str, ...]]] = {
+    "db_owner": ("CONTROL",),
+    "db_accessadmin": ("ALTER ANY USER", "CREATE SCHEMA", "CONNECT"),
+    "db_securityadmin": (
+        "ALTER ANY ROLE",
+        "ALTER ANY APPLICATION ROLE",
+        "CREATE SCHEMA",
+        "VIEW DEFINITION",
+    ),
+    "db_ddladmin": (
+        "ALTER ANY SCHEMA",
+        "ALTER ANY DATABASE DDL TRIGGER",
+        "CHECKPOINT",
+        "CREATE DEFAULT",
+        "CREATE FUNCTION",
+        "CREATE PROCEDURE",
+        "CREATE RULE",
+        "CREATE SYNONYM",
+        "CREATE TABLE",
+        "CREATE TYPE",
+        "CREATE VIEW",
+        "REFERENCES",
+    ),
+    "db_backupoperator": ("BACKUP DATABASE", "BACKUP LOG", "CHECKPOINT"),
+    "db_datareader": ("SELECT",),
+    "db_datawriter": ("INSERT", "UPDATE", "DELETE"),
+}
+"""What the fixed database roles may do in their whole database.
+
+https://learn.microsoft.com/sql/relational-databases/security/authentication-access/database-level-roles
+"""
+
+ROLE_DENIALS: Final[dict[str, tuple[str, ...]]] = {
+    "db_denydatareader": ("SELECT",),
+    "db_denydatawriter": ("INSERT", "UPDATE", "DELETE"),
+}
+
+SERVER_ROLES: Final = {
+    "public": 2,
+    "sysadmin": 3,
+    "securityadmin": 4,
+    "serveradmin": 5,
+    "setupadmin": 6,
+    "processadmin": 7,
+    "diskadmin": 8,
+    "dbcreator": 9,
+    "bulkadmin": 10,
+}
+"""Principal ids of the fixed server roles."""
+
+SERVER_ROLE_GRANTS: Final[dict[int, tuple[str, ...]]] = {
+    2: ("VIEW ANY DATABASE", "CONNECT SQL"),
+    3: ("CONTROL SERVER",),
+    4: ("ALTER ANY LOGIN",),
+    5: ("ALTER SETTINGS", "ALTER SERVER STATE", "SHUTDOWN"),
+    6: ("ALTER ANY LINKED SERVER",),
+    7: ("ALTER ANY CONNECTION", "ALTER SERVER STATE"),
+    8: (),
+    9: ("ALTER ANY DATABASE", "CREATE ANY DATABASE"),
+    10: ("ADMINISTER BULK OPERATIONS",),
+}
+"""What the fixed server roles may do.
+
+https://learn.microsoft.com/sql/relational-databases/security/authentication-access/server-level-roles
+"""

@@ -1,0 +1,240 @@
+"""What CREATE, ALTER, DROP and TRUNCATE need, and how SQL Server refuses each.
+
+What may not be altered is refused as if it were not there: 1088, 3701, 15151. Only the right to
+create is refused by its name (262).
+
+https://learn.microsoft.com/sql/relational-databases/security/permissions-database-engine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from emulator.errors import SqlError
+from emulator.security.access import Securable, of_object, of_schema
+from emulator.security.messages import (
+    cannot,
+    database_denied,
+    denied,
+    no_object,
+    no_schema,
+)
+from emulator.tsql import messages
+from emulator.tsql.names import creation_name, resolve_name
+from emulator.tsql.statements import (
+    AlterAdd,
+    AlterColumn,
+    AlterDatabase,
+    AlterDrop,
+    CreateDatabase,
+    CreateIndex,
+    CreateModule,
+    CreateSchema,
+    CreateSynonym,
+    CreateTable,
+    DropObject,
+    Statement,
+    SwitchTrigger,
+)
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+    from emulator.tsql.nodes import Name
+    from emulator.tsql.targets import Target
+
+_TRUNCATE_STATE: Final = 7
+_KINDS: Final = {"VIEW": "view", "PROCEDURE": "procedure", "FUNCTION": "function"}
+
+
+def authorize_definition(context: SessionContext, statement: Statement) -> None:
+    """Check that the session may run a definition statement.
+
+    Raises:
+        SqlError: 262, 1088, 2760, 3701, 5011, 15151; 916.
+    """
+    if context.security.is_sysadmin:
+        return
+    for kind, authorize in _AUTHORIZERS.items():
+        if isinstance(statement, kind):
+            authorize(context, statement)
+            return
+
+
+def authorize_truncate(context: SessionContext, target: Target) -> None:
+    """TRUNCATE TABLE needs ALTER on the table.
+
+    Raises:
+        SqlError: 1088.
+    """
+    database: Database | None = getattr(target, "database", None)
+    if database is None or context.security.is_sysadmin:
+        return
+    if not context.security.has(of_object(database, target.table), "ALTER"):
+        raise no_object(target.table.name, _TRUNCATE_STATE)
+
+
+def _create_database(context: SessionContext, _node: CreateDatabase) -> None:
+    master = context.engine.databases["master"]
+    if not context.security.has_on_server("CREATE ANY DATABASE") and not context.security.has(
+        Securable(master), "CREATE DATABASE"
+    ):
+        raise database_denied("CREATE DATABASE", "master")
+
+
+def _alter_database(context: SessionContext, node: AlterDatabase) -> None:
+    name = node.name or context.database.name
+    database = context.engine.databases.get(name.casefold())
+    if database is None or not context.security.has(Securable(database), "ALTER"):
+        raise SqlError(
+            5011,
+            f"User does not have permission to alter database '{name}', the database does not"
+            " exist, or the database is not in a state that allows access checks.",
+            severity=14,
+            state=5,
+        )
+
+
+def _create_schema(context: SessionContext, _node: CreateSchema) -> None:
+    if not context.security.has(Securable(context.database), "CREATE SCHEMA"):
+        raise database_denied("CREATE SCHEMA", context.database.name)
+
+
+def _create_in_schema(
+    context: SessionContext, database: Database, schema: str, permission: str
+) -> None:
+    """CREATE x in the database and ALTER on the schema."""
+    security = context.security
+    security.user(database)
+    if not security.has(Securable(database), permission):
+        raise database_denied(permission, database.name)
+    securable = of_schema(database, schema)
+    if securable.major_id and not security.has(securable, "ALTER"):
+        raise no_schema(schema)
+
+
+def _create_table(context: SessionContext, node: CreateTable) -> None:
+    if node.name[-1].startswith("#"):
+        return
+    where = creation_name(context, node.name, node.line)
+    _create_in_schema(context, where.database, where.schema, "CREATE TABLE")
+
+
+def _create_module(context: SessionContext, node: CreateModule) -> None:
+    if node.kind == "TRIGGER":
+        _alter_table(context, node.table, node.line)
+        return
+    if node.mode != "CREATE":
+        where = resolve_name(context, node.name, node.line)
+        module = where.database.module(where.schema, where.name)
+        if module is not None:
+            if not context.security.has(of_object(where.database, module), "ALTER"):
+                raise messages.invalid_object(node.name, node.line)
+            return
+    where = creation_name(context, node.name, node.line)
+    _create_in_schema(context, where.database, where.schema, f"CREATE {node.kind}")
+
+
+def _create_synonym(context: SessionContext, node: CreateSynonym) -> None:
+    where = creation_name(context, node.name, node.line)
+    _create_in_schema(context, where.database, where.schema, "CREATE SYNONYM")
+
+
+def _switch_trigger(context: SessionContext, node: SwitchTrigger) -> None:
+    _alter_table(context, node.table, node.line)
+
+
+def _alter_table(context: SessionContext, name: Name, line: int) -> None:
+    """ALTER on an existing table; one that is not there is for the statement to report."""
+    if not name or name[-1].startswith("#"):
+        return
+    where = resolve_name(context, name, line)
+    context.security.user(where.database)
+    table = where.database.table(where.schema, where.name)
+    if table is not None and not context.security.has(of_object(where.database, table), "ALTER"):
+        raise no_object(messages.dotted(name))
+
+
+def _alter(context: SessionContext, node: AlterAdd | AlterDrop | AlterColumn) -> None:
+    _alter_table(context, node.table, node.line)
+    if not isinstance(node, AlterAdd):
+        return
+    constraints = [*node.constraints]
+    for column in node.columns:
+        constraints += column.constraints
+    _check_references(context, constraints, node.line)
+
+
+def _check_references(context: SessionContext, constraints: Any, line: int) -> None:
+    """A foreign key needs REFERENCES on the table that it names."""
+    for constraint in constraints:
+        name: Name = getattr(constraint, "referenced", None) or ()
+        if not name:
+            continue
+        where = resolve_name(context, name, line)
+        table = where.database.table(where.schema, where.name)
+        if table is None:
+            continue
+        securable = of_object(where.database, table)
+        if not context.security.has(securable, "REFERENCES"):
+            raise denied("REFERENCES", table.name, where.database.name, table.schema)
+
+
+def _create_index(context: SessionContext, node: CreateIndex) -> None:
+    _alter_table(context, node.table, node.line)
+
+
+def _drop(context: SessionContext, node: DropObject) -> None:
+    for name in node.names:
+        _drop_one(context, node, name)
+
+
+def _drop_one(context: SessionContext, node: DropObject, name: Name) -> None:
+    security = context.security
+    if node.kind == "DATABASE":
+        database = context.engine.databases.get(name[-1].casefold())
+        if database is not None and not (
+            security.has_on_server("ALTER ANY DATABASE")
+            or security.has(Securable(database), "CONTROL")
+        ):
+            raise messages.cannot_drop("database", name[-1])
+        return
+    if node.kind == "SCHEMA":
+        securable = of_schema(context.database, name[-1])
+        if securable.major_id and not security.has(securable, "CONTROL"):
+            raise cannot("drop", "schema", name[-1])
+        return
+    if node.kind == "INDEX":
+        _alter_table(context, node.table, node.line)
+        return
+    if name[-1].startswith("#"):
+        return
+    where = resolve_name(context, name, node.line)
+    found = where.database.table(where.schema, where.name) or where.database.module(
+        where.schema, where.name
+    )
+    if found is None:
+        return
+    schema = of_schema(where.database, found.schema)
+    if not (
+        security.has(of_object(where.database, found), "CONTROL") or security.has(schema, "ALTER")
+    ):
+        kind = _KINDS.get(node.kind, node.kind.lower())
+        raise messages.cannot_drop(kind, messages.dotted(name))
+
+
+_AUTHORIZERS: Final[dict[type, Callable[[SessionContext, Any], None]]] = {
+    CreateDatabase: _create_database,
+    AlterDatabase: _alter_database,
+    CreateSchema: _create_schema,
+    CreateTable: _create_table,
+    CreateModule: _create_module,
+    CreateIndex: _create_index,
+    AlterAdd: _alter,
+    AlterDrop: _alter,
+    CreateSynonym: _create_synonym,
+    SwitchTrigger: _switch_trigger,
+    AlterColumn: _alter,
+    DropObject: _drop,
+}

@@ -230,8 +230,9 @@ class ExpressionCompiler:
         column = columns[0]
         alias = self.compilation.alias("q")
         if _at_most_one_row(node.query):
-            return Value(f"({text})", column.type)
-        return Value(f"(SELECT t_single(v0) FROM ({text}) AS {alias})", column.type)
+            return Value(f"({text})", column.type, form=column.form)
+        single = f"(SELECT t_single(v0) FROM ({text}) AS {alias})"
+        return Value(single, column.type, form=column.form)
 
     def _at_time_zone(self, node: AtTimeZone, scope: Scope) -> Value:
         zone = self.value(node.zone, scope)
@@ -415,6 +416,8 @@ def _at_most_one_row(query: Query) -> bool:
     from emulator.tsql.nodes import Select
 
     body = query.body
+    if query.for_clause is not None:
+        return True
     if not isinstance(body, Select) or body.group_by:
         return False
     if body.source is None:

@@ -290,14 +290,25 @@ class VariableTable(Source):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SchemaColumn(Node):
+    """A column of OPENJSON's WITH clause; ``path`` None is the member of its name."""
+
+    name: str
+    type: SqlType
+    path: str | None = None
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FunctionTable(Source):
-    """A table-valued function."""
+    """A table-valued function; ``schema`` is the WITH clause of OPENJSON."""
 
     name: Name
     arguments: tuple[Expression, ...]
     line: int
     alias: str | None = None
     column_names: tuple[str, ...] = ()
+    schema: tuple[SchemaColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -367,6 +378,31 @@ class CommonTable(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ForClause(Node):
+    """FOR JSON or FOR XML.
+
+    Attributes:
+        format: JSON or XML.
+        mode: PATH, AUTO or RAW.
+        element: name of a row's element; None is the default, empty is none.
+        root: name of what stands around everything, or None.
+        nulls: INCLUDE_NULL_VALUES, or XSINIL.
+        wrapped: whether JSON stands in brackets.
+        elements: whether XML has elements rather than attributes for columns.
+        typed: the result is of type xml.
+    """
+
+    format: str
+    mode: str
+    element: str | None = None
+    root: str | None = None
+    nulls: bool = False
+    wrapped: bool = True
+    elements: bool = False
+    typed: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Query(Node):
     """A whole query expression."""
 
@@ -375,3 +411,4 @@ class Query(Node):
     order_by: tuple[OrderItem, ...] = ()
     offset: Expression | None = None
     fetch: Expression | None = None
+    for_clause: ForClause | None = None

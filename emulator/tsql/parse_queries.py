@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from emulator.errors import not_supported
@@ -11,9 +12,11 @@ from emulator.tsql.nodes import (
     CommonTable,
     Derived,
     Expression,
+    ForClause,
     FunctionTable,
     Join,
     Query,
+    SchemaColumn,
     Select,
     SelectItem,
     SetOperation,
@@ -75,10 +78,57 @@ class QueryParser(ExpressionParser):
                 fetch = self.scalar()
                 self._rows_word()
                 self.expect("ONLY")
-        if self.at("FOR") and self.ahead().upper in {"XML", "JSON", "BROWSE"}:
-            raise not_supported(f"FOR {self.ahead().upper}")
+        for_clause = None
+        if self.at("FOR") and self.ahead().upper in {"XML", "JSON"}:
+            for_clause = self._for_clause()
+        elif self.at("FOR", "BROWSE"):
+            raise not_supported("FOR BROWSE")
         self.options()
-        return Query(body, common_tables, order_by, offset, fetch)
+        return Query(body, common_tables, order_by, offset, fetch, for_clause)
+
+    def _for_clause(self) -> ForClause:
+        """``FOR JSON PATH, ROOT('x')``, ``FOR XML PATH(''), TYPE`` and the like."""
+        self.expect("FOR")
+        form = self.advance().upper
+        mode = self.accept_any("PATH", "AUTO", "RAW", "EXPLICIT")
+        if mode is None or (form == "JSON" and mode in {"RAW", "EXPLICIT"}):
+            self.fail()
+        if mode == "EXPLICIT":
+            raise not_supported("FOR XML EXPLICIT")
+        clause = ForClause(form, mode, elements=mode == "PATH")
+        if form == "XML" and self.at("("):
+            clause = replace(clause, element=self._quoted_argument())
+        while self.accept(","):
+            clause = self._for_option(clause)
+        return clause
+
+    def _quoted_argument(self) -> str:
+        """``('text')``."""
+        self.expect("(")
+        if self.token.kind not in {Kind.STRING, Kind.NATIONAL}:
+            self.fail()
+        text = self.advance().text
+        self.expect(")")
+        return text
+
+    def _for_option(self, clause: ForClause) -> ForClause:
+        """One option after a comma."""
+        if self.accept("ROOT"):
+            return replace(clause, root=self._quoted_argument() if self.at("(") else "root")
+        if clause.format == "JSON":
+            if self.accept("INCLUDE_NULL_VALUES"):
+                return replace(clause, nulls=True)
+            if self.accept("WITHOUT_ARRAY_WRAPPER"):
+                return replace(clause, wrapped=False)
+            self.fail()
+        if self.accept("TYPE"):
+            return replace(clause, typed=True)
+        if self.accept("ELEMENTS"):
+            nulls = self.accept_any("XSINIL", "ABSENT") == "XSINIL"
+            return replace(clause, elements=True, nulls=nulls)
+        if self.accept("BINARY", "BASE64"):
+            return clause
+        raise not_supported(f"FOR XML ... {self.token.text.upper()}")
 
     def options(self) -> None:
         """``OPTION (..)``: hints, which change no result."""
@@ -258,12 +308,29 @@ class QueryParser(ExpressionParser):
             self.expect("(")
             arguments = () if self.at(")") else self._function_arguments()
             self.expect(")")
-            if self.at("WITH", "("):
-                raise not_supported(f"{name[-1].upper()} with a schema (WITH)")
+            schema: tuple[SchemaColumn, ...] = ()
+            if self.at("WITH", "(") and name[-1].upper() == "OPENJSON":
+                schema = self._json_schema()
             alias = self.table_alias()
             columns = self.name_list() if alias and self.at("(") else ()
-            return FunctionTable(name, arguments, line, alias, columns)
+            return FunctionTable(name, arguments, line, alias, columns, schema)
         return self._table(name, line)
+
+    def _json_schema(self) -> tuple[SchemaColumn, ...]:
+        """``WITH (name type ['path'] [AS JSON], ...)``."""
+        self.expect("WITH", "(")
+        columns = []
+        while True:
+            name = self.identifier()
+            sql_type = self.data_type()
+            path = None
+            if self.token.kind in {Kind.STRING, Kind.NATIONAL}:
+                path = self.advance().text
+            columns.append(SchemaColumn(name, sql_type, path, self.accept("AS", "JSON")))
+            if not self.accept(","):
+                break
+        self.expect(")")
+        return tuple(columns)
 
     def _function_arguments(self) -> tuple[Expression, ...]:
         """Arguments of a table function; DEFAULT is NULL there."""

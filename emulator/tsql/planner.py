@@ -92,7 +92,7 @@ class Planner:
 
     def _compile(self, compilation: Compilation, query: Query) -> Plan:
         """One pass."""
-        compiled = QueryCompiler(compilation).query(query)
+        compiled = QueryCompiler(compilation).statement(query)
         columns = tuple(column_meta(value) for value in compiled.columns)
         return compilation.plan(compiled.text, columns)
 
@@ -107,7 +107,7 @@ class Planner:
             generic=compilation.generic,
             merge_twins=True,
         )
-        compiled = QueryCompiler(fast).query(query)
+        compiled = QueryCompiler(fast).statement(query)
         fast_plan = fast.plan(compiled.text)
         return replace(
             plan,

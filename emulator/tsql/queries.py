@@ -12,6 +12,7 @@ from emulator.tsql import messages, types_of
 from emulator.tsql.certain import known
 from emulator.tsql.common_tables import mentions_table, renamed_values
 from emulator.tsql.compiler import Compilation
+from emulator.tsql.for_clause import compile_for, streamed
 from emulator.tsql.functions.aggregates import contains_aggregate
 from emulator.tsql.functions.session import compile_call, compile_global
 from emulator.tsql.nodes import (
@@ -113,9 +114,22 @@ class QueryCompiler(SourceCompiler):
                 compiled = self._value_rows(body, parent)
             else:
                 raise not_supported(type(body).__name__)
+            if query.for_clause is not None:
+                text, column = compile_for(
+                    self, query, query.for_clause, compiled.text, compiled.columns
+                )
+                compiled = CompiledQuery(text, [column], True)
         finally:
             self.leave_common_tables(query.common_tables)
         return replace(compiled, text=prefix + compiled.text) if prefix else compiled
+
+    def statement(self, query: Query) -> CompiledQuery:
+        """A query whose rows go to the client."""
+        compiled = self.query(query)
+        if query.for_clause is None:
+            return compiled
+        text, column = streamed(query.for_clause, compiled.text, compiled.columns[0])
+        return CompiledQuery(text, [column], True)
 
     def enter_common_tables(self, tables: tuple[CommonTable, ...]) -> str:
         """Brings CTEs into sight; returns the WITH clause, or nothing."""

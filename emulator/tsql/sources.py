@@ -17,6 +17,7 @@ from emulator.tsql.access import chain_of
 from emulator.tsql.certain import known
 from emulator.tsql.expressions import ExpressionCompiler
 from emulator.tsql.firing import PSEUDO_TABLES, PseudoTableHole, pseudo_columns
+from emulator.tsql.functions.table_functions import TABLE_FUNCTIONS, CompiledTable
 from emulator.tsql.names import base_object
 from emulator.tsql.nodes import (
     Derived,
@@ -33,7 +34,7 @@ from emulator.tsql.plan import Execution
 from emulator.tsql.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.statements import CreateModule
 from emulator.tsql.values import Value, converted
-from emulator.types import StorageValue, nvarchar
+from emulator.types import StorageValue
 
 if TYPE_CHECKING:
     from emulator.storage.database import Module
@@ -80,18 +81,6 @@ class FunctionHole:
         for piece, value in zip(pieces[1:], found.bindings, strict=True):
             text += execution.bind(value) + piece
         return f"({text})"
-
-
-@dataclass(frozen=True, slots=True)
-class RowsHole:
-    """Rows that a function of this package makes."""
-
-    make: Callable[[Execution], Sequence[Sequence[StorageValue]]]
-    width: int
-
-    def text(self, execution: Execution) -> str:
-        """See :class:`emulator.tsql.plan.Hole`."""
-        return _materialised(execution, self.make(execution), self.width)
 
 
 def _materialised(execution: Execution, rows: Sequence[Sequence[StorageValue]], width: int) -> str:
@@ -177,7 +166,8 @@ class SourceCompiler(ExpressionCompiler):
             text, columns = self.derived(node.right.query, outside)
             alias, names = node.right.alias, node.right.column_names
         elif isinstance(node.right, FunctionTable):
-            right = self._function(node.right, scope, None)
+            outside = Scope(parent=scope.parent, sources=list(scope.sources))
+            right = self._function(node.right, scope, outside)
             return f"{left} {'LEFT JOIN' if outer else 'JOIN'} {right}" + (" ON 1" if outer else "")
         else:
             raise not_supported("APPLY to a table or join")
@@ -344,11 +334,13 @@ class SourceCompiler(ExpressionCompiler):
         self._bind(scope, alias, key, _named(bound, (), alias), path)
 
     def _function(self, node: FunctionTable, scope: Scope, parent: Scope | None) -> str:
-        """A table function: of the catalog, or STRING_SPLIT."""
+        """A table function: built in, or of the catalog."""
         key = self.compilation.alias()
         alias = node.alias or node.name[-1]
-        if len(node.name) == 1 and node.name[0].upper() == "STRING_SPLIT":
-            return self._string_split(node, scope, key, alias)
+        builder = TABLE_FUNCTIONS.get(node.name[0].upper()) if len(node.name) == 1 else None
+        if builder is not None:
+            values = [self.value(a, Scope(parent=parent)) for a in node.arguments]
+            return self._rows_function(builder(self, node, values), node, scope, key, alias)
         where = base_object(self.compilation.context, node.name, node.line)
         self.compilation.depend_on(where.database)
         context = self.compilation.context
@@ -386,32 +378,19 @@ class SourceCompiler(ExpressionCompiler):
 
         return argument_reader(self.compilation, values)
 
-    def _string_split(self, node: FunctionTable, scope: Scope, key: str, alias: str) -> str:
-        """STRING_SPLIT(text, separator [, enable_ordinal])."""
-        values = [self.value(a, Scope(parent=None)) for a in node.arguments]
-        if not 2 <= len(values) <= 3:
-            raise messages.argument_count("string_split", 2)
-        reader = self.argument_reader([self.as_text(v) for v in values[:2]])
-
-        def split(execution: Execution) -> list[tuple[StorageValue, ...]]:
-            text, separator = reader(execution)
-            if text is None or not separator:
-                return []
-            return list(enumerate_parts(str(text), str(separator)))
-
-        source = values[0].type if values[0].type.is_character else nvarchar(4000)
-        columns = [SourceColumn("value", source, True, f"{key}.v0")]
-        if len(values) == 3:
-            columns.append(
-                SourceColumn(
-                    "ordinal",
-                    replace(nvarchar(1), name="bigint", length=0, collation=None),
-                    False,
-                    f"{key}.v1",
-                )
-            )
+    def _rows_function(
+        self, table: CompiledTable, node: FunctionTable, scope: Scope, key: str, alias: str
+    ) -> str:
+        """A built-in table function: a JSON array of rows."""
+        columns = []
+        for n, column in enumerate(table.columns):
+            text = f"t_unpack({key}.value, {n})"
+            if column.source is not None:
+                value = Value(text, column.source)
+                text = converted(value, column.type, explicit=True).sql
+            columns.append(SourceColumn(column.name, column.type, column.nullable, text))
         self._bind(scope, alias, key, _renamed(columns, node.column_names))
-        return f"{self.compilation.hole(RowsHole(split, 2))} AS {key}"
+        return f"json_each({table.text}) AS {key}"
 
 
 def _make_nullable(sources: Sequence[BoundSource]) -> None:
@@ -426,11 +405,6 @@ def _lock_of(hints: Sequence[str]) -> str:
     if not _EXCLUSIVE_HINTS.isdisjoint(hints):
         return "exclusive"
     return "" if _SHARED_HINTS.isdisjoint(hints) else "shared"
-
-
-def enumerate_parts(text: str, separator: str) -> list[tuple[StorageValue, ...]]:
-    """(part, ordinal from 1)."""
-    return [(part, n) for n, part in enumerate(text.split(separator), 1)]
 
 
 def _meta_columns(columns: Sequence[ColumnMeta], key: str) -> list[SourceColumn]:

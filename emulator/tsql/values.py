@@ -35,6 +35,7 @@ class Value:
         stored: whether it is a column of a stored table, which SQLite may seek in an index.
         literal: whether it is written as a constant: NULL has no type of its own then, and an
             integer counts its digits towards a decimal.
+        form: ``json`` when its text is JSON that is not escaped where JSON is built of it.
         learn: told the type that its surroundings give an undeclared parameter.
     """
 
@@ -48,6 +49,7 @@ class Value:
     stored: bool = False
     learn: Callable[[SqlType], None] | None = None
     literal: bool = False
+    form: str = ""
 
     @property
     def is_null(self) -> bool:

@@ -11,12 +11,14 @@ from emulator.tsql.functions import (
     date_arithmetic,
     date_parts,
     dates,
+    json_functions,
     mathematics,
     of_triggers,
     operators,
     session,
     string_codes,
     strings,
+    table_functions,
     text_search,
 )
 from emulator.tsql.functions.registry import BUILDERS, register_functions
@@ -28,6 +30,7 @@ __all__ = [
     "date_arithmetic",
     "date_parts",
     "dates",
+    "json_functions",
     "mathematics",
     "of_triggers",
     "operators",
@@ -35,5 +38,6 @@ __all__ = [
     "session",
     "string_codes",
     "strings",
+    "table_functions",
     "text_search",
 ]

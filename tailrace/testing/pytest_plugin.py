@@ -1,7 +1,7 @@
 """Fixtures: ``pytest_plugins = ["tailrace.testing.pytest_plugin"]`` in your conftest.py.
 
 ``emulated_sql_server`` is one embedded server for the whole session; ``cdc_database`` gives each
-test a database of its own in it.
+test a database of its own in it, ``tailrace_pipeline`` the topics and the lake of such a database.
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tailrace.testing.emulated import EmulatedSqlServer
 
+if TYPE_CHECKING:
+    from tailrace.testing.pipeline import TailracePipeline
+
 CreateDatabase = Callable[..., str]
 """``create(*statements, tables=(...))`` returns the name of the database it made."""
+
+StartPipeline = Callable[..., "TailracePipeline"]
+"""``start(database, **options)`` returns a started pipeline; the options are the class's own."""
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +53,35 @@ def cdc_database(emulated_sql_server: EmulatedSqlServer) -> Iterator[CreateDatab
             return name
 
         yield create
+
+
+@pytest.fixture(scope="session")
+def tailrace_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A Kafka broker and a schema registry for all pipelines of the session."""
+    from compose.local.broker import KafkaBroker
+    from compose.local.registry import SchemaRegistry
+
+    with ExitStack() as started:
+        broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+        started.callback(broker.stop)
+        registry = SchemaRegistry(tmp_path_factory.mktemp("registry"))
+        started.callback(registry.stop)
+        yield {"bootstrap_servers": broker.start(), "registry_url": registry.start()}
+
+
+@pytest.fixture
+def tailrace_pipeline(
+    emulated_sql_server: EmulatedSqlServer, tailrace_services: dict[str, str]
+) -> Iterator[StartPipeline]:
+    """Starts pipelines for databases of the embedded server, and stops them when the test ends."""
+    from tailrace.testing.pipeline import TailracePipeline
+
+    with ExitStack() as started:
+
+        def start(database: str, **options: Any) -> TailracePipeline:
+            pipeline = TailracePipeline(
+                emulated_sql_server, database, **(tailrace_services | options)
+            )
+            return started.enter_context(pipeline)
+
+        yield start

@@ -1,0 +1,20 @@
+"""What subscribers and the lake get of the shop."""
+
+from decimal import Decimal
+
+import shop
+
+
+def test_topics_and_lake_follow_the_orders(tailrace_pipeline, shop_database, connection):
+    pipeline = tailrace_pipeline(shop_database)
+    shop.order(connection, 1, Decimal("30.00"))
+    pipeline.wait_until_caught_up()
+    pipeline.kill("publisher")
+    shop.order(connection, 1, Decimal("12.50"))
+    pipeline.restart("publisher")
+    pipeline.wait_until_caught_up()
+
+    events = [event.envelope for event in pipeline.events("orders")]
+    assert [event["after"]["amount"] for event in events] == [Decimal("30.00"), Decimal("12.50")]
+    (ada,) = pipeline.rows("customers")
+    assert ada == {"customer_id": 1, "name": "Ada", "balance": Decimal("57.50")}

@@ -1,0 +1,346 @@
+"""The pipeline behind a test's source: publisher and sink as the processes that users run."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
+
+import yaml
+
+from compose.local.broker import KafkaBroker
+from compose.local.process import ChildProcess
+from compose.local.registry import SchemaRegistry as RegistryProcess
+from schemas.lsn import Lsn
+from schemas.names import topic_part
+from schemas.registry import SchemaRegistry
+from schemas.topics import TableName, TopicNames
+from tailrace.lake import CommitRow, CommitRows
+from tailrace.testing.errors import NotStarted, PipelineFailed, PipelineTimeout
+from tailrace.testing.progress import Ledger, Reached
+from tailrace.testing.source import CdcSource
+from tailrace.topics import Event, existing_data_topics, read_all
+
+_T = TypeVar("_T")
+
+Part = Literal["publisher", "sink"]
+CAUGHT_UP_LIMIT_S: Final = 240.0
+"""Two JVMs start and warm up in it; on two busy cores that took more than two minutes."""
+_STOP_LIMIT_S: Final = 60.0
+_CAPTURE_EVERY_S: Final = 0.5
+_POLL_S: Final = 0.05
+_COMMANDS: Final[Mapping[Part, str]] = {"publisher": "publish", "sink": "sink"}
+# Tables that every Delta reader can open: a test's lake is read without Spark.
+_PLAIN_TABLES: Final = {
+    "delta.enableDeletionVectors": "false",
+    "delta.columnMapping.mode": "none",
+    "delta.enableTypeWidening": "false",
+}
+
+
+class TailracePipeline:
+    """Topics and a lake for one database of a source.
+
+    ::
+
+        with EmulatedSqlServer() as server:
+            server.create_database("Shop", "CREATE TABLE dbo.orders (id int PRIMARY KEY)")
+            server.enable_cdc("Shop", "orders")
+            with TailracePipeline(server, "Shop") as pipeline:
+                server.execute("Shop", "INSERT INTO dbo.orders VALUES (1)")
+                pipeline.wait_until_caught_up()
+                assert pipeline.rows("orders") == [{"id": 1}]
+                assert [event.envelope["op"] for event in pipeline.events("orders")] == ["c"]
+
+    Kafka and the schema registry run as processes from Tailrace's locked jars (Java 17 is needed),
+    unless addresses of running ones are given. Lake tables are plain Delta, so that any reader
+    opens them; in exchange the lake cannot follow a renamed or dropped column, which
+    ``sink={"table_properties": {}}`` gives back.
+    """
+
+    def __init__(
+        self,
+        source: CdcSource,
+        database: str,
+        *,
+        lake: bool = True,
+        prefix: str | None = None,
+        bootstrap_servers: str | None = None,
+        registry_url: str | None = None,
+        data_dir: Path | None = None,
+        publisher: Mapping[str, Any] | None = None,
+        sink: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Describes the pipeline; ``start`` or ``with`` starts it.
+
+        Args:
+            source: a started source.
+            database: one with change data capture.
+            lake: run the sink, too; topics alone are there ten seconds earlier.
+            prefix: of the topics; a name that nobody else has when None.
+            bootstrap_servers: a Kafka that runs; one of our own when None.
+            registry_url: a schema registry that runs; one of our own when None.
+            data_dir: keeps lake, configuration and logs; a temporary folder when None.
+            publisher: further options, as in docs/configuration.md.
+            sink: the same of the sink.
+        """
+        self._source = source
+        self._database = database
+        self._has_lake = lake
+        self.names = TopicNames(prefix or f"test-{uuid.uuid4().hex[:10]}")
+        self._bootstrap_servers = bootstrap_servers
+        self._registry_url = registry_url
+        self._wanted_dir = data_dir
+        self._publisher = dict(publisher or {})
+        self._sink = dict(sink or {})
+        self._folder: Path | None = None
+        self._ledger: Ledger | None = None
+        self._children: dict[Part, ChildProcess] = {}
+        self._cleanup = ExitStack()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Kafka's address."""
+        return _started(self._bootstrap_servers)
+
+    @property
+    def registry_url(self) -> str:
+        """The schema registry's Confluent API."""
+        return _started(self._registry_url)
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder with ``tailrace.yaml``, the logs of the parts, and the lake."""
+        return _started(self._folder)
+
+    @property
+    def lake(self) -> Path:
+        """The folder of the lake; a table is in ``<database>/<schema>/<table>``."""
+        return self.data_dir / "lake"
+
+    def start(self) -> Self:
+        """Starts what is missing, then publisher and sink; returns without waiting for data.
+
+        Raises:
+            LocalStackError: Kafka, the registry or Java are not to be had; says what to do.
+        """
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stops all that was started and removes the temporary folder."""
+        self._cleanup.close()
+        self._children.clear()
+        self._folder = None
+
+    def kill(self, part: Part) -> None:
+        """Kills publisher or sink as a power cut would; :meth:`restart` goes on without a gap."""
+        self._child(part).kill()
+
+    def restart(self, part: Part) -> None:
+        """Starts publisher or sink again after :meth:`kill`."""
+        self._child(part).start()
+
+    def wait_until_caught_up(self, limit_s: float = CAUGHT_UP_LIMIT_S) -> str:
+        """Wait until every change that is committed now is in the topics and in the lake.
+
+        The changes are captured first, whether or not SQL Server Agent runs.
+
+        Returns:
+            The LSN that everything stands at.
+
+        Raises:
+            PipelineFailed: publisher or sink ended; the message has the end of its log.
+            PipelineTimeout: it was not there in time; the message says how far it came.
+        """
+        deadline = time.monotonic() + limit_s
+        pause = threading.Event()
+        self._source.capture(self._database)
+        target = self._newest_lsn()
+        captured_at = time.monotonic()
+        while True:
+            for child in self._children.values():
+                if not child.is_running:
+                    raise PipelineFailed(str(child.failure("ended")))
+            reached = self._topics_reached(target)
+            if reached is not None and (not self._has_lake or self._lake_reached(reached)):
+                return reached.through_lsn
+            if time.monotonic() > deadline:
+                raise PipelineTimeout(self._how_far(target, reached, limit_s))
+            if time.monotonic() - captured_at > _CAPTURE_EVERY_S:
+                # A table's first snapshot ends when the capture process has passed it.
+                self._source.capture(self._database)
+                captured_at = time.monotonic()
+            pause.wait(_POLL_S)
+
+    def topic(self, table: str) -> str:
+        """The topic of a table, given as ``orders`` or ``sales.orders``."""
+        return self.names.data(self._table(table))
+
+    def events(self, table: str) -> list[Event]:
+        """Every event of a table so far, in the order of each partition; tombstones included."""
+        topic = self.topic(table)
+        topics = existing_data_topics(self.bootstrap_servers, self.names)
+        if topic not in topics:
+            return []
+        with SchemaRegistry(self.registry_url) as registry:
+            return list(read_all(self.bootstrap_servers, registry, {topic: topics[topic]}))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """A lake table at the newest cut, in no order, without the columns of Tailrace's own.
+
+        Raises:
+            NotStarted: there is no lake, or the table is not in it yet.
+        """
+        from deltalake import DeltaTable
+
+        name = self._table(table)
+        path = "/".join(topic_part(part) for part in (name.database, name.schema, name.table))
+        row = self._last_cut()
+        if row is None or path not in row.tables:
+            raise NotStarted(f"table {name} is not in the lake yet: wait_until_caught_up() first")
+        found = DeltaTable(str(self.lake / path), version=row.tables[path]).to_pyarrow_table()
+        columns = [column for column in found.column_names if not column.startswith("_cdc_")]
+        return list(found.select(columns).to_pylist())
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        self._folder = self._wanted_dir or Path(tempfile.mkdtemp(prefix="tailrace-pipeline-"))
+        if self._wanted_dir is None:
+            self._cleanup.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._bootstrap_servers is None:
+            broker = KafkaBroker(self._folder / "kafka")
+            self._cleanup.callback(broker.stop)
+            self._bootstrap_servers = broker.start()
+        if self._registry_url is None:
+            registry = RegistryProcess(self._folder / "registry")
+            self._cleanup.callback(registry.stop)
+            self._registry_url = registry.start()
+        config = self._write_config(self._folder)
+        parts: tuple[Part, ...] = ("publisher", "sink") if self._has_lake else ("publisher",)
+        for part in parts:
+            command = [sys.executable, "-m", "tailrace", _COMMANDS[part], "--config", str(config)]
+            child = ChildProcess(f"The {part}", command, self._folder / f"{part}.log")
+            self._cleanup.callback(child.stop, _STOP_LIMIT_S)
+            self._children[part] = child.start()
+        self._ledger = Ledger(self._bootstrap_servers, self.names)
+        self._cleanup.callback(self._ledger.close)
+
+    def _write_config(self, folder: Path) -> Path:
+        password_file = folder / "password"
+        password_file.touch(mode=0o600)
+        password_file.write_text(self._source.password)
+        options = {
+            "prefix": self.names.prefix,
+            "kafka": {"bootstrap": self.bootstrap_servers},
+            "registry": {"url": self.registry_url},
+            "publisher": {
+                "source": {
+                    "host": self._source.host,
+                    "port": self._source.port,
+                    "database": self._database,
+                    "user": self._source.user,
+                    "password_file": str(password_file),
+                    "trust_server_certificate": True,
+                },
+                "poll_interval_ms": 50,
+                "heartbeat_s": 1,
+                **self._publisher,
+            },
+            "sink": {
+                "lake": str(folder / "lake"),
+                "table_properties": _PLAIN_TABLES,
+                "spark": {
+                    "spark.driver.memory": "1g",
+                    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+                },
+                **self._sink,
+            },
+        }
+        path = folder / "tailrace.yaml"
+        path.write_text(yaml.safe_dump(options, sort_keys=False))
+        return path
+
+    def _child(self, part: Part) -> ChildProcess:
+        return _started(self._children.get(part))
+
+    def _table(self, table: str) -> TableName:
+        schema, _, name = table.rpartition(".")
+        return TableName(self._database, schema or "dbo", name)
+
+    def _newest_lsn(self) -> str:
+        with closing(self._source.connect(self._database)) as connection:
+            raw = connection.execute(
+                "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
+            ).fetchval()
+        return str(Lsn.from_bytes(raw) if raw else Lsn.ZERO)
+
+    def _topics_reached(self, target: str) -> Reached | None:
+        return _started(self._ledger).reached(target)
+
+    def _lake_reached(self, reached: Reached) -> bool:
+        if not reached.topics:
+            return True
+        row = self._last_cut()
+        if row is None or row.batch < reached.batch:
+            return False
+        tables = (self.names.table_of(topic) for topic in reached.topics)
+        return all(
+            "/".join(topic_part(part) for part in (t.database, t.schema, t.table)) in row.tables
+            for t in tables
+            if t is not None
+        )
+
+    def _last_cut(self) -> CommitRow | None:
+        # While the table is being made its folder is there and its first version is not.
+        with contextlib.suppress(OSError):
+            rows = CommitRows(str(self.lake / "_tailrace" / "commits")).read()
+            return rows[-1] if rows else None
+        return None
+
+    def _how_far(self, target: str, reached: Reached | None, limit_s: float) -> str:
+        record = _started(self._ledger).read()
+        if reached is None:
+            there = "nothing was published" if record is None else f"topics: {record.through_lsn}"
+            if record is not None and record.snapshotting:
+                there += f", snapshots of {', '.join(record.snapshotting)} are not finished"
+        else:
+            row = self._last_cut()
+            there = f"lake: {row.through_lsn if row else 'no cut yet'}"
+        return (
+            f"LSN {target} was not reached within {limit_s:g} s ({there}). The logs are in"
+            f" {self.data_dir}; pass data_dir=... to keep them."
+        )
+
+
+def _started(value: _T | None) -> _T:
+    """What only a started pipeline has."""
+    if value is None:
+        raise NotStarted(
+            "the pipeline was not started: use `with TailracePipeline(...) as pipeline:`"
+        )
+    return value

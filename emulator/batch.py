@@ -10,16 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
-from emulator.results import ColumnMeta, Event, Parameter, ReturnStatus, ReturnValue
+from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tsql.frames import Frame
 from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal
 from emulator.tsql.parse_base import TokenCursor
 from emulator.tsql.parser import parse_batch
 from emulator.tsql.procedures import drop_tables, given_parameters
-from emulator.tsql.statements import QueryStatement
-from emulator.tsql.undeclared import undeclared_parameters
 from emulator.tsql.workspace import Workspace
-from emulator.types import SqlType
 
 
 class BatchRunner:
@@ -104,31 +101,6 @@ class BatchRunner:
                 " rolled back.",
                 aborts="batch",
             )
-
-    def describe_parameters(self, sql: str) -> list[tuple[str, SqlType]]:
-        """Names and types of the variables that a text uses without declaring them.
-
-        Raises:
-            SqlError: the text does not compile; 11508 and its like where a type is not determined.
-        """
-        return undeclared_parameters(self.context, self._workspace, sql)
-
-    def describe_result(
-        self, sql: str, parameters: Sequence[Parameter] = ()
-    ) -> tuple[ColumnMeta, ...]:
-        """Columns of a text's first result, without running it; none when it yields no result.
-
-        Raises:
-            SqlError: the text does not compile.
-        """
-        frame = Frame()
-        for parameter in parameters:
-            frame.declare(parameter.name, parameter.type, None)
-        for statement in parse_batch(sql).statements:
-            if isinstance(statement, QueryStatement):
-                plan = self._interpreter.planner.select(statement, statement.query, frame)
-                return plan.columns
-        return ()
 
     def begin(self) -> Iterator[Event]:
         """A transaction manager request: begin."""

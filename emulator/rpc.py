@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.batch import BatchRunner
-from emulator.describe import describe_parameters, describe_result
 from emulator.errors import SqlError, not_supported
 from emulator.parameter_binding import ParameterBinding
 from emulator.parameter_declarations import Declaration, parse_declarations
@@ -97,8 +96,6 @@ class Procedures:
             "sp_prepexec": self._prepexec,
             "sp_prepexecrpc": self._prepexecrpc,
             "sp_unprepare": self._unprepare,
-            "sp_describe_undeclared_parameters": self._describe_parameters,
-            "sp_describe_first_result_set": self._describe_result,
         }
 
     def call(self, call: RpcCall) -> Called:
@@ -151,18 +148,6 @@ class Procedures:
         self._find(arguments, "sp_unprepare")
         self._prepared.pop(arguments.integer(0, "@handle") or 0, None)
         return iter((ReturnStatus(0),)), {}
-
-    def _describe_parameters(self, arguments: _Arguments) -> Called:
-        sql = arguments.text(0, "@tsql", "sp_describe_undeclared_parameters")
-        return describe_parameters(self._runner.describe_parameters(sql)), {}
-
-    def _describe_result(self, arguments: _Arguments) -> Called:
-        sql = arguments.text(0, "@tsql", "sp_describe_first_result_set")
-        declared = arguments.take(1, "@params")
-        text = declared.value if declared is not None else None
-        declarations = parse_declarations(text) if isinstance(text, str) else ()
-        parameters = [Parameter(d.name, d.type, None) for d in declarations]
-        return describe_result(self._runner.describe_result(sql, parameters)), {}
 
     def _find(self, arguments: _Arguments, procedure: str) -> Prepared:
         handle = arguments.integer(0, "@handle")

@@ -22,7 +22,7 @@ from emulator.tsql import messages
 from emulator.tsql.access import chain_of, require
 from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
-from emulator.tsql.described import describe_first_result_set
+from emulator.tsql.described import describe_first_result_set, describe_undeclared_parameters
 from emulator.tsql.frames import Frame
 from emulator.tsql.names import resolve_name
 from emulator.tsql.nodes import GlobalVariable, Name, Variable
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from emulator.tsql.interpreter import Interpreter
 
 NESTING_MAX: Final = 32
+_DESCRIBING: Final = {
+    "sp_describe_first_result_set": describe_first_result_set,
+    "sp_describe_undeclared_parameters": describe_undeclared_parameters,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +153,8 @@ class ProcedureRunner:
         if folded == "sp_executesql":
             yield from self._execute_sql(given, frame)
             return
-        if folded == "sp_describe_first_result_set":
-            yield from self._describe(given)
+        if folded in _DESCRIBING:
+            yield from self._describe(folded, given)
             return
         schema = name[-2] if len(name) > 1 else None
         database = self._database(name)
@@ -168,19 +172,19 @@ class ProcedureRunner:
         with self.inside(database):
             yield from self._call_system(procedure, given)
 
-    def _describe(self, given: Sequence[Given]) -> Iterator[Event]:
-        """``EXEC sp_describe_first_result_set @tsql, @params, @browse_information_mode``."""
+    def _describe(self, procedure: str, given: Sequence[Given]) -> Iterator[Event]:
+        """``EXEC sp_describe_.. @tsql, @params``: about a text, without running it."""
         text = nvarchar(MAX)
         declared = [("@tsql", text), ("@params", text), ("@browse_information_mode", INT)]
-        bound = bind_arguments("sp_describe_first_result_set", declared, given)
+        bound = bind_arguments(procedure, declared, given)
         if "@tsql" not in bound:
-            raise missing_argument("sp_describe_first_result_set", "@tsql")
+            raise missing_argument(procedure, "@tsql")
         parameters = bound.get("@params")
-        yield from describe_first_result_set(
+        describe = _DESCRIBING[procedure]
+        yield from describe(
             self.interpreter.planner,
             str(bound["@tsql"].value or ""),
             str(parameters.value or "") if parameters is not None else "",
-            Frame(),
         )
 
     def _database(self, name: Name) -> Database:

@@ -29,6 +29,7 @@ from emulator.tsql.values import Constant, Value
 from emulator.types import INT, SqlType, nvarchar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from emulator.catalog.context import SessionContext
@@ -54,15 +55,20 @@ class _Inference(Compilation):
 
 
 def undeclared_parameters(
-    context: SessionContext, workspace: Workspace, sql: str
+    context: SessionContext,
+    workspace: Workspace,
+    sql: str,
+    declared: Sequence[tuple[str, SqlType]] = (),
 ) -> list[tuple[str, SqlType]]:
-    """(name, type) in order of appearance.
+    """(name, type) in order of appearance, without those that are ``declared``.
 
     A parameter that nothing types is nvarchar(4000).
     """
     statements = parse_batch(sql).statements
     names = _variables(statements)
     inference = _Inference(context, workspace, Frame())
+    for name, sql_type in declared:
+        inference.frame.declare(name, sql_type)
     for statement in statements:
         if isinstance(statement, Declare):
             for declaration in statement.declarations:

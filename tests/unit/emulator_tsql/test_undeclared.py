@@ -25,9 +25,19 @@ CASES = [
 @pytest.mark.parametrize(("statement", "expected"), CASES)
 def test_types(sql, statement, expected):
     sql("CREATE TABLE t (a bigint, b nvarchar(20), c decimal(9,2), d date)")
-    found = sql.runner.describe_parameters(statement)
-    assert [str(sql_type) for _, sql_type in found] == expected
-    assert [name for name, _ in found] == [f"@P{n}" for n in range(1, len(expected) + 1)]
+    outcome = sql(f"EXEC sp_describe_undeclared_parameters N'{statement}'")
+    assert not outcome.errors, outcome.texts
+    assert [row[3] for row in outcome.rows] == expected
+    assert [row[1] for row in outcome.rows] == [f"@P{n}" for n in range(1, len(expected) + 1)]
+
+
+def test_declared_parameters_are_not_asked_for(sql):
+    sql("CREATE TABLE t (a bigint, b nvarchar(20))")
+    outcome = sql(
+        "EXEC sp_describe_undeclared_parameters @tsql = N'SELECT b FROM t WHERE a = @k AND b = @n',"
+        " @params = N'@k int'"
+    )
+    assert [row[1:4] for row in outcome.rows] == [("@n", 231, "nvarchar(20)")]
 
 
 def test_the_first_result_set_is_described_without_running(sql):

@@ -1,0 +1,44 @@
+"""A Java virtual machine with one JDBC driver, driven from here: no compiler is needed for that."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from compose.local import jars
+from compose.local.java import QUICK_START, java_executable
+
+
+def driver_jar(version: str) -> Path:
+    """The locked jar of Microsoft's driver in that version."""
+    (jar,) = (path for path in jars.ensure("jdbc") if f"-{version}." in path.name)
+    return jar
+
+
+@contextmanager
+def jvm_with(jar: Path) -> Iterator[Any]:
+    """`jvm.java.sql.DriverManager` and everything else, by the bridge that PySpark carries."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    (bridge,) = Path(spec.submodule_search_locations[0], "jars").glob("py4j-*.jar")
+    port, token = launch_gateway(
+        jarpath=str(bridge),
+        classpath=str(jar),
+        javaopts=[*QUICK_START, "-Xmx256m"],
+        java_path=java_executable(),
+        die_on_exit=True,
+        enable_auth=True,
+    )
+    gateway = JavaGateway(
+        gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True)
+    )
+    try:
+        yield gateway
+    finally:
+        gateway.shutdown()

@@ -41,11 +41,11 @@ from schemas.topics import TableName, TopicNames, value_subject
 from schemas.types import ColumnType
 from spark_sink.config import SinkConfig
 from spark_sink.kafka_ranges import read_values
-from spark_sink.progress import TopicRange
 from spark_sink.run import warm_up
 from spark_sink.session import session_with
 from spark_sink.sink import Sink
 from spark_sink.streaming import ProgressStream
+from spark_sink.topic_ranges import TopicRange
 
 PREFIX = "bench"
 DATABASE = "bench"

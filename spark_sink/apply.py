@@ -7,18 +7,20 @@ options: as session settings they would outlive the write and silently drop the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition
 from spark_sink.config import DeleteMode, SinkConfig
 from spark_sink.decode import WriterSchema, change_rows, within_cut
 from spark_sink.kafka_ranges import read_values
-from spark_sink.lake_table import CDC_COLUMNS, OPERATION, POSITION, LakeTable, quote
+from spark_sink.lake_table import CDC_COLUMNS, LSN, OPERATION, POSITION, LakeTable, literal, quote
 from spark_sink.latest import available_flag, large_columns, latest_changes
-from spark_sink.progress import TopicRange
+from spark_sink.topic_ranges import TopicRange
 
 _VIEW = "_tailrace_latest"
 
@@ -44,7 +46,9 @@ class TableWork:
     values: pa.Table | None = None
 
 
-def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, batch: int) -> None:
+def apply_changes(
+    spark: SparkSession, config: SinkConfig, work: TableWork, batch: int, cut: str
+) -> None:
     """Bring the lake tables of one source table to the cut.
 
     Args:
@@ -52,9 +56,13 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, batc
         config: the options.
         work: what to apply.
         batch: the batch id.
+        cut: the LSN that it leads to.
     """
     if work.table.key:
-        merge_changes(spark, config, work.table, _changes(spark, config, work, work.table))
+        # What stands before a whole table is older than it: the whole replaces it.
+        changes = _changes(spark, config, work, work.table, work.topic_range.whole_from)
+        whole_at = cut if work.topic_range.is_whole else None
+        merge_changes(spark, config, work.table, changes, whole_at)
     else:
         append_changes(config, work.table, _changes(spark, config, work, work.table), batch)
     if work.changes_table is not None:
@@ -63,24 +71,43 @@ def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, batc
 
 
 def _changes(
-    spark: SparkSession, config: SinkConfig, work: TableWork, table: LakeTable
+    spark: SparkSession,
+    config: SinkConfig,
+    work: TableWork,
+    table: LakeTable,
+    from_offsets: Mapping[int, int] | None = None,
 ) -> DataFrame:
     if work.values is not None:
         values: DataFrame = spark.createDataFrame(work.values)
     else:
         values = read_values(spark, config.kafka, [work.topic_range])
+    if from_offsets:
+        before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
+        values = values.where(f"NOT ({' OR '.join(before)})")
     changes = change_rows(values, table, work.writers, work.other_writers)
     return within_cut(changes, work.topic_range.after_lsn, work.topic_range.up_to_lsn)
 
 
 def merge_changes(
-    spark: SparkSession, config: SinkConfig, table: LakeTable, changes: DataFrame
+    spark: SparkSession,
+    config: SinkConfig,
+    table: LakeTable,
+    changes: DataFrame,
+    whole_at: str | None = None,
 ) -> None:
-    """MERGE the last change of each key into the lake table."""
+    """MERGE the last change of each key into the lake table.
+
+    Args:
+        spark: a session of this thread's own.
+        config: the options.
+        table: the lake table.
+        changes: its changes.
+        whole_at: LSN of the cut when the changes hold every row of the source table.
+    """
     large = large_columns(table)
     latest_changes(changes, table, large).createOrReplaceTempView(_VIEW)
     location = f"{config.lake}/{table.path}"
-    spark.sql(merge_statement(location, _VIEW, table, large, config.delete_mode))
+    spark.sql(merge_statement(location, _VIEW, table, large, config.delete_mode, whole_at))
 
 
 def append_changes(config: SinkConfig, table: LakeTable, changes: DataFrame, batch: int) -> None:
@@ -102,10 +129,12 @@ def merge_statement(
     table: LakeTable,
     large: Sequence[str],
     delete_mode: DeleteMode,
+    whole_at: str | None = None,
 ) -> str:
     """The MERGE of a view of last changes into a keyed table, with explicit columns.
 
-    Keys compare null-safe: a unique index may hold a NULL.
+    Keys compare null-safe: a unique index may hold a NULL. Where the changes hold the whole table,
+    a row that they do not have was deleted while nobody looked.
     """
     flags = {name: available_flag(index) for index, name in enumerate(large)}
     matched = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key)
@@ -128,4 +157,23 @@ def merge_statement(
             update,
             f"WHEN NOT MATCHED AND s.{OPERATION} <> 'd' THEN INSERT {inserted}",
         ]
+    if whole_at is not None:
+        gone = "THEN DELETE"
+        if delete_mode is DeleteMode.SOFT:
+            gone = f"AND t.{OPERATION} <> 'd' THEN UPDATE SET {_soft_delete(whole_at)}"
+        clauses.append(f"WHEN NOT MATCHED BY SOURCE {gone}")
     return f"MERGE INTO delta.{quote(location)} t USING {view} s ON {matched} {' '.join(clauses)}"
+
+
+def empty_statement(config: SinkConfig, table: LakeTable, cut: str) -> str:
+    """The statement that takes every row out of a keyed table, as its deletes would have."""
+    location = f"delta.{quote(f'{config.lake}/{table.path}')}"
+    if config.delete_mode is DeleteMode.HARD:
+        return f"DELETE FROM {location}"
+    return f"UPDATE {location} SET {_soft_delete(cut)} WHERE {OPERATION} <> 'd'"
+
+
+def _soft_delete(cut: str) -> str:
+    """Assignments for a row that the source no longer has; when it left is not known."""
+    position = ChangePosition.of_snapshot(Lsn.parse(cut)).to_bytes().hex()
+    return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = X'{position}'"

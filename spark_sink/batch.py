@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from schemas.envelope import TableSchema
 from schemas.topics import TableName
-from spark_sink.apply import TableWork, apply_changes
+from spark_sink.apply import TableWork, apply_changes, empty_statement
 from spark_sink.config import SinkConfig
 from spark_sink.ddl import LakeTables
 from spark_sink.decode import WriterSchema, writer_schema
@@ -24,8 +24,9 @@ from spark_sink.errors import LedgerMismatch
 from spark_sink.jvm_errors import translated
 from spark_sink.kafka_ranges import read_values
 from spark_sink.metrics import SinkMetrics
-from spark_sink.progress import BatchPlan, SchemaById, TopicRange
+from spark_sink.progress import BatchPlan, SchemaById
 from spark_sink.session import TunedSession
+from spark_sink.topic_ranges import TopicRange
 
 Hook = Callable[[str, str], None]
 """Called with a step (``merged``, ``committed``) and a table's path: tests stop a batch with it."""
@@ -107,7 +108,8 @@ class BatchApplier:
         if is_small:
             sources = self._with_values(sources)
         batch = plan.following.batch
-        futures = [self._pool.submit(self._apply_table, source, batch) for source in sources]
+        cut = plan.following.through_lsn
+        futures = [self._pool.submit(self._apply_table, source, batch, cut) for source in sources]
         wait(futures)
         versions: dict[str, int] = {}
         for future in _failed_last(futures):
@@ -118,7 +120,12 @@ class BatchApplier:
         sources = []
         for topic_range in plan.topics:
             writers = [self._writer(i, topic_range.topic) for i in sorted(topic_range.schema_ids)]
-            for table in sorted({writer.version.table for writer in writers}):
+            tables = {writer.version.table for writer in writers}
+            if topic_range.is_whole and not topic_range.partitions:
+                # A snapshot that found no row: its table is known by the topic's name only.
+                named = self._config.topics.table_of(topic_range.topic)
+                tables = set() if named is None else {named}
+            for table in sorted(tables):
                 if not self._config.tables.selects(table):
                     continue
                 own = tuple(w for w in writers if w.version.table == table)
@@ -135,7 +142,9 @@ class BatchApplier:
 
     def _with_values(self, sources: Sequence[_Source]) -> list[_Source]:
         """Read all topics of a small batch at once; the tables take their part from memory."""
-        ranges = {source.topic_range.topic: source.topic_range for source in sources}
+        ranges = {
+            source.topic_range.topic: source.topic_range for source in sources if source.writers
+        }
         if not ranges:
             return list(sources)
         try:
@@ -143,25 +152,31 @@ class BatchApplier:
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
         values = {
-            topic: read.filter(pc.equal(read["topic"], topic)).select(["value"]).combine_chunks()
+            topic: read.filter(pc.equal(read["topic"], topic))
+            .select(["partition", "offset", "value"])
+            .combine_chunks()
             for topic in ranges
         }
         for topic, found in values.items():
             if found.num_rows != ranges[topic].count:
                 raise LedgerMismatch(topic, ranges[topic].count, found.num_rows)
-        return [replace(source, values=values[source.topic_range.topic]) for source in sources]
+        return [replace(source, values=values.get(source.topic_range.topic)) for source in sources]
 
-    def _apply_table(self, source: _Source, batch: int) -> dict[str, int]:
+    def _apply_table(self, source: _Source, batch: int, cut: str) -> dict[str, int]:
         session = self._idle.get()
         try:
             with self._metrics.table_seconds(str(source.table)):
-                return self._apply_in(session, source, batch)
+                return self._apply_in(session, source, batch, cut)
         except (PySparkException, Py4JError) as error:
             raise translated(f"table {source.table}", error) from error
         finally:
             self._idle.put(session)
 
-    def _apply_in(self, session: SparkSession, source: _Source, batch: int) -> dict[str, int]:
+    def _apply_in(
+        self, session: SparkSession, source: _Source, batch: int, cut: str
+    ) -> dict[str, int]:
+        if not source.writers:
+            return self._empty(session, source.table, cut)
         versions = source.versions
         keyed = any(column.key_ordinal for column in versions[0].columns)
         table = self._tables.follow(session, versions, is_changes=not keyed)
@@ -177,7 +192,7 @@ class BatchApplier:
                 source.topic_range,
                 source.values,
             )
-            apply_changes(session, self._config, work, batch)
+            apply_changes(session, self._config, work, batch, cut)
         written = [table] if changes_table is None else [table, changes_table]
         if self._hook is not None:
             self._hook("merged", table.path)
@@ -185,6 +200,14 @@ class BatchApplier:
             found.path: table_version(session, f"{self._config.lake}/{found.path}")
             for found in written
         }
+
+    def _empty(self, session: SparkSession, name: TableName, cut: str) -> dict[str, int]:
+        """The source table was found empty: so is the lake's, if there is one."""
+        table = self._tables.known(session, name)
+        if table is None or not table.key:
+            return {}
+        session.sql(empty_statement(self._config, table, cut))
+        return {table.path: table_version(session, f"{self._config.lake}/{table.path}")}
 
 
 def _failed_last(

@@ -18,7 +18,8 @@ from pyspark.sql import Row, SparkSession
 
 from spark_sink.delta_log import table_version
 from spark_sink.lake_table import literal, quote
-from spark_sink.progress import ShardPosition, SinkState, TopicRange
+from spark_sink.progress import ShardPosition, SinkState
+from spark_sink.topic_ranges import TopicRange
 
 COMPACT_EVERY: Final = 100
 """Commit rows between compactions: each row is a file, and listing thousands costs seconds."""

@@ -28,6 +28,7 @@ from spark_sink.lake_table import (
     evolve,
     new_table,
     parse_comment,
+    table_path,
 )
 
 _PROPERTIES: Final[Mapping[str, str]] = {
@@ -84,6 +85,12 @@ class LakeTables:
             spark.sql(statement)
         self._known[path] = followed
         return followed
+
+    def known(self, spark: SparkSession, table: TableName) -> LakeTable | None:
+        """The lake table of a source table as it is, or None when there is none."""
+        path = table_path(table)
+        location = f"{self._config.lake}/{path}"
+        return self._known.get(path) or self._read(spark, table, location, is_changes=False)
 
     def forget(self) -> None:
         """Read the tables anew: after a failure it is open which statements ran."""

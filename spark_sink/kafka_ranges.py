@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.config import KafkaConfig
-from spark_sink.progress import TopicRange
+from spark_sink.topic_ranges import TopicRange
 
 FETCH_WAIT_MS = 20
 """With the consumer's default of 500 every read of a small range waits half a second at the end of
@@ -38,7 +38,7 @@ def offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
 
 
 def read_values(spark: SparkSession, kafka: KafkaConfig, ranges: Iterable[TopicRange]) -> DataFrame:
-    """The messages of some ranges: topic and value, tombstones left out.
+    """The messages of some ranges: topic, partition, offset, value; tombstones left out.
 
     Offsets are not counts: transaction markers and aborted records lie between them.
     """
@@ -54,5 +54,5 @@ def read_values(spark: SparkSession, kafka: KafkaConfig, ranges: Iterable[TopicR
         .option("endingOffsets", offsets_json(end))
         .load()
         .where("value IS NOT NULL")
-        .select("topic", "value")
+        .select("topic", "partition", "offset", "value")
     )

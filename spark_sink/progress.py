@@ -6,8 +6,10 @@ source transactions. The next cut is the newest closed LSN that every shard has 
 the number of changes. A group at or below the cut is *passed*; one that only begins below it (its
 shard is ahead of the others) is *partial*: its changes up to the cut are taken now, the rest when
 it is passed, so it is read twice and filtered by LSN both times. Topics of tables whose snapshot is
-not finished are *held*: their offsets are remembered and read, together with what follows, by the
-first cut whose last record no longer names them.
+not finished are *held* from the first record that names them: their offsets from there on are
+remembered and read, together with what follows, by the first cut whose last record no longer names
+them. What is released so holds the table *whole*: every row that the source has, so a row that the
+lake has and this does not was deleted while nobody followed the table.
 
 Everything here is pure: the same records and the same state give the same batch, which is what
 makes a replay after a crash plan the same ranges.
@@ -27,20 +29,12 @@ from schemas.framing import split_frame
 from schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
 from schemas.topics import TopicNames
 from spark_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
+from spark_sink.topic_ranges import ProgressRecord, RangeSorter, TopicRange, add, data_parts
 
 SchemaById = Callable[[int], dict[str, Any]]
 """Looks a registered schema up by its id."""
 
 _READER = fastavro.parse_schema(PROGRESS_SCHEMA)
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressRecord:
-    """A progress record and where it stands in the progress topic."""
-
-    partition: int
-    offset: int
-    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +50,6 @@ class ShardPosition:
     partition: int
     next_offset: int
     through_lsn: str
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRange:
-    """Offsets of one topic to read, [first, next) by partition.
-
-    Attributes:
-        topic: the data topic.
-        shard: the shard that writes it.
-        partitions: partition to (first, next).
-        count: records that the ledger counts in these ranges.
-        schema_ids: ids of the writer schemas in these ranges.
-        after_lsn: take only changes with a greater commit LSN; None takes all.
-        up_to_lsn: take only changes with a commit LSN up to this; None takes all.
-    """
-
-    topic: str
-    shard: int
-    partitions: Mapping[int, tuple[int, int]]
-    count: int
-    schema_ids: frozenset[int]
-    after_lsn: str | None = None
-    up_to_lsn: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,31 +245,26 @@ def _build(
     cut: str,
     names: TopicNames,
 ) -> BatchPlan:
-    ranges: dict[str, TopicRange] = dict(state.held)
     shards = dict(state.shards)
-    held_topics: dict[int, set[str]] = {}
-    for topic, waiting in state.held.items():
-        held_topics.setdefault(waiting.shard, set()).add(topic)
+    sorter = RangeSorter(state.held)
     for group in passed:
         last = group.records[-1]
-        held_topics[group.shard] = set(last.progress.snapshotting)
         known = shards.get(group.shard)
         if known is None or known.next_offset <= last.offset:
             shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.through_lsn)
-        _add(ranges, group, names, after_lsn=_already_applied(state, group))
-    following_held = {
-        topic: found for topic, found in ranges.items() if topic in held_topics.get(found.shard, ())
-    }
-    applied = {topic: found for topic, found in ranges.items() if topic not in following_held}
+        sorter.take(group.records, names, _already_applied(state, group))
+    applied, following_held = sorter.result()
     offsets = {topic: dict(found) for topic, found in state.offsets.items()}
     for topic, found in applied.items():
         offsets.setdefault(topic, {}).update(
             {partition: end for partition, (_, end) in found.partitions.items()}
         )
     for group in partial:
-        held = held_topics.get(group.shard, set()) | set(group.records[-1].progress.snapshotting)
+        held = following_held.keys() | _named(group.records)
         after_lsn = _already_applied(state, group)
-        _add(applied, group, names, after_lsn=after_lsn, up_to_lsn=cut, leave_out=held)
+        for part in data_parts(group.records, names):
+            if part.topic not in held:
+                add(applied, group.shard, part, after_lsn, up_to_lsn=cut)
 
     newest = max(
         (group.records[-1].progress for group in passed),
@@ -328,34 +294,5 @@ def _already_applied(state: SinkState, group: _Group) -> str | None:
     return state.through_lsn if state.through_lsn > group.after_lsn else None
 
 
-def _add(
-    ranges: dict[str, TopicRange],
-    group: _Group,
-    names: TopicNames,
-    *,
-    after_lsn: str | None = None,
-    up_to_lsn: str | None = None,
-    leave_out: Iterable[str] = (),
-) -> None:
-    """Add a group's offsets to the ranges by topic."""
-    for record in group.records:
-        ours = {names.offsets, names.progress, names.ddl(record.progress.database), *leave_out}
-        for part in record.progress.partitions:
-            if part.topic in ours:
-                continue
-            known = ranges.get(part.topic)
-            if known is None:
-                known = TopicRange(part.topic, group.shard, {}, 0, frozenset(), after_lsn)
-            partitions = dict(known.partitions)
-            first, end = partitions.get(part.partition, (part.first_offset, part.next_offset))
-            partitions[part.partition] = (
-                min(first, part.first_offset),
-                max(end, part.next_offset),
-            )
-            ranges[part.topic] = replace(
-                known,
-                partitions=partitions,
-                count=known.count + part.count,
-                schema_ids=known.schema_ids | frozenset(part.schema_ids),
-                up_to_lsn=up_to_lsn,
-            )
+def _named(records: Iterable[ProgressRecord]) -> set[str]:
+    return {topic for record in records for topic in record.progress.snapshotting}

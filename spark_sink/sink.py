@@ -25,8 +25,9 @@ from spark_sink.config import SinkConfig
 from spark_sink.errors import LakeTaken
 from spark_sink.jvm_errors import translated
 from spark_sink.metrics import SinkMetrics
-from spark_sink.progress import BatchPlan, ProgressRecord, SchemaById, SinkState, plan_batch
+from spark_sink.progress import BatchPlan, SchemaById, SinkState, plan_batch
 from spark_sink.session import small_batch_session
+from spark_sink.topic_ranges import ProgressRecord
 
 _log = structlog.get_logger("tailrace.sink")
 

@@ -18,9 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_sink.config import SinkConfig
 from spark_sink.jvm_errors import translated
 from spark_sink.kafka_ranges import kafka_options, offsets_json
-from spark_sink.progress import ProgressRecord, SchemaById, decode_progress
+from spark_sink.progress import SchemaById, decode_progress
 from spark_sink.session import small_batch_session
 from spark_sink.sink import Sink
+from spark_sink.topic_ranges import ProgressRecord
 
 _POLL_S = 0.2
 

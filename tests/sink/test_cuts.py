@@ -11,6 +11,7 @@ import pytest
 
 from schemas.topics import TableName
 from spark_sink.commit_table import CommitTable
+from spark_sink.lake_table import CDC_COLUMNS
 from spark_sink.reader import CutUnknown, read_cut
 from tests.fix_envelopes import Source, SourceTable, Transaction, column
 from tests.sink.conftest import Lake
@@ -148,6 +149,43 @@ def test_snapshot_rows_join_the_cut_with_what_was_streamed_meanwhile(source: Sou
 
     assert lake.catch_up() == 1
     assert lake.cut() == source.cuts[through]
+
+
+@pytest.mark.parametrize("delete_mode", ["hard", "soft"])
+def test_a_new_snapshot_takes_away_what_was_deleted_meanwhile(
+    source: Source, lake: Lake, delete_mode: str
+):
+    """A table that nobody followed for a while comes back with the rows that it has now."""
+    planes, flights = two_tables(source)
+    for number in (1, 2, 3):
+        source.commit(
+            lambda t, n=number: t.insert(planes, tail=f"N{n}", seats=n),
+            lambda t, n=number: t.insert(flights, id=n, tail=f"N{n}"),
+        )
+    source.publish()
+    assert lake.catch_up(delete_mode=delete_mode) == 1
+
+    # Nobody follows planes: one row is deleted, one changes; all flights are deleted.
+    del planes.rows[("N2",)]
+    flights.rows.clear()
+    source.publish(source.commit(), snapshotting=[planes, flights])
+    assert lake.catch_up(delete_mode=delete_mode) == 1
+    source.snapshot(
+        planes,
+        [{"tail": "N1", "seats": 10, "hours flown": None}, {**planes.rows[("N3",)]}],
+    )
+    through = source.commit(lambda t: t.insert(planes, tail="N4", seats=4))
+    source.publish()
+    assert lake.catch_up(delete_mode=delete_mode) == 1
+
+    for name, table in source.tables.items():
+        rows = lake.spark.read.format("delta").load(lake.location(name))
+        kept = rows.where("_cdc_op <> 'd'").drop(*CDC_COLUMNS).collect()
+        assert {table.key_of(row.asDict()): row.asDict() for row in kept} == table.rows
+        gone = rows.where("_cdc_op = 'd'").select("_cdc_lsn").collect()
+        assert [row[0] for row in gone] == [through] * len(gone)
+        expected = {"planes": 1, "flights": 3}[name] if delete_mode == "soft" else 0
+        assert len(gone) == expected
 
 
 def test_records_without_changes(source: Source, lake: Lake):

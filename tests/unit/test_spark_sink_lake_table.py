@@ -224,6 +224,19 @@ def test_merge_with_soft_deletes_never_deletes():
     assert "DELETE" not in merge_statement("/l", "v", lake(), [], DeleteMode.SOFT)
 
 
+def test_a_whole_table_takes_away_what_it_does_not_have():
+    cut = "00000001:00000009:0001"
+    hard = merge_statement("/l", "v", lake(), [], DeleteMode.HARD, cut)
+    soft = merge_statement("/l", "v", lake(), [], DeleteMode.SOFT, cut)
+
+    assert hard.endswith("WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    assert "DELETE" not in soft
+    assert (
+        f"BY SOURCE AND t._cdc_op <> 'd' THEN UPDATE SET _cdc_op = 'd', _cdc_lsn = '{cut}'" in soft
+    )
+    assert "BY SOURCE" not in merge_statement("/l", "v", lake(), [], DeleteMode.HARD)
+
+
 def test_merge_keeps_what_a_change_does_not_carry():
     text = merge_statement("/l", "v", lake(), ["note"], DeleteMode.HARD)
 

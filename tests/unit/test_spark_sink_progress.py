@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from schemas.progress import PartitionProgress, Progress
 from schemas.topics import TopicNames
 from spark_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
-from spark_sink.progress import BatchPlan, ProgressRecord, SinkState, plan_batch
+from spark_sink.progress import BatchPlan, SinkState, plan_batch
+from spark_sink.topic_ranges import ProgressRecord
 
 NAMES = TopicNames("p")
 TOPIC = "p.shop.dbo.flights"
@@ -159,6 +160,61 @@ def test_a_table_in_its_snapshot_is_held_and_joins_whole():
 
     at_once = planned(SinkState(), [chunk, more, last])
     assert ranges(at_once) == {TOPIC: {0: (0, 3)}, OTHER: {0: (0, 7)}}
+
+
+def test_what_joins_after_a_snapshot_is_the_whole_table():
+    chunk = record(0, 0, 5, (OTHER, 0, 2), snapshotting=[OTHER])
+    last = record(4, 5, 6, (OTHER, 5, 7), (TOPIC, 0, 1))
+
+    joined = planned(planned(SinkState(), [chunk]).following, [last])
+
+    whole = {topic.topic: topic.whole_from for topic in joined.topics}
+    assert whole == {OTHER: {0: 0}, TOPIC: None}
+
+
+def test_what_was_read_before_a_table_is_named_is_not_held_with_it():
+    before = record(0, 0, 5, (OTHER, 0, 2))
+    named = record(2, 5, 5, snapshotting=[OTHER])
+    chunk = record(3, 5, 6, (OTHER, 10, 12), snapshotting=[OTHER])
+    last = record(4, 6, 7, (OTHER, 15, 17))
+
+    first = planned(SinkState(), [before, named])
+    assert ranges(first) == {OTHER: {0: (0, 2)}}
+    assert first.topics[0].whole_from is None
+    assert dict(first.following.held[OTHER].partitions) == {}
+
+    at_once = planned(SinkState(), [before, named, chunk, last])
+    assert ranges(at_once) == {OTHER: {0: (0, 17)}}
+    assert at_once.topics[0].whole_from == {0: 10}
+    assert at_once.count == 6
+
+
+def test_a_snapshot_that_found_no_row_is_whole_too():
+    named = record(0, 0, 5, snapshotting=[OTHER])
+
+    held = planned(SinkState(), [named])
+    assert held.topics == ()
+    joined = planned(held.following, [record(1, 5, 6)])
+    assert ranges(joined) == {OTHER: {}}
+    assert joined.topics[0].is_whole
+
+
+def test_of_two_snapshots_in_one_batch_the_second_is_the_whole():
+    records = [
+        record(0, 0, 1, (OTHER, 0, 2), snapshotting=[OTHER]),
+        record(1, 1, 2, (OTHER, 2, 4)),
+        record(2, 2, 2, snapshotting=[OTHER]),
+        record(3, 2, 3, (OTHER, 6, 8)),
+    ]
+
+    both = planned(SinkState(), records)
+    assert ranges(both) == {OTHER: {0: (0, 8)}}
+    assert both.topics[0].whole_from == {0: 6}
+
+    first = planned(SinkState(), records[:3])
+    assert ranges(first) == {OTHER: {0: (0, 4)}}
+    assert first.topics[0].whole_from == {0: 0}
+    assert list(first.following.held) == [OTHER]
 
 
 def test_a_held_table_without_further_records_joins_too():

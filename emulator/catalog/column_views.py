@@ -13,7 +13,6 @@ from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import (
     Relation,
     relations,
-    row_count,
     system_relations,
     tables,
 )
@@ -199,23 +198,6 @@ def _index_columns(context: SessionContext, database: Database) -> Iterator[Row]
             start = len(index.column_ids) + 1
             for ordinal, column_id in enumerate(index.included_column_ids, start):
                 yield table.object_id, index.index_id, ordinal, column_id, 0, 0, 0, 1
-
-
-@view(
-    "sys.partitions",
-    """partition_id bigint!, object_id int!, index_id int!, partition_number int!,
- hobt_id bigint!, rows bigint, filestream_filegroup_id smallint!, data_compression tinyint!,
- data_compression_desc nvarchar(60)""",
-)
-def _partitions(context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in tables(context, database):
-        count = row_count(context, table)
-        index_ids = {index.index_id for index in table.indexes}
-        if not any(index.clustered for index in table.indexes):
-            index_ids.add(0)
-        for index_id in sorted(index_ids):
-            number = (table.object_id << 8) + index_id
-            yield number, table.object_id, index_id, 1, number, count, 0, 0, "NONE"
 
 
 @view("sys.sequences", "name sysname!, object_id int!, schema_id int!, start_value bigint")

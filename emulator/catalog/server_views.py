@@ -98,27 +98,6 @@ def _database_recovery_status(context: SessionContext, _database: Database) -> I
 
 
 @view(
-    "sys.database_files",
-    """file_id int!, type tinyint!, type_desc nvarchar(60), data_space_id int!, name sysname!,
- physical_name nvarchar(260)!, state tinyint, state_desc nvarchar(60), size int!, max_size int!,
- growth int!""",
-)
-def _database_files(_context: SessionContext, database: Database) -> Iterator[Row]:
-    name = database.name
-    yield 1, 0, "ROWS", 1, name, f"{name}.mdf", 0, "ONLINE", 1024, -1, 8192
-    yield 2, 1, "LOG", 0, f"{name}_log", f"{name}_log.ldf", 0, "ONLINE", 1024, 268435456, 8192
-
-
-@view(
-    "sys.filegroups",
-    """name sysname!, data_space_id int!, type char(2)!, type_desc nvarchar(60), is_default bit,
- is_system bit, is_read_only bit""",
-)
-def _filegroups(_context: SessionContext, _database: Database) -> Iterator[Row]:
-    yield "PRIMARY", 1, "FG", "ROWS_FILEGROUP", 1, 0, 0
-
-
-@view(
     "sys.configurations",
     """configuration_id int!, name nvarchar(35)!, value int, minimum int, maximum int,
  value_in_use int, description nvarchar(255)!, is_dynamic bit!, is_advanced bit!""",

@@ -49,15 +49,6 @@ def _stats_columns(context: SessionContext, database: Database) -> Iterator[Row]
 
 
 @view(
-    "sys.data_spaces",
-    """name sysname!, data_space_id int!, type char(2)!, type_desc nvarchar(60), is_default bit,
- is_system bit""",
-)
-def _data_spaces(_context: SessionContext, _database: Database) -> Iterator[Row]:
-    yield "PRIMARY", 1, "FG", "ROWS_FILEGROUP", 1, 0
-
-
-@view(
     "sys.allocation_units",
     """allocation_unit_id bigint!, type tinyint!, type_desc nvarchar(60), container_id bigint!,
  data_space_id int, total_pages bigint!, used_pages bigint!, data_pages bigint!""",

@@ -5,7 +5,7 @@ https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from emulator.cdc import jobs, scan_position
@@ -28,6 +28,8 @@ from emulator.cdc.metadata_tables import (
 from emulator.cdc.principals import add_principal, find_principal
 from emulator.errors import SqlError
 from emulator.storage import ddl
+from emulator.storage.filegroups import find_filegroup
+from emulator.storage.partitions import place_table
 from emulator.storage.values import round_datetime
 
 if TYPE_CHECKING:
@@ -87,10 +89,10 @@ def enable_table(engine: Engine, database: Database, request: EnableTable) -> li
         index = _identifying_index(source, request)
         net_changes = _net_changes(source, index, request)
         captured = _captured_columns(source, index, request, name)
-        if request.filegroup_name and request.filegroup_name.casefold() != "primary":
-            raise cdc_error(22973, request.filegroup_name, database.name, procedure=PROCEDURE)
-        if not request.allow_partition_switch:
-            notices.append(Notice(22857, message_text(22857), severity=10))
+        filegroup = _filegroup(database, request)
+        warning = _switch_warning(source, request)
+        if warning:
+            notices.append(Notice(warning, message_text(warning), severity=10))
         role = _gating_role(connection, database, request)
         first = not capture_instances(connection, database)
         _create_instance(
@@ -98,7 +100,15 @@ def enable_table(engine: Engine, database: Database, request: EnableTable) -> li
             engine,
             database,
             source,
-            _Instance(name, role, index, net_changes, captured),
+            _Instance(
+                name,
+                role,
+                index,
+                net_changes,
+                captured,
+                filegroup,
+                warning != PARTITION_SWITCH_DISALLOWED,
+            ),
         )
         if first:
             existing = {job.job_type for job in jobs.jobs_of(connection, engine, database)}
@@ -117,6 +127,32 @@ class _Instance:
     index: Index | None
     net_changes: bool
     columns: list[Column]
+    filegroup: str | None
+    partition_switch: bool
+
+
+PARTITION_SWITCH_ALLOWED: Final = 22855
+PARTITION_SWITCH_DISALLOWED: Final = 22856
+PARTITION_SWITCH_IGNORED: Final = 22857
+
+
+def _switch_warning(source: Table, request: EnableTable) -> int:
+    """The number of the warning about switching partitions, or 0 without one."""
+    if source.partition_scheme is None:
+        return 0 if request.allow_partition_switch else PARTITION_SWITCH_IGNORED
+    if request.allow_partition_switch:
+        return PARTITION_SWITCH_ALLOWED
+    return PARTITION_SWITCH_DISALLOWED
+
+
+def _filegroup(database: Database, request: EnableTable) -> str | None:
+    """The filegroup for the change table as it is named, or None for the default one."""
+    if request.filegroup_name is None or not request.filegroup_name.strip():
+        return None
+    group = find_filegroup(database, request.filegroup_name.rstrip())
+    if group is None:
+        raise cdc_error(22973, request.filegroup_name, database.name, procedure=PROCEDURE)
+    return group.name
 
 
 def _source_table(database: Database, request: EnableTable) -> Table:
@@ -232,6 +268,10 @@ def _create_instance(
         indexes=change_table_indexes(instance.name, columns),
         is_ms_shipped=True,
     )
+    if instance.filegroup is not None:
+        change_table = place_table(
+            connection, database, replace(change_table, filegroup=instance.filegroup)
+        )
     object_id = change_table.object_id
     now = engine.clock.now_ticks()
     index = instance.index
@@ -250,9 +290,9 @@ def _create_instance(
                 None,
                 instance.role,
                 index.name if index is not None else None,
-                None,
+                instance.filegroup,
                 round_datetime(now),
-                1,
+                int(instance.partition_switch),
             )
         ],
     )

@@ -45,3 +45,18 @@ def refuse_index_removal(
     if index is not None and (index.primary_key or index.unique_constraint):
         raise cdc_error(22979, index.name, table.name)
     raise cdc_error(22983, index_name, table.name)
+
+
+def refuse_switch(
+    connection: apsw.Connection, database: Database, table: Table, *, is_source: bool
+) -> None:
+    """Refuses ALTER TABLE .. SWITCH of a partitioned table whose instances do not allow it.
+
+    Raises:
+        SqlError: 22843 when it is the source of the switch, 22842 when it is the target.
+    """
+    if not table.is_tracked_by_cdc or table.partition_scheme is None:
+        return
+    if all(i.partition_switch for i in source_instances(connection, database, table)):
+        return
+    raise cdc_error(22843 if is_source else 22842)

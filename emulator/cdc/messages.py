@@ -42,6 +42,25 @@ _TEXTS: Final[dict[int, str]] = {
         " procedure, reset the threshold value associated with the job to a non-negative value by"
         " using the sp_cdc_change_job stored procedure."
     ),
+    22842: (
+        "ALTER TABLE SWITCH statement failed because the partitioned destination table is enabled"
+        " for Change Data Capture and does not have @allow_partition_switch set to 1."
+    ),
+    22843: (
+        "ALTER TABLE SWITCH statement failed because the partitioned source table is enabled for"
+        " Change Data Capture and does not have @allow_partition_switch set to 1."
+    ),
+    22855: (
+        "Warning: The @allow_partition_switch parameter is set to 1. Change data capture will not"
+        " track changes introduced in the table resulting from a partition switch which will cause"
+        " data inconsistency when changes are consumed. Refer to books online for more information"
+        " about partition switching behavior when using Change Data Capture."
+    ),
+    22856: (
+        "Warning: The @allow_partition_switch parameter is set to 0. ALTER TABLE ... SWITCH"
+        " PARTITION statement will be disallowed on this partitioned table. Refer to books online"
+        " for more information about partition switching behavior when using Change Data Capture."
+    ),
     22857: (
         "Warning: The @allow_partition_switch parameter must be 1 for tables that are not"
         " partitioned. The explicit setting of the parameter to 0 was ignored. Refer to books"

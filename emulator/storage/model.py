@@ -118,6 +118,11 @@ class Table:
     is_ms_shipped: bool = False
     is_tracked_by_cdc: bool = False
     next_column_id: int = field(default=0)
+    filegroup: str | None = None
+    """Where it was asked to lie; None means the default filegroup."""
+    partition_scheme: str | None = None
+    """The scheme over which its rows are partitioned, with ``partition_column_id``."""
+    partition_column_id: int | None = None
 
     @property
     def sqlite_name(self) -> str:

@@ -22,6 +22,7 @@ from emulator.tsql.index_filters import index_filter
 from emulator.tsql.local_tables import TEMPDB_ID, LocalTable
 from emulator.tsql.names import creation_name, resolve_name, stored_table
 from emulator.tsql.nodes import Name
+from emulator.tsql.partitions import place
 from emulator.tsql.statements import (
     AlterAdd,
     AlterColumn,
@@ -36,6 +37,7 @@ from emulator.tsql.statements import (
     CreateSynonym,
     CreateTable,
     DropObject,
+    Placement,
     Statement,
     SwitchTrigger,
 )
@@ -150,16 +152,20 @@ class Definer(TableAlterer):
             self.create_temporary(name, parts.columns, indexes, parts.checks)
             return
         where = creation_name(self.context, node.name, node.line)
-        store_ddl.create_table(
-            self.context.store,
-            where.database,
-            where.schema,
-            where.name,
-            parts.columns,
-            indexes=indexes,
-            foreign_keys=parts.foreign_keys,
-            checks=parts.checks,
-        )
+        with self.context.store.statement():
+            table = store_ddl.create_table(
+                self.context.store,
+                where.database,
+                where.schema,
+                where.name,
+                parts.columns,
+                indexes=indexes,
+                foreign_keys=parts.foreign_keys,
+                checks=parts.checks,
+            )
+            placement = _clustered_placement(node) or node.placement
+            if placement is not None:
+                place(self.context, where.database, table, placement)
 
     def create_temporary(
         self, name: str, columns: list[Column], indexes: list[Index], checks: list[Check]
@@ -237,7 +243,10 @@ class Definer(TableAlterer):
         database, table = stored_table(self.context, node.table, node.line)
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         index = self._index(builder, node, list(table.columns))
-        store_ddl.create_index(self.context.store, database, table, index)
+        with self.context.store.statement():
+            table = store_ddl.create_index(self.context.store, database, table, index)
+            if index.clustered and node.placement is not None:
+                place(self.context, database, table, node.placement)
 
     # DROP ---------------------------------------------------------------------------------------
 
@@ -332,3 +341,16 @@ _OPTIONS_WITHOUT_EFFECT = frozenset(
      "TRUSTWORTHY", "ANSI_NULL_DEFAULT", "ANSI_PADDING", "ANSI_WARNINGS", "QUERY_STORE",
      "DELAYED_DURABILITY", "TARGET_RECOVERY_TIME"}
 )  # fmt: skip
+
+
+def _clustered_placement(node: CreateTable) -> Placement | None:
+    """Where the clustered index of a new table lies: there lies the table."""
+    for constraint in node.constraints:
+        clustered = constraint.clustered
+        if constraint.placement and (clustered or (clustered is None and _is_key(constraint))):
+            return constraint.placement
+    return None
+
+
+def _is_key(constraint: ConstraintDefinition) -> bool:
+    return constraint.kind == "PRIMARY KEY"

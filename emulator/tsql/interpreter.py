@@ -27,6 +27,7 @@ from emulator.tsql.ddl import Definer
 from emulator.tsql.frames import Frame
 from emulator.tsql.nodes import Binary, Expression, Select, Variable
 from emulator.tsql.options import set_option
+from emulator.tsql.partitions import PartitionRunner
 from emulator.tsql.planner import Planner
 from emulator.tsql.procedures import ProcedureRunner
 from emulator.tsql.query_runner import QueryRunner
@@ -106,6 +107,7 @@ class Interpreter:
         self.try_depth = 0
         self._raised_at: tuple[SqlError, Frame] | None = None
         self._methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {
+            **PartitionRunner(context, self.evaluate).methods(),
             QueryStatement: self.queries.select,
             Insert: self._insert,
             Update: self.data.change,

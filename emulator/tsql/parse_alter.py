@@ -42,6 +42,8 @@ class AlterParser(DefinitionParser):
             return self._alter_table(start)
         if self.accept("DATABASE"):
             return self._alter_database(start.line)
+        if self.accept("PARTITION"):
+            return self.alter_partitioning(start.line)
         if self.at_any("ROLE", "SERVER", "USER", "LOGIN", "AUTHORIZATION"):
             return self.alter_principal(start.line)
         if self.accept("INDEX"):
@@ -76,6 +78,8 @@ class AlterParser(DefinitionParser):
             return AlterColumn(table, definition, self.text_between(start), line=start.line)
         if self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
             return self._alter_triggers(start, table)
+        if self.accept("SWITCH"):
+            return self.alter_switch(table, start.line)
         if self.accept("REBUILD") or self.at("SET", "("):
             if self.accept("SET"):
                 self.skip_parenthesised()
@@ -126,6 +130,9 @@ class AlterParser(DefinitionParser):
         """ALTER DATABASE name SET option [value], ... [WITH ..]."""
         name = "" if self.accept("CURRENT") else self.identifier()
         if not self.accept("SET"):
+            files = self.alter_files(name, line)
+            if files is not None:
+                return files
             raise not_supported(f"ALTER DATABASE ... {self.token.text.upper()}")
         settings = []
         while True:
@@ -150,6 +157,8 @@ class AlterParser(DefinitionParser):
         self.expect("DROP")
         if self.accept("INDEX"):
             return self._drop_index(line)
+        if self.accept("PARTITION"):
+            return self.drop_partitioning(line)
         principal = self.accept_any("USER", "ROLE", "LOGIN")
         if principal is not None:
             return self.drop_principal(principal, line)

@@ -8,6 +8,7 @@ from typing import Final
 from emulator.errors import not_supported
 from emulator.tsql.certain import known
 from emulator.tsql.nodes import Name
+from emulator.tsql.parse_partitions import PartitionParser
 from emulator.tsql.parse_security import SecurityParser
 from emulator.tsql.statements import (
     ColumnDefinition,
@@ -25,7 +26,7 @@ from emulator.tsql.tokens import Kind, Token
 MODULES: Final = ("PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER")
 
 
-class DefinitionParser(SecurityParser):
+class DefinitionParser(SecurityParser, PartitionParser):
     """Statements that define objects."""
 
     def module(self, start: Token, mode: str, kind: str) -> Statement:
@@ -50,6 +51,8 @@ class DefinitionParser(SecurityParser):
             return self._create_database(start.line)
         if self.accept("SCHEMA"):
             return self._create_schema(start.line)
+        if self.accept("PARTITION"):
+            return self.create_partitioning(start.line)
         if self.at_any("USER", "ROLE", "LOGIN"):
             return self.create_principal(start.line)
         if self.at_any("UNIQUE", "CLUSTERED", "NONCLUSTERED", "INDEX"):
@@ -110,8 +113,8 @@ class DefinitionParser(SecurityParser):
         """CREATE TABLE name ( .. )."""
         name = self.dotted_name()
         columns, constraints, indexes = self.table_elements(name)
-        self._storage_options()
-        return CreateTable(name, columns, constraints, indexes, line=line)
+        placement = self.storage_options()
+        return CreateTable(name, columns, constraints, indexes, placement, line=line)
 
     def table_elements(
         self, name: Name
@@ -146,26 +149,6 @@ class DefinitionParser(SecurityParser):
         included = self.name_list() if self.accept("INCLUDE") else ()
         where = self.condition() if self.accept("WHERE") else None
         return CreateIndex(name, table, columns, descending, unique, clustered, included, where)
-
-    def _storage_options(self) -> None:
-        """``ON [PRIMARY]``, ``TEXTIMAGE_ON x``, ``WITH (..)``: no meaning here."""
-        while True:
-            if self.at("WITH", "("):
-                if any(
-                    token.upper in {"SYSTEM_VERSIONING", "MEMORY_OPTIMIZED", "LEDGER"}
-                    for token in self.tokens[self.position : self.position + 4]
-                ):
-                    raise not_supported(f"{self.ahead(2).text.upper()} tables")
-                self.accept("WITH")
-                self.skip_parenthesised()
-            elif self.at("ON") and self.ahead().kind in {Kind.WORD, Kind.QUOTED}:
-                self.position += 2
-                if self.at("("):
-                    self.skip_parenthesised()
-            elif self.at("TEXTIMAGE_ON"):
-                self.position += 2
-            else:
-                return
 
     def column_definition(self) -> ColumnDefinition:
         """A column with its constraints."""
@@ -274,8 +257,8 @@ class DefinitionParser(SecurityParser):
         descending = (False,) * len(columns)
         if self.at("("):
             columns, descending = self._key_columns()
-        self._storage_options()
-        return ConstraintDefinition(kind, name, columns, descending, clustered)
+        placement = self.storage_options()
+        return ConstraintDefinition(kind, name, columns, descending, clustered, placement=placement)
 
     def _key_columns(self) -> tuple[tuple[str, ...], tuple[bool, ...]]:
         """``(a, b DESC)``."""
@@ -330,7 +313,16 @@ class DefinitionParser(SecurityParser):
         columns, descending = self._key_columns()
         included = self.name_list() if self.accept("INCLUDE") else ()
         where = self.condition() if self.accept("WHERE") else None
-        self._storage_options()
+        placement = self.storage_options()
         return CreateIndex(
-            name, table, columns, descending, unique, clustered, included, where, line=line
+            name,
+            table,
+            columns,
+            descending,
+            unique,
+            clustered,
+            included,
+            where,
+            placement,
+            line=line,
         )

@@ -203,6 +203,8 @@ class ExpressionParser(TokenCursor):
         """``$1.5`` or ``$action``."""
         token = self.advance()
         if token.text == "$" and self.token.kind is Kind.WORD and token.end == self.token.start:
+            if self.at("PARTITION", "."):
+                raise not_supported("$PARTITION (sys.partitions says how many rows each has)")
             return ColumnName((f"${self.advance().text.lower()}",), token.line)
         return literals.money(token)
 

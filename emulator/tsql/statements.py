@@ -196,6 +196,14 @@ class ColumnDefinition(Node):
     constraints: tuple[ConstraintDefinition, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """``ON name`` a filegroup, or ``ON name(column)`` a partition scheme."""
+
+    name: str
+    column: str | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstraintDefinition(Node):
     """A constraint; ``kind`` is PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY or DEFAULT."""
@@ -210,6 +218,7 @@ class ConstraintDefinition(Node):
     referenced_columns: tuple[str, ...] = ()
     on_delete: str = "NO_ACTION"
     on_update: str = "NO_ACTION"
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -367,6 +376,7 @@ class CreateTable(Statement):
     columns: tuple[ColumnDefinition, ...]
     constraints: tuple[ConstraintDefinition, ...]
     indexes: tuple[CreateIndex, ...] = ()
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -381,6 +391,7 @@ class CreateIndex(Statement):
     clustered: bool = False
     included: tuple[str, ...] = ()
     where: Expression | None = None
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

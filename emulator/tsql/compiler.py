@@ -61,6 +61,8 @@ class Compilation:
         self.guard = Guard([(context.database, context.database.version)])
         self.has_sized_variable = False
         self.access = StatementAccess(self, frame.chain)
+        self.parameters: list[dict[str, Value]] = []
+        """Of the inline functions that are being compiled, innermost last."""
         self._slots: dict[object, int] = {}
         self._functions: list[Slot] = []
         self._holes: list[Hole] = []
@@ -83,6 +85,10 @@ class Compilation:
             SqlError: 137 when it is not declared.
         """
         folded = name.casefold()
+        if self.parameters:
+            if folded not in self.parameters[-1]:
+                raise messages.undeclared_variable(name)
+            return self.parameters[-1][folded]
         sql_type = self.frame.types.get(folded)
         if sql_type is None:
             raise messages.undeclared_variable(name)

@@ -140,7 +140,10 @@ class DataRunner:
 
         execution = running.execution
         try:
-            count = self.context.store.run(body_with_output, command.upper())
+            if frame.is_function:  # it writes to table variables, which no transaction undoes
+                count = body_with_output()
+            else:
+                count = self.context.store.run(body_with_output, command.upper())
         except apsw.SQLError as error:
             raise translated(error) from error
         except SqlError:

@@ -18,6 +18,8 @@ from emulator.tsql import messages, synonyms
 from emulator.tsql.alter_table import TableAlterer
 from emulator.tsql.definition_access import authorize_definition
 from emulator.tsql.definitions import DefinitionBuilder
+from emulator.tsql.frames import Frame
+from emulator.tsql.function_rules import function_type, refuse_side_effects
 from emulator.tsql.index_filters import index_filter
 from emulator.tsql.local_tables import TEMPDB_ID, LocalTable
 from emulator.tsql.names import creation_name, resolve_name, stored_table
@@ -46,10 +48,14 @@ from emulator.tsql.view_columns import view_columns
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
-    from emulator.tsql.frames import Frame
     from emulator.tsql.workspace import Workspace
 
-_KIND_LETTERS = {"PROCEDURE": "P", "VIEW": "V", "TRIGGER": "TR"}
+_KIND_LETTERS = {
+    "PROCEDURE": ("P",),
+    "VIEW": ("V",),
+    "TRIGGER": ("TR",),
+    "FUNCTION": ("FN", "IF", "TF"),
+}
 
 
 class Definer(TableAlterer):
@@ -204,7 +210,13 @@ class Definer(TableAlterer):
             (),
             tuple(checks),
         )
-        return LocalTable(self.workspace.connection, table, name, transactional=transactional)
+        return LocalTable(
+            self.workspace.connection,
+            table,
+            name,
+            self.workspace.graveyard,
+            transactional=transactional,
+        )
 
     def table_variable(
         self,
@@ -287,7 +299,7 @@ class Definer(TableAlterer):
         elif node.kind in _KIND_LETTERS:
             where = resolve_name(context, name, node.line)
             module = where.database.module(where.schema, where.name)
-            if module is None or module.type != _KIND_LETTERS[node.kind]:
+            if module is None or module.type not in _KIND_LETTERS[node.kind]:
                 raise messages.cannot_drop(node.kind.lower(), messages.dotted(name))
             store_ddl.drop_module(store, where.database, module)
         else:
@@ -310,6 +322,20 @@ class Definer(TableAlterer):
 
     # Modules ------------------------------------------------------------------------------------
 
+    def _module_columns(self, node: CreateModule, frame: Frame) -> tuple[Column, ...]:
+        """The columns of a view or of what a function returns."""
+        if node.kind == "FUNCTION":
+            frame = Frame(is_function=True)
+            for parameter in node.parameters:
+                frame.declare(parameter.name, parameter.type)
+        if node.query is not None:
+            return view_columns(self.compilation(frame), node)
+        made = node.returns_table
+        if made is None:
+            return ()
+        builder = DefinitionBuilder(self.compilation(frame), node.name[-1])
+        return tuple(builder.parts(made.columns, made.constraints).columns)
+
     def _create_module(self, node: CreateModule, frame: Frame) -> None:
         if node.kind == "TRIGGER":
             create_trigger(self.context, node)
@@ -322,16 +348,26 @@ class Definer(TableAlterer):
         if known is None and node.mode == "ALTER":
             raise messages.invalid_object(node.name, node.line)
         text = created_text(node)
-        columns = view_columns(self.compilation(frame), node) if node.query is not None else ()
+        letters = _KIND_LETTERS[node.kind][0]
+        if node.kind == "FUNCTION":
+            letters = function_type(node)
+            refuse_side_effects(node)
+        if known is not None and known.type != letters:
+            raise SqlError(
+                2010,
+                f"Cannot perform alter on '{messages.dotted(node.name)}' because it is an"
+                " incompatible object type.",
+            )
+        columns = self._module_columns(node, frame)
         module = store_ddl.create_module(
             self.context.store,
             where.database,
             where.database.schema_name(where.schema) or where.schema,
             where.name,
-            _KIND_LETTERS[node.kind],
+            letters,
             text,
         )
-        if node.query is not None:
+        if columns:
             put_columns(self.context.store, where.database, module.object_id, columns)
 
 

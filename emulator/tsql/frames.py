@@ -31,6 +31,10 @@ class Frame:
     fetch_status: int = -1
     """@@FETCH_STATUS."""
     return_value: int = 0
+    is_function: bool = False
+    returns: SqlType | None = None
+    """What RETURN of a scalar function converts to."""
+    result: StorageValue = None
     trigger: Firing | None = None
     """Of a trigger's own statements: the change that it fires for."""
     chain: tuple[int, int] | None = None

@@ -25,6 +25,7 @@ from emulator.tsql.cursors import Cursors
 from emulator.tsql.data_runner import DataRunner
 from emulator.tsql.ddl import Definer
 from emulator.tsql.frames import Frame
+from emulator.tsql.function_runner import FunctionRunner
 from emulator.tsql.nodes import Binary, Expression, Select, Variable
 from emulator.tsql.options import set_option
 from emulator.tsql.partitions import PartitionRunner
@@ -105,6 +106,7 @@ class Interpreter:
         self.transactions = Transactions(context, workspace)
         self.security = SecurityRunner(self)
         self.try_depth = 0
+        workspace.functions = FunctionRunner(self)
         self._raised_at: tuple[SqlError, Frame] | None = None
         self._methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {
             **PartitionRunner(context, self.evaluate).methods(),
@@ -237,7 +239,9 @@ class Interpreter:
 
     def _return(self, node: Return, frame: Frame) -> Iterator[Event]:
         yield from ()
-        if node.value is not None:
+        if frame.returns is not None and node.value is not None:
+            frame.result = self.evaluate(node.value, frame, frame.returns)
+        elif node.value is not None:
             value = self.evaluate(node.value, frame, INT)
             frame.return_value = value if isinstance(value, int) else 0
         raise ReturnSignal

@@ -26,7 +26,13 @@ class LocalTable:
     """One local table."""
 
     def __init__(
-        self, connection: apsw.Connection, table: Table, shown: str, *, transactional: bool
+        self,
+        connection: apsw.Connection,
+        table: Table,
+        shown: str,
+        graveyard: list[str],
+        *,
+        transactional: bool,
     ) -> None:
         """Create it, empty.
 
@@ -34,9 +40,11 @@ class LocalTable:
             connection: the session's.
             table: its definition; ``object_id`` is unique within the session.
             shown: its name in messages, ``@t`` or ``#t``.
+            graveyard: tables of the connection that are still to be dropped.
             transactional: whether ROLLBACK undoes its changes.
         """
         self.connection = connection
+        self._graveyard = graveyard
         self.table = table
         self.shown = shown
         self.transactional = transactional
@@ -64,9 +72,15 @@ class LocalTable:
         )
 
     def drop(self) -> None:
-        """Remove it."""
+        """Remove it; SQLite refuses that while a statement is being read (a function's caller)."""
         self.forget_copy()
-        self.connection.execute(f"DROP TABLE IF EXISTS {self.source}")
+        self._graveyard.append(self.source)
+        while self._graveyard:
+            try:
+                self.connection.execute(f"DROP TABLE IF EXISTS {self._graveyard[-1]}")
+            except apsw.LockedError:
+                return
+            self._graveyard.pop()
 
     # Transactions -------------------------------------------------------------------------------
 

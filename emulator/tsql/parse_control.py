@@ -44,6 +44,8 @@ class ControlParser(AlterParser):
 
     def __init__(self, sql: str, *, quoted_identifier: bool = True) -> None:
         super().__init__(sql, quoted_identifier=quoted_identifier)
+        self.returns_value = False
+        """Whether the body of a scalar function is read, where RETURN has a value of any type."""
         self._statements: dict[str, Callable[[], Statement]] = {
             "SELECT": self._query_statement,
             "(": self._query_statement,
@@ -202,6 +204,8 @@ class ControlParser(AlterParser):
     def _return(self) -> Statement:
         """RETURN [value]."""
         line = self.advance().line
+        if self.returns_value:
+            return Return(self.scalar(), line=line)
         starts = self.token.kind in {Kind.NUMBER, Kind.VARIABLE} or self.at_any("-", "(")
         if self.at_any("SELECT") or self.token.kind is Kind.END:
             starts = False

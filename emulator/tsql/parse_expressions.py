@@ -16,6 +16,7 @@ from emulator.tsql.nodes import (
     Collate,
     ColumnName,
     Comparison,
+    DefaultMark,
     Exists,
     Expression,
     GlobalVariable,
@@ -284,10 +285,14 @@ class ExpressionParser(TokenCursor):
 
     def _arguments(self) -> tuple[Expression, ...]:
         """Arguments; IIF's first is a condition, so each may be one."""
-        items = [self.condition()]
+        items = [self._call_argument()]
         while self.accept(","):
-            items.append(self.condition())
+            items.append(self._call_argument())
         return tuple(items)
+
+    def _call_argument(self) -> Expression:
+        """One argument; DEFAULT in a call of a user's function."""
+        return DefaultMark() if self.accept("DEFAULT") else self.condition()
 
     def _over(self) -> Over:
         """``OVER (PARTITION BY .. ORDER BY .. ROWS ..)``."""

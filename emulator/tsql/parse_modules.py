@@ -1,7 +1,8 @@
-"""Grammar of procedures, views and triggers, each of which takes the rest of its batch."""
+"""Grammar of procedures, views, functions and triggers: each takes the rest of its batch."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from emulator.errors import not_supported
@@ -10,6 +11,7 @@ from emulator.tsql.parse_control import ControlParser
 from emulator.tsql.statements import (
     Block,
     CreateModule,
+    Declaration,
     ProcedureParameterDefinition,
     Statement,
     SwitchTrigger,
@@ -45,7 +47,71 @@ class BatchParser(ControlParser):
             )  # fmt: skip
         if kind == "TRIGGER":
             return self._trigger(start, mode, name)
-        raise not_supported(f"{mode} {kind}")
+        return self._function(start, mode, name)
+
+    # Functions ----------------------------------------------------------------------------------
+
+    def _function(self, start: Token, mode: str, name: Name) -> Statement:
+        """``(parameters) RETURNS type|TABLE|@r TABLE (..) AS ..``."""
+        self.expect("(")
+        parameters: list[ProcedureParameterDefinition] = []
+        if not self.at(")"):
+            parameters.append(self._parameter_definition())
+            while self.accept(","):
+                parameters.append(self._parameter_definition())
+        self.expect(")")
+        self.expect("RETURNS")
+        made = CreateModule(
+            "FUNCTION", name, mode, "", tuple(parameters), line=start.line,
+        )  # fmt: skip
+        if self.token.kind is Kind.VARIABLE:
+            result = self.variable()
+            self.expect("TABLE")
+            columns, constraints, _ = self.table_elements((result,))
+            made = replace(
+                made, returns_table=Declaration(result, None, None, columns, constraints)
+            )
+        elif not self.accept("TABLE"):
+            made = replace(made, returns=self.data_type())
+        made = replace(made, null_on_null=self._function_options())
+        self.accept("AS")
+        if made.returns is None and made.returns_table is None:
+            self.expect("RETURN")
+            parenthesised = self.at("(") and self.ahead().upper in {"SELECT", "WITH"}
+            if parenthesised:
+                self.expect("(")
+            made = replace(made, query=self.query())
+            if parenthesised:
+                self.expect(")")
+        else:
+            self.returns_value = made.returns is not None
+            if not self.at("BEGIN"):
+                self.fail()
+            block = self.statement()
+            if not isinstance(block, Block):
+                self.fail()
+            made = replace(made, body=block)
+        while self.accept(";"):
+            pass
+        if self.token.kind is not Kind.END:
+            self.fail()
+        return replace(made, text=self.text_between(start))
+
+    def _function_options(self) -> bool:
+        """``WITH option, ..``; returns whether NULL in any argument is NULL out."""
+        if not self.accept("WITH"):
+            return False
+        null_on_null = False
+        while True:
+            if self.accept("RETURNS", "NULL", "ON", "NULL", "INPUT"):
+                null_on_null = True
+            elif self.accept("INLINE"):
+                self.expect("=")
+                self._on_or_off()
+            elif not self.accept("CALLED", "ON", "NULL", "INPUT"):
+                self._module_option()
+            if not self.accept(","):
+                return null_on_null
 
     # Triggers -----------------------------------------------------------------------------------
 
@@ -99,16 +165,18 @@ class BatchParser(ControlParser):
         """
         if not self.accept("WITH"):
             return
-        while True:
-            if self.accept_any("EXECUTE", "EXEC"):
-                self.expect("AS")
-                word = self.advance()
-                if word.upper not in {"CALLER", "OWNER", "SELF"}:
-                    raise not_supported("EXECUTE AS another principal")
-            elif not self.accept_any("ENCRYPTION", "RECOMPILE", "SCHEMABINDING"):
-                self.fail()
-            if not self.accept(","):
-                return
+        self._module_option()
+        while self.accept(","):
+            self._module_option()
+
+    def _module_option(self) -> None:
+        """One of them."""
+        if self.accept_any("EXECUTE", "EXEC"):
+            self.expect("AS")
+            if self.advance().upper not in {"CALLER", "OWNER", "SELF"}:
+                raise not_supported("EXECUTE AS another principal")
+        elif not self.accept_any("ENCRYPTION", "RECOMPILE", "SCHEMABINDING"):
+            self.fail()
 
     def _module_body(self) -> Block:
         """The statements after AS, to the end of the batch."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from emulator.errors import not_supported
-from emulator.tsql import literals
 from emulator.tsql.nodes import (
     Body,
     CommonTable,
+    DefaultMark,
     Derived,
     Expression,
     ForClause,
@@ -333,14 +333,14 @@ class QueryParser(ExpressionParser):
         return tuple(columns)
 
     def _function_arguments(self) -> tuple[Expression, ...]:
-        """Arguments of a table function; DEFAULT is NULL there."""
+        """Arguments of a table function, DEFAULT among them."""
         items = [self._function_argument()]
         while self.accept(","):
             items.append(self._function_argument())
         return tuple(items)
 
     def _function_argument(self) -> Expression:
-        return literals.NULL if self.accept("DEFAULT") else self.scalar()
+        return DefaultMark() if self.accept("DEFAULT") else self.scalar()
 
     def _table(self, name: tuple[str, ...], line: int) -> TableName:
         """Alias and hints of a table."""

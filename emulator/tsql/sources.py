@@ -12,7 +12,7 @@ from emulator.catalog.visibility import visible_rows
 from emulator.errors import not_supported
 from emulator.results import ColumnMeta
 from emulator.security.access import Securable, of_object
-from emulator.tsql import messages
+from emulator.tsql import literals, messages
 from emulator.tsql.access import chain_of
 from emulator.tsql.certain import known
 from emulator.tsql.expressions import ExpressionCompiler
@@ -20,6 +20,7 @@ from emulator.tsql.firing import PSEUDO_TABLES, PseudoTableHole, pseudo_columns
 from emulator.tsql.functions.table_functions import TABLE_FUNCTIONS, CompiledTable
 from emulator.tsql.names import base_object
 from emulator.tsql.nodes import (
+    DefaultMark,
     Derived,
     FunctionTable,
     Join,
@@ -33,6 +34,7 @@ from emulator.tsql.parser import parse_batch, parse_expression
 from emulator.tsql.plan import Execution
 from emulator.tsql.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.statements import CreateModule
+from emulator.tsql.user_functions import called, table_function_of
 from emulator.tsql.values import Value, converted
 from emulator.types import StorageValue
 
@@ -165,6 +167,12 @@ class SourceCompiler(ExpressionCompiler):
             outside = Scope(parent=scope.parent, sources=list(scope.sources))
             text, columns = self.derived(node.right.query, outside)
             alias, names = node.right.alias, node.right.column_names
+        elif isinstance(node.right, FunctionTable) and (
+            found := table_function_of(self.compilation, node.right)
+        ):
+            outside = Scope(parent=scope.parent, sources=list(scope.sources))
+            text, columns = called(self, found, node.right, outside)
+            alias, names = node.right.alias or node.right.name[-1], node.right.column_names
         elif isinstance(node.right, FunctionTable):
             outside = Scope(parent=scope.parent, sources=list(scope.sources))
             right = self._function(node.right, scope, outside)
@@ -337,10 +345,17 @@ class SourceCompiler(ExpressionCompiler):
         """A table function: built in, or of the catalog."""
         key = self.compilation.alias()
         alias = node.alias or node.name[-1]
+        given = [literals.NULL if isinstance(a, DefaultMark) else a for a in node.arguments]
         builder = TABLE_FUNCTIONS.get(node.name[0].upper()) if len(node.name) == 1 else None
         if builder is not None:
-            values = [self.value(a, Scope(parent=parent)) for a in node.arguments]
+            values = [self.value(a, Scope(parent=parent)) for a in given]
             return self._rows_function(builder(self, node, values), node, scope, key, alias)
+        found = table_function_of(self.compilation, node)
+        if found is not None:
+            text, own = called(self, found, node, Scope(parent=parent))
+            bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(own)]
+            self._bind(scope, alias, key, _named(bound, node.column_names, alias))
+            return f"({text}) AS {key}"
         where = base_object(self.compilation.context, node.name, node.line)
         self.compilation.depend_on(where.database)
         context = self.compilation.context
@@ -362,7 +377,7 @@ class SourceCompiler(ExpressionCompiler):
             )
         values = [
             converted(self.value(a, Scope(parent=parent)), parameter, explicit=True)
-            for a, parameter in zip(node.arguments, function.parameters, strict=True)
+            for a, parameter in zip(given, function.parameters, strict=True)
         ]
         arguments = self.argument_reader(values)
         columns = _meta_columns(function.columns, key)

@@ -459,6 +459,12 @@ class CreateModule(Statement):
     """Of a trigger, as the next two."""
     events: tuple[str, ...] = ()
     is_instead_of: bool = False
+    returns: SqlType | None = None
+    """Of a scalar function."""
+    returns_table: Declaration | None = None
+    """Of a function that fills a table variable."""
+    null_on_null: bool = False
+    """RETURNS NULL ON NULL INPUT."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.tsql.frames import Frame
+    from emulator.tsql.function_runner import FunctionRunner
     from emulator.tsql.local_tables import LocalTable
     from emulator.tsql.nodes import Expression, Node
 
@@ -75,6 +76,10 @@ class Workspace:
         """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
         self.transaction_name: str | None = None
         """Of the outermost BEGIN TRANSACTION."""
+        self.functions: FunctionRunner
+        """Calls users' functions; the interpreter sets it."""
+        self.graveyard: list[str] = []
+        """SQLite tables to be dropped as soon as no statement is being read."""
         self.triggers: list[Module] = []
         """Running now, innermost last."""
         self.compound: dict[Node, Expression] = {}

@@ -17,6 +17,7 @@ from emulator.tsql.functions.registry import BUILDERS, builtin
 from emulator.tsql.nodes import Call, ColumnName, Literal, Variable
 from emulator.tsql.plan import Execution, Slot
 from emulator.tsql.scope import Scope
+from emulator.tsql.user_functions import scalar_call
 from emulator.tsql.values import Value, converted
 from emulator.types import BIGINT, INT, SMALLINT, SqlType, StorageValue, nvarchar, pack_decimal
 
@@ -53,7 +54,10 @@ def _catalog_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Val
     schema = node.name[-2] if len(node.name) > 1 else None
     function = catalog_functions.scalar_function(schema, node.name[-1])
     if function is None:
-        raise messages.not_a_function(node.name, node.line)
+        own = scalar_call(compiler, node, scope)
+        if own is None:
+            raise messages.not_a_function(node.name, node.line)
+        return own
     database = None
     if len(node.name) == 3:
         database = compiler.compilation.context.engine.databases.get(node.name[0].casefold())

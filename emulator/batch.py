@@ -41,7 +41,7 @@ class BatchRunner:
                 ErrorMessage among the events.
         """
         options = self.context.options
-        frame = Frame(depth=1 if parameters else 0)
+        frame = Frame(depth=1 if parameters else 0, collation=self.context.database.collation)
         for parameter in parameters:
             frame.declare(parameter.name, parameter.type, parameter.value)
         block = parse_batch(sql, quoted_identifier=options.quoted_identifier)
@@ -58,7 +58,7 @@ class BatchRunner:
             SqlError: 2812 and what the procedure raises.
         """
         name = TokenCursor(procedure).dotted_name()
-        frame = Frame()
+        frame = Frame(collation=self.context.database.collation)
         given = given_parameters(parameters)
         calls = self._interpreter.procedures.call(name, given, frame)
         outputs: list[ReturnValue] = []

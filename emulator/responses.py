@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from emulator import results
+from emulator.collations import collation
 from emulator.errors import SqlError
 from emulator.results import ColumnMeta, Event
 from emulator.tds_types import TIMESTAMP_USER_TYPE, to_wire
@@ -29,6 +30,7 @@ from emulator.wire.tokens import (
     ReturnValue,
     ServerMessage,
     TokenType,
+    collation_change,
     transaction_change,
 )
 
@@ -224,8 +226,10 @@ class Response:
             case results.ErrorMessage(number, text, severity, state, procedure, line):
                 self._message(number, text, max(severity, 11), state, procedure, line)
                 self._failed = True
-            case results.DatabaseChanged(old, new):
+            case results.DatabaseChanged(old, new, old_collation, new_collation):
                 self._append(EnvChange(EnvChangeType.DATABASE, new, old).encode())
+                if old_collation != new_collation:
+                    self._append(collation_change(collation(new_collation).wire).encode())
                 text = f"Changed database context to '{new}'."
                 self._message(5701, text, 0, 2, "", 1)
             case results.TransactionChanged(kind, descriptor):

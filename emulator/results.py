@@ -74,10 +74,12 @@ class ErrorMessage:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseChanged:
-    """USE changed the current database."""
+    """USE changed the current database; the collations go to the client where they differ."""
 
     old: str
     new: str
+    old_collation: str | None = None
+    new_collation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.catalog.server_views import SERVER_NAME
+from emulator.collations import collation
 from emulator.errors import SqlError, not_supported
 from emulator.responses import ColumnSets, ConnectionClosedError, Response
 from emulator.security.authentication import LoginRefusedError
@@ -239,11 +240,12 @@ class _Client(threading.Thread):
 
     def _login_answer(self, login: Login7, session: Session, packet_bytes: int) -> bytes:
         database = session.context.database.name
+        text = collation(session.context.database.collation).wire
         language = session.context.options.language
         tokens = [
             EnvChange(EnvChangeType.DATABASE, database, "master").encode(),
             self._message(5701, 2, 0, f"Changed database context to '{database}'."),
-            collation_change().encode(),
+            collation_change(text).encode(),
             EnvChange(EnvChangeType.LANGUAGE, language, "").encode(),
             self._message(5703, 1, 0, f"Changed language setting to {language}."),
             LoginAck(PROGRAM_NAME, tds_version=TDS_80 if self._strict else TDS_74).encode(),

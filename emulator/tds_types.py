@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from emulator.collations import collation
 from emulator.errors import not_supported
 from emulator.types import (
     BIGINT,
@@ -53,13 +54,12 @@ _PLAIN: Final = {
     "timestamp": TypeInfo(DataType.BIGBINARY, 8),
     "rowversion": TypeInfo(DataType.BIGBINARY, 8),
     "image": TypeInfo(DataType.BIGVARBINARY, PLP),
-    "text": TypeInfo(DataType.BIGVARCHAR, PLP, collation=DEFAULT_COLLATION_BYTES),
-    "ntext": TypeInfo(DataType.NVARCHAR, PLP, collation=DEFAULT_COLLATION_BYTES),
     "xml": TypeInfo(DataType.XML, PLP),
     "sysname": TypeInfo(DataType.NVARCHAR, 256, collation=DEFAULT_COLLATION_BYTES),
 }
 """text, ntext and image travel as their (max) successors, as they do to a client that asks so."""
 
+_LONG_TEXTS: Final = {"text": DataType.BIGVARCHAR, "ntext": DataType.NVARCHAR}
 _SIZED: Final = {
     "char": (DataType.BIGCHAR, 1),
     "varchar": (DataType.BIGVARCHAR, 1),
@@ -85,6 +85,8 @@ def to_wire(sql_type: SqlType) -> TypeInfo:
     name = sql_type.name
     if name in _PLAIN:
         return _PLAIN[name]
+    if name in _LONG_TEXTS:
+        return TypeInfo(_LONG_TEXTS[name], PLP, collation=collation(sql_type.collation).wire)
     if name in {"decimal", "numeric"}:
         token = DataType.DECIMALN if name == "decimal" else DataType.NUMERICN
         size = magnitude_bytes(sql_type.precision) + 1
@@ -94,12 +96,12 @@ def to_wire(sql_type: SqlType) -> TypeInfo:
         return TypeInfo(token, time_bytes(sql_type.scale) + extra, scale=sql_type.scale)
     if name in _SIZED:
         token, unit = _SIZED[name]
-        collation = DEFAULT_COLLATION_BYTES if sql_type.is_character else b""
+        wire = collation(sql_type.collation).wire if sql_type.is_character else b""
         # The length of a constant '' is reported as one.
         length = max(sql_type.length, 1) * unit
         if sql_type.length == MAX or length > _BYTES_MAX:
             length = PLP
-        return TypeInfo(token, length, collation=collation)
+        return TypeInfo(token, length, collation=wire)
     raise not_supported(f"results of type {name}")
 
 

@@ -27,7 +27,8 @@ sql_variant                             not a storage value yet: refused by name
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 StorageValue = int | float | str | bytes | None
@@ -59,7 +60,8 @@ class SqlType:
             characters, ``MAX`` for (max); 0 where the type has none.
         precision: total digits of decimal/numeric, 53 or 24 of float/real; else 0.
         scale: digits after the point of decimal, fractional-second digits of the time types.
-        collation: of character types only.
+        collation: of character types only; None where it was declared without one: the
+            database's.
     """
 
     name: str
@@ -83,6 +85,12 @@ class SqlType:
         """Whether the scaled integer is kept in 16 biased bytes."""
         return self.is_decimal and self.precision > 18
 
+    def collated(self, collation: str | None) -> SqlType:
+        """The type in a database of that collation, which declared text without COLLATE takes."""
+        if self.collation is not None or collation is None or not self.is_character:
+            return self
+        return _collated(self, collation)
+
     def __str__(self) -> str:
         """The declaration, as DDL would write it."""
         if self.name in {"decimal", "numeric"}:
@@ -92,6 +100,11 @@ class SqlType:
         if self.name in {"time", "datetime2", "datetimeoffset"}:
             return f"{self.name}({self.scale})"
         return self.name
+
+
+@lru_cache(maxsize=1024)
+def _collated(sql_type: SqlType, collation: str) -> SqlType:
+    return replace(sql_type, collation=collation)
 
 
 BIT: Final = SqlType("bit")

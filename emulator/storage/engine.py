@@ -22,7 +22,7 @@ from emulator.errors import SqlError
 from emulator.log.query import fetch
 from emulator.log.transaction_log import LOG_SCHEMA
 from emulator.storage.catalog_store import SERVER_SCHEMA
-from emulator.storage.collation import register_collations
+from emulator.storage.collation import ORDER_VERSION, register_collations
 from emulator.storage.database import Database
 from emulator.storage.databases import (
     SYSTEM_DATABASES,
@@ -79,6 +79,7 @@ class Engine(WritePath):
         fetch(self._writer, "PRAGMA journal_mode = WAL")
         with self.write() as connection:
             connection.execute(SERVER_SCHEMA + LOG_SCHEMA + WRITTEN_AHEAD_SCHEMA)
+            _renew_order(connection)
         self.identities = IdentityValues(self._writer)
         self.row_versions = RowVersions(self._writer)
         with self.write() as connection:
@@ -233,6 +234,13 @@ class Engine(WritePath):
             database.log.close()
         self._writer.close()
         self._lock_file.close()
+
+
+def _renew_order(connection: apsw.Connection) -> None:
+    """Build the indexes of a file again whose texts were ordered by older rules."""
+    ((version,),) = fetch(connection, "PRAGMA user_version")
+    if version != ORDER_VERSION:
+        connection.execute(f"REINDEX; PRAGMA user_version = {ORDER_VERSION}")
 
 
 def _lock_directory(data_dir: Path) -> IO[str]:

@@ -167,8 +167,6 @@ class TableAlterer:
             )
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         made = builder.column(definition, table.columns, old.column_id)
-        if made.type.is_character and old.type.is_character and "COLLATE" not in node.text.upper():
-            made = replace(made, type=replace(made.type, collation=old.type.collation))
         self._refuse_alter(table, old, made)
         nullable = True if definition.nullable is None else definition.nullable
         new = replace(old, type=made.type, nullable=nullable)

@@ -6,6 +6,8 @@ compare as if padded with zeros.
 
 from __future__ import annotations
 
+from typing import Final
+
 from emulator.storage.collation import sqlite_collation
 from emulator.tsql import messages, types_of
 from emulator.tsql.conversions.families import Family, family
@@ -44,16 +46,35 @@ def comparable(left: Value, right: Value) -> tuple[str, str]:
 
 def _shared_collation(left: Value, right: Value) -> str:
     """The collation of a comparison: an explicit or column one beats the database's."""
-    names = {v.type.collation or DEFAULT_COLLATION for v in (left, right)}
-    if len(names) > 1:
-        names.discard(DEFAULT_COLLATION)
-    if len(names) > 1:
-        raise messages.compile_error(
-            468,
-            f'Cannot resolve the collation conflict between "{left.type.collation}" and'
-            f' "{right.type.collation}" in the equal to operation.',
-        )
-    return sqlite_collation(names.pop())
+    first, second = (v.type.collation or DEFAULT_COLLATION for v in (left, right))
+    if first != second:
+        ranks = _rank(left), _rank(right)
+        if ranks[0] == ranks[1] and ranks[0] != _COERCIBLE:
+            raise messages.compile_error(
+                468,
+                f'Cannot resolve the collation conflict between "{second}" and "{first}" in the'
+                " equal to operation.",
+            )
+        first = first if ranks[0] >= ranks[1] else second
+    return sqlite_collation(first)
+
+
+_COERCIBLE: Final = 0
+
+
+def _rank(value: Value) -> int:
+    """Precedence of a collation: COLLATE, then a column's, then the database's.
+
+    https://learn.microsoft.com/sql/t-sql/statements/collation-precedence-transact-sql
+    """
+    if value.explicit:
+        return 2
+    if value.stored:
+        return 1
+    is_variable = value.constant is not None or value.sql.startswith("?")
+    if is_variable or value.type.collation in {None, DEFAULT_COLLATION}:
+        return _COERCIBLE
+    return 1
 
 
 def _binary(left: Value, right: Value) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from emulator.cdc.guards import refuse_index_removal
+from emulator.collations import collation
 from emulator.errors import SqlError, not_supported
 from emulator.security.messages import cannot_find
 from emulator.security.tokens import SA_ID, find_principal
@@ -45,6 +46,7 @@ from emulator.tsql.statements import (
 )
 from emulator.tsql.trigger_ddl import create_trigger, created_text, find_trigger, switch_trigger
 from emulator.tsql.view_columns import view_columns
+from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -105,7 +107,15 @@ class Definer(TableAlterer):
                 "CREATE DATABASE statement not allowed within multi-statement transaction.",
                 state=6,
             )
-        database = self.context.engine.create_database(node.name)
+        name = node.collation or DEFAULT_COLLATION
+        found = collation(name)
+        if not found.page:
+            raise SqlError(
+                453,
+                f"Collation '{name}' is supported on Unicode data types only and cannot be set at"
+                " the database or server level.",
+            )
+        database = self.context.engine.create_database(node.name, found.name)
         login = self.context.security.login
         if login is not None and login.principal_id != SA_ID:
             set_owner(self.context.store, database, "database", login.principal_id)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from emulator.collations import collation
 from emulator.errors import SqlError
 from emulator.storage.model import Check, Column, ForeignKey, Identity, Index
 from emulator.tsql import messages
@@ -140,10 +141,30 @@ class DefinitionBuilder:
         return Column(column_id, definition.name, sql_type, nullable, identity, default, name)
 
     def _collated(self, sql_type: SqlType) -> SqlType:
-        """Text without COLLATE has the database's collation."""
-        if sql_type.is_character and sql_type.collation is None:
-            return replace(sql_type, collation=self.compilation.database.collation)
-        return sql_type
+        """Text without COLLATE has the database's collation.
+
+        Raises:
+            SqlError: 448 no such collation, 452 COLLATE on other types, 459 a collation without a
+                code page on char or varchar.
+        """
+        if not sql_type.is_character or sql_type.name == "xml":
+            if sql_type.collation is not None and sql_type.name != "xml":
+                raise messages.compile_error(
+                    452,
+                    "COLLATE clause cannot be used on user-defined data types.",
+                )
+            return replace(sql_type, collation=None)
+        name = sql_type.collation
+        if name is None or name.casefold() in {"database_default", "catalog_default"}:
+            name = self.compilation.database.collation
+        found = collation(name)
+        if not found.page and sql_type.name in {"char", "varchar", "text"}:
+            raise messages.compile_error(
+                459,
+                f"Collation '{found.name}' is supported on Unicode data types only and cannot be"
+                " applied to char, varchar or text data types.",
+            )
+        return replace(sql_type, collation=found.name)
 
     def _check_identity(self, definition: ColumnDefinition, sql_type: SqlType) -> None:
         """IDENTITY wants an integer, or a decimal without scale."""

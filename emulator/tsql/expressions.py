@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from emulator.collations import collation, is_case_sensitive, page_of
 from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
 from emulator.tsql.arithmetic import arithmetic, complemented, negated
@@ -57,7 +58,7 @@ from emulator.tsql.values import (
     conversion_position,
     converted,
 )
-from emulator.types import INT, SqlType, nvarchar
+from emulator.types import INT, MAX, SqlType, nvarchar
 
 _CONDITIONS: Final = (
     Comparison,
@@ -71,6 +72,7 @@ _CONDITIONS: Final = (
     Like,
     Exists,
 )
+VARCHAR_MAX: Final = 8000
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -80,7 +82,7 @@ class ExpressionCompiler:
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
         self._values: dict[type, Callable[[Any, Scope], Value]] = {
-            Literal: lambda node, _: constant(node.value, node.type, literal=True),
+            Literal: lambda node, _: self._literal(node),
             Variable: lambda node, _: compilation.variable(node.name),
             ColumnName: self._column,
             GlobalVariable: self._global,
@@ -145,6 +147,19 @@ class ExpressionCompiler:
             return messages.syntax(node.operator, 1)
         return messages.syntax(type(node).__name__.upper(), 1)
 
+    def _literal(self, node: Literal) -> Value:
+        """A constant; text is in the database's collation, and varchar in its code page."""
+        if not isinstance(node.value, str):
+            return constant(node.value, node.type, literal=True)
+        sql_type = node.type.collated(self.compilation.database.collation)
+        text = node.value
+        if sql_type.name == "varchar" and not text.isascii():
+            page = page_of(sql_type.collation)
+            text = page.kept(text)
+            size = max(1, page.size(text))
+            sql_type = replace(sql_type, length=size if size <= VARCHAR_MAX else MAX)
+        return constant(text, sql_type, literal=True)
+
     def _column(self, node: ColumnName, scope: Scope) -> Value:
         return scope.resolve(node.parts, node.line).value()
 
@@ -193,6 +208,7 @@ class ExpressionCompiler:
         target = node.type
         if target.is_character and value.type.is_character and value.type.collation:
             target = replace(target, collation=value.type.collation)
+        target = target.collated(self.compilation.database.collation)
         return self.cast(value, target, style, quiet=node.function.startswith("TRY_"))
 
     def cast(
@@ -210,14 +226,16 @@ class ExpressionCompiler:
 
     def _collate(self, node: Collate, scope: Scope) -> Value:
         value = self.value(node.operand, scope)
-        if not value.type.is_character:
+        if not value.type.is_character or value.type.name == "xml":
             raise messages.compile_error(
                 447, f"Expression type {value.type.name} is invalid for COLLATE clause."
             )
         folded = node.collation.casefold()
         name = None if folded in {"database_default", "catalog_default"} else node.collation
-        collation = name or self.compilation.database.collation
-        return replace(value, type=replace(value.type, collation=collation))
+        named = collation(name or self.compilation.database.collation)
+        target = replace(value.type, collation=named.name)
+        converted_text = apply(value, converter(value.type, target), target)
+        return replace(converted_text, explicit=True)
 
     def _scalar_query(self, node: ScalarQuery, scope: Scope) -> Value:
         text, columns = self.subquery(node.query, scope)
@@ -358,9 +376,7 @@ class ExpressionCompiler:
         value = self.as_text(self.value(node.operand, scope))
         pattern = self.as_text(self.value(node.pattern, scope))
         escape = self.as_text(self.value(node.escape, scope)).sql if node.escape else "NULL"
-        sensitive = int(
-            "_CS" in (value.type.collation or "") or "_BIN" in (value.type.collation or "")
-        )
+        sensitive = int(is_case_sensitive(value.type.collation))
         text = f"t_like({value.sql}, {pattern.sql}, {escape}, {sensitive})"
         return f"(NOT {text})" if node.negated else text
 

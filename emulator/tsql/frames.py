@@ -41,9 +41,11 @@ class Frame:
     """Ownership chain of a module's text: see emulator.tsql.access."""
     impersonations: int = 0
     """How many were open when the frame began: REVERT in it ends none of those."""
+    collation: str | None = None
+    """What text has that is declared here: the collation of the database."""
 
     def declare(self, name: str, sql_type: SqlType, value: StorageValue = None) -> None:
         """Adds a variable."""
         folded = name.casefold()
-        self.types[folded] = sql_type
+        self.types[folded] = sql_type.collated(self.collation)
         self.values[folded] = value

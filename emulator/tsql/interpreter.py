@@ -294,7 +294,7 @@ class Interpreter:
                 continue
             frame.declare(declaration.name, declaration.type, frame.values.get(folded))
             if declaration.value is not None:
-                value = self.evaluate(declaration.value, frame, declaration.type)
+                value = self.evaluate(declaration.value, frame, frame.types[folded])
                 frame.values[folded] = value
 
     def _set_variable(self, node: SetVariable, frame: Frame) -> Iterator[Event]:
@@ -425,7 +425,7 @@ class Interpreter:
         new = self.context.engine.database(name)
         self.context.security.user(new)
         self.context.database = new
-        yield DatabaseChanged(old.name, new.name)
+        yield DatabaseChanged(old.name, new.name, old.collation, new.collation)
         yield Message(5701, f"Changed database context to '{new.name}'.", 0, 2)
 
     def _use(self, node: Use, _: Frame) -> Iterator[Event]:

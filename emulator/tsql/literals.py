@@ -19,10 +19,8 @@ from emulator.types import (
     MAX,
     MONEY,
     SqlType,
-    nvarchar,
     pack_decimal,
     varbinary,
-    varchar,
 )
 
 NULL = Literal(INT, None)
@@ -77,15 +75,12 @@ def money(token: Token) -> Literal:
 
 
 def string(token: Token) -> Literal:
-    """The literal of a STRING or NATIONAL token."""
+    """The literal of a STRING or NATIONAL token, in no collation yet: the database's is its own."""
     size = max(1, len(token.text))
     if token.kind is Kind.NATIONAL:
         units = max(1, len(token.text.encode("utf-16-le")) // 2)
-        return Literal(nvarchar(units if units <= 4000 else MAX), token.text)
-    text = token.text
-    if not text.isascii():
-        text = text.encode("cp1252", "replace").decode("cp1252")
-    return Literal(varchar(size if size <= 8000 else MAX), text)
+        return Literal(SqlType("nvarchar", units if units <= 4000 else MAX), token.text)
+    return Literal(SqlType("varchar", size if size <= 8000 else MAX), token.text)
 
 
 def binary(token: Token) -> Literal:

@@ -90,11 +90,10 @@ class DefinitionParser(SecurityParser, PartitionParser):
     def _create_database(self, line: int) -> Statement:
         """CREATE DATABASE name [options]."""
         name = self.identifier()
-        if self.accept("COLLATE"):
-            self.identifier()
+        collation = self.identifier() if self.accept("COLLATE") else ""
         if self.at("ON") or self.at("AS") or self.at("FOR"):
             raise not_supported("file and snapshot options of CREATE DATABASE")
-        return CreateDatabase(name, line=line)
+        return CreateDatabase(name, collation, line=line)
 
     def _create_schema(self, line: int) -> Statement:
         """CREATE SCHEMA [name] [AUTHORIZATION owner]."""

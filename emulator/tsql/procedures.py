@@ -241,13 +241,13 @@ class ProcedureRunner:
             folded = parameter.name.casefold()
             if argument is not None and not argument.is_default:
                 frame.values[folded] = convert_argument(
-                    argument, parameter.type, module.name, parameter.name
+                    argument, frame.types[folded], module.name, parameter.name
                 )
             elif parameter.default is None:
                 raise missing_argument(module.name, parameter.name)
             else:
                 frame.values[folded] = self.interpreter.evaluate(
-                    parameter.default, frame, parameter.type
+                    parameter.default, frame, frame.types[folded]
                 )
         with self.inside(database):
             yield from self.run_body(body, frame)
@@ -272,7 +272,12 @@ class ProcedureRunner:
                 " 32).",
                 aborts="batch",
             )
-        return Frame(depth=caller.depth + 1, procedure=procedure, handled=list(caller.handled))
+        return Frame(
+            depth=caller.depth + 1,
+            procedure=procedure,
+            collation=self.context.database.collation,
+            handled=list(caller.handled),
+        )
 
     def run_body(self, body: Any, frame: Frame) -> Iterator[Event]:
         """Statements in a scope of their own.
@@ -329,7 +334,7 @@ class ProcedureRunner:
             if self.context.database is not database:
                 old = self.context.database
                 self.context.database = database
-                yield DatabaseChanged(old.name, database.name)
+                yield DatabaseChanged(old.name, database.name, old.collation, database.collation)
 
     def _execute_sql(self, given: Sequence[Given], caller: Frame) -> Iterator[Event]:
         """``EXEC sp_executesql @statement, @params, ..``."""
@@ -352,8 +357,9 @@ class ProcedureRunner:
                     "The parameterized query expects the parameter"
                     f" '{declaration.name}', which was not supplied.",
                 )
-            value = convert_argument(argument, declaration.type, "sp_executesql", declaration.name)
-            frame.declare(declaration.name, declaration.type, value)
+            declared = declaration.type.collated(frame.collation)
+            value = convert_argument(argument, declared, "sp_executesql", declaration.name)
+            frame.declare(declaration.name, declared, value)
         yield from self._text(str(given[0].value), frame)
         for declaration in declarations:
             argument = bound[declaration.name.casefold()]

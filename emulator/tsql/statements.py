@@ -347,9 +347,10 @@ class Ignored(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CreateDatabase(Statement):
-    """CREATE DATABASE."""
+    """CREATE DATABASE; ``collation`` is empty for the server's."""
 
     name: str
+    collation: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

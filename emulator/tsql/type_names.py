@@ -6,7 +6,7 @@ from typing import Final
 
 from emulator.errors import not_supported
 from emulator.tsql import messages
-from emulator.types import DEFAULT_COLLATION, MAX, SqlType
+from emulator.types import MAX, SqlType
 
 _ALIASES: Final = {
     "integer": "int",
@@ -74,7 +74,7 @@ def sql_type(
         bits = arguments[0] if arguments else 53
         return SqlType("real", precision=24) if bits <= 24 else SqlType("float", precision=53)
     if folded == "sysname":
-        return SqlType("nvarchar", length=128, collation=DEFAULT_COLLATION)
+        return SqlType("nvarchar", length=128)
     fixed = {
         "real": SqlType("real", precision=24),
         "money": SqlType("money", precision=19, scale=4),
@@ -84,8 +84,7 @@ def sql_type(
     if folded in fixed:
         return fixed[folded]
     if folded in _PLAIN:
-        collation = DEFAULT_COLLATION if folded in {"text", "ntext", "xml"} else None
-        return SqlType(folded, collation=collation)
+        return SqlType(folded)
     raise messages.compile_error(
         2715, f"Column, parameter, or variable #1: Cannot find data type {name}.", line=line
     )
@@ -107,8 +106,7 @@ def _sized(name: str, arguments: tuple[int, ...], line: int, default_length: int
             severity=15,
             line=line,
         )
-    collation = None if "binary" in name else DEFAULT_COLLATION
-    return SqlType(name, length=length, collation=collation)
+    return SqlType(name, length=length)
 
 
 def _decimal(name: str, arguments: tuple[int, ...], line: int) -> SqlType:

@@ -36,6 +36,7 @@ class Value:
         literal: whether it is written as a constant: NULL has no type of its own then, and an
             integer counts its digits towards a decimal.
         form: ``json`` when its text is JSON that is not escaped where JSON is built of it.
+        explicit: whether its collation was given by COLLATE, and beats a column's.
         learn: told the type that its surroundings give an undeclared parameter.
     """
 
@@ -50,6 +51,7 @@ class Value:
     learn: Callable[[SqlType], None] | None = None
     literal: bool = False
     form: str = ""
+    explicit: bool = False
 
     @property
     def is_null(self) -> bool:

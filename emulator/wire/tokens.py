@@ -259,9 +259,12 @@ class ReturnValue:
         )
 
 
-def collation_change() -> EnvChange:
-    """ENVCHANGE of the server's collation; JDBC needs it before its first prepared statement."""
-    return EnvChange(EnvChangeType.COLLATION, DEFAULT_COLLATION_BYTES, b"")
+def collation_change(new: bytes = DEFAULT_COLLATION_BYTES) -> EnvChange:
+    """ENVCHANGE of the database's collation; JDBC needs it before its first prepared statement.
+
+    The old value is always empty: with one, the ODBC driver breaks off the connection.
+    """
+    return EnvChange(EnvChangeType.COLLATION, new, b"")
 
 
 def _counted(kind: TokenType, body: bytes) -> bytes:

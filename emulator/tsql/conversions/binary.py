@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from emulator.collations import page_of
 from emulator.errors import SqlError, not_supported
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.types import MAX, SqlType, unpack_guid
@@ -47,8 +48,8 @@ def _bytes_of(source: SqlType, kind: Family, style: int | None) -> Callable[[Any
         if style in {1, 2}:
             return lambda value: _from_hexadecimal(value, prefixed=style == 1)
         if is_national(source):
-            return lambda value: value.encode("utf-16-le")
-        return lambda value: value.encode("cp1252", "replace")
+            return lambda value: value.encode("utf-16-le", "surrogatepass")
+        return page_of(source.collation).encode
     if kind is Family.GUID:
         return lambda value: unpack_guid(value).bytes_le
     raise not_supported(f"the conversion of {source.name} to binary")

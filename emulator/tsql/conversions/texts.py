@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from emulator.collations import page_of
 from emulator.errors import SqlError
 from emulator.tsql import messages
 from emulator.tsql.conversions.families import Family, family, is_national
@@ -20,17 +21,11 @@ from emulator.types import (
     unpack_guid,
     unpack_offset,
 )
+from emulator.wire.code_pages import CodePage
 
 Text = Callable[[Any], str]
 
 _GUID_LENGTH = 36
-
-
-def to_code_page(text: str) -> str:
-    """Text as varchar keeps it: characters outside code page 1252 become question marks."""
-    if text.isascii():
-        return text
-    return text.encode("cp1252", "replace").decode("cp1252")
 
 
 def units(text: str) -> int:
@@ -40,14 +35,21 @@ def units(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def clip(text: str, length: int, *, national: bool) -> str:
-    """The first ``length`` units of a text."""
-    if len(text) <= length and (not national or units(text) <= length):
+def clip(text: str, length: int, page: CodePage | None) -> str:
+    """The first ``length`` UTF-16 units of a text, or bytes of it in a code page."""
+    if page is not None:
+        return page.cut(text, length)
+    if units(text) <= length:
         return text
-    if not national or units(text) == len(text):
+    if units(text) == len(text):
         return text[:length]
-    raw = text.encode("utf-16-le")[: length * 2]
+    raw = text.encode("utf-16-le", "surrogatepass")[: length * 2]
     return raw.decode("utf-16-le", "ignore")
+
+
+def _page(target: SqlType) -> CodePage | None:
+    """The code page in whose bytes a type's length counts; None for UTF-16."""
+    return None if is_national(target) else page_of(target.collation)
 
 
 def to_text(source: SqlType, target: SqlType, style: int | None) -> Text | None:
@@ -55,7 +57,12 @@ def to_text(source: SqlType, target: SqlType, style: int | None) -> Text | None:
     kind = family(source)
     number = style or 0
     if kind is Family.TEXT:
-        return to_code_page if is_national(source) and not is_national(target) else None
+        if is_national(target):
+            return None
+        page = page_of(target.collation)
+        if not is_national(source) and page_of(source.collation) is page:
+            return None
+        return page.kept
     if kind is Family.INTEGER:
         return str
     if kind is Family.DECIMAL:
@@ -79,7 +86,7 @@ def _binary_to_text(target: SqlType, style: int) -> Text:
         return lambda value: prefix + value.hex().upper()
     if is_national(target):
         return lambda value: bytes(value[: len(value) // 2 * 2]).decode("utf-16-le", "replace")
-    return lambda value: value.decode("cp1252", "replace")
+    return page_of(target.collation).decode
 
 
 def _temporal_to_text(source: SqlType, kind: Family, style: int | None) -> Text:
@@ -102,25 +109,28 @@ def fitted(source: SqlType, target: SqlType) -> Text | None:
     length = target.length
     if length in {0, MAX}:
         return None
-    national = is_national(target)
+    page = _page(target)
     kind = family(source)
     fixed = target.name in {"char", "nchar"}
-    if (
-        kind is Family.TEXT
-        and not fixed
-        and 0 < source.length <= length
-        and (not national or is_national(source))
-    ):
-        return None
+    if kind is Family.TEXT and not fixed and 0 < source.length <= length:
+        same_units = is_national(source) if page is None else page is _page(source)
+        if same_units:
+            return None
     overflow = _overflow(source, kind, target)
 
     def fit(value: str) -> str:
         if overflow is not None and len(value) > length:
             value = overflow(value)
-        value = clip(value, length, national=national)
-        return value.ljust(length) if fixed else value
+        value = clip(value, length, page)
+        return _filled(value, length, page) if fixed else value
 
     return fit
+
+
+def _filled(value: str, length: int, page: CodePage | None) -> str:
+    """Text with the blanks that a fixed length asks for."""
+    size = units(value) if page is None else page.size(value)
+    return value + " " * (length - size)
 
 
 def _overflow(source: SqlType, kind: Family, target: SqlType) -> Callable[[str], str] | None:
@@ -154,17 +164,17 @@ def truncation_check(target: SqlType, table: str, column: str) -> Callable[[Any]
     length = target.length
     if family(target) is Family.BINARY:
         return _binary_truncation_check(target, table, column)
-    national = is_national(target)
+    page = _page(target)
     fixed = target.name in {"char", "nchar"}
 
     def check(value: str) -> str:
-        size = units(value) if national else len(value)
+        size = units(value) if page is None else page.size(value)
         if length != MAX and size > length:
-            kept = clip(value, length, national=national)
+            kept = clip(value, length, page)
             if value[len(kept) :].strip(" "):
                 raise messages.truncated(table, column, kept)
             value = kept
-        return value.ljust(length) if fixed else value
+        return _filled(value, length, page) if fixed else value
 
     return check
 

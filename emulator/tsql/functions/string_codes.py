@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from emulator.collations import page_of
 from emulator.errors import SqlError, not_supported
 from emulator.tsql.conversions.families import is_national
 from emulator.tsql.functions.registry import builtin, sqlite_function
 from emulator.tsql.functions.strings import constant_int, variable_text
 from emulator.tsql.values import Value, converted
 from emulator.types import DEFAULT_COLLATION, FLOAT, INT, SqlType, nvarchar, varbinary, varchar
+from emulator.wire.code_pages import code_page
 
 if TYPE_CHECKING:
     from emulator.tsql.expressions import ExpressionCompiler
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
 @builtin("ASCII", 1)
 def ascii_code(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """Code of the first character in the code page."""
-    return Value(f"t_ascii({compiler.as_text(arguments[0]).sql})", INT)
+    value = compiler.as_text(arguments[0])
+    page = page_of(value.type.collation).number
+    return Value(f"t_ascii({value.sql}, {page})", INT)
 
 
-@sqlite_function("t_ascii", 1)
-def _ascii(text: str) -> int | None:
-    return text[0].encode("cp1252", "replace")[0] if text else None
+@sqlite_function("t_ascii", 2)
+def _ascii(text: str, page: int) -> int | None:
+    return code_page(page).encode(text[0])[0] if text else None
 
 
 @builtin("UNICODE", 1)
@@ -36,13 +40,14 @@ def unicode_code(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
 @builtin("CHAR", 1)
 def character(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """The character of a code."""
-    text = f"t_char({compiler.as_int(arguments[0]).sql})"
-    return Value(text, SqlType("char", length=1, collation=DEFAULT_COLLATION))
+    collation = compiler.compilation.database.collation
+    text = f"t_char({compiler.as_int(arguments[0]).sql}, {page_of(collation).number})"
+    return Value(text, SqlType("char", length=1, collation=collation))
 
 
-@sqlite_function("t_char", 1)
-def _char(code: int) -> str | None:
-    return bytes([code]).decode("cp1252", "replace") if 0 <= code <= 255 else None
+@sqlite_function("t_char", 2)
+def _char(code: int, page: int) -> str | None:
+    return code_page(page).decode(bytes([code])) if 0 <= code <= 255 else None
 
 
 @builtin("NCHAR", 1)
@@ -133,19 +138,23 @@ def _translate(text: str, old: str, new: str) -> str:
 def hashbytes(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """A digest of text or binary."""
     algorithm, value = compiler.as_text(arguments[0]), arguments[1]
-    encoding = "'utf-16-le'" if is_national(value.type) else "'cp1252'"
-    return Value(f"t_hashbytes({algorithm.sql}, {value.sql}, {encoding})", varbinary(8000))
+    national = not value.type.is_character or is_national(value.type)
+    page = 0 if national else page_of(value.type.collation).number
+    return Value(f"t_hashbytes({algorithm.sql}, {value.sql}, {page})", varbinary(8000))
 
 
 _DIGESTS = {"MD5": "md5", "SHA": "sha1", "SHA1": "sha1", "SHA2_256": "sha256", "SHA2_512": "sha512"}
 
 
 @sqlite_function("t_hashbytes", 3)
-def _hashbytes(algorithm: str, value: str | bytes, encoding: str) -> bytes | None:
+def _hashbytes(algorithm: str, value: str | bytes, page: int) -> bytes | None:
     name = _DIGESTS.get(algorithm.upper())
     if name is None:
         return None
-    data = value.encode(encoding, "replace") if isinstance(value, str) else value
+    if isinstance(value, bytes):
+        data = value
+    else:
+        data = code_page(page).encode(value) if page else value.encode("utf-16-le", "surrogatepass")
     return hashlib.new(name, data, usedforsecurity=False).digest()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from emulator.collations import is_case_sensitive, page_of
 from emulator.errors import SqlError
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.conversions.texts import units
@@ -20,6 +21,7 @@ from emulator.types import (
     varbinary,
     varchar,
 )
+from emulator.wire.code_pages import UTF8, code_page
 
 if TYPE_CHECKING:
     from emulator.tsql.expressions import ExpressionCompiler
@@ -36,6 +38,14 @@ def variable_text(source: SqlType, length: int) -> SqlType:
         length=length,
         collation=source.collation or DEFAULT_COLLATION,
     )
+
+
+def widest(source: SqlType) -> int:
+    """The most units of a type's length that a character takes."""
+    if is_national(source):
+        return 1
+    page = page_of(source.collation)
+    return 1 if not page.is_multibyte else 4 if page.number == UTF8 else 2
 
 
 def longest_text(*sources: SqlType) -> SqlType:
@@ -76,7 +86,8 @@ def data_length(_: ExpressionCompiler, arguments: list[Value]) -> Value:
     result = BIGINT if value.type.length == MAX else INT
     kind = family(value.type)
     if kind is Family.TEXT:
-        return Value(f"t_datalength({value.sql}, {int(is_national(value.type))})", result)
+        page = 0 if is_national(value.type) else page_of(value.type.collation).number
+        return Value(f"t_datalength({value.sql}, {page})", result)
     if kind is Family.BINARY:
         return Value(f"length({value.sql})", result)
     size = storage_size(value.type)
@@ -84,8 +95,8 @@ def data_length(_: ExpressionCompiler, arguments: list[Value]) -> Value:
 
 
 @sqlite_function("t_datalength", 2)
-def _datalength(text: str, national: int) -> int:
-    return units(text) * 2 if national else len(text)
+def _datalength(text: str, page: int) -> int:
+    return code_page(page).size(text) if page else units(text) * 2
 
 
 def storage_size(sql_type: SqlType) -> int:
@@ -168,7 +179,7 @@ def _end(name: str) -> None:
         known = constant_int(count)
         size = value.type.length
         if known is not None and known >= 0 and size != MAX:
-            size = min(known, size)
+            size = min(known * widest(value.type), size)
         return Value(
             f"t_{name.lower()}({value.sql}, {count.sql})",
             variable_text(value.type, size),
@@ -222,7 +233,7 @@ def substring(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
         value = compiler.as_text(value)
         size = value.type.length
         if known is not None and known >= 0 and size != MAX:
-            size = min(known, size)
+            size = min(known * widest(value.type), size)
         result = variable_text(value.type, size)
     last = count.sql if count else str(2**31 - 1)
     return Value(f"t_substring({value.sql}, {start.sql}, {last})", result)
@@ -242,7 +253,7 @@ def replace_text(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """REPLACE, case-insensitive as the collation is."""
     values = [compiler.as_text(a) for a in arguments]
     texts = ", ".join(v.sql for v in values)
-    sensitive = int("_CS" in (values[0].type.collation or ""))
+    sensitive = int(is_case_sensitive(values[0].type.collation))
     return Value(
         f"t_replace({texts}, {sensitive})",
         longest_text(*(v.type for v in values)),

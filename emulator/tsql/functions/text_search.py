@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from emulator.collations import is_case_sensitive
 from emulator.tsql.functions.registry import builtin, sqlite_function
 from emulator.tsql.values import Value
 from emulator.types import BIGINT, INT, MAX
@@ -70,7 +71,7 @@ def charindex(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """CHARINDEX(needle, text [, start])."""
     needle, text = (compiler.as_text(a) for a in arguments[:2])
     start = compiler.as_int(arguments[2]).sql if len(arguments) > 2 else "1"
-    sensitive = int("_CS" in (text.type.collation or ""))
+    sensitive = int(is_case_sensitive(text.type.collation))
     result = BIGINT if text.type.length == MAX else INT
     return Value(f"t_charindex({needle.sql}, {text.sql}, {start}, {sensitive})", result)
 

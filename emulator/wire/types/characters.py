@@ -1,8 +1,7 @@
 """NVARCHAR, NCHAR, BIGVARCHAR, BIGCHAR, XML and the legacy TEXT and NTEXT. Values are str.
 
 (n)char and n(var)char lengths count bytes here. The n types are UTF-16; a lone surrogate travels as
-it is, as in SQL Server. The others are code page 1252 (or UTF-8, when a parameter's collation says
-so): a character outside it becomes '?', once for each of its UTF-16 units.
+it is, as in SQL Server. The others are in the code page of their collation (code_pages.py).
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from emulator.wire.code_pages import collation_code_page
 from emulator.wire.errors import RemoteProtocolError
 from emulator.wire.reader import Reader
 from emulator.wire.types import plp
@@ -33,31 +33,8 @@ _UTF16_TOKENS: Final = (DataType.NVARCHAR, DataType.NCHAR, DataType.NTEXT, DataT
 _LONG_TOKENS: Final = (DataType.TEXT, DataType.NTEXT)
 _LEGACY_TOKENS: Final = (DataType.VARCHAR_LEGACY, DataType.CHAR_LEGACY)
 _PADDED_TOKENS: Final = (DataType.NCHAR, DataType.BIGCHAR)
-_UTF8_FLAG: Final = 0x04000000
 _LENGTH: Final = struct.Struct("<H")
 _NULL: Final = b"\xff\xff"
-
-# Windows maps the five bytes that code page 1252 leaves open to the control characters of the same
-# number; Python refuses them.
-_CP1252: Final = "".join(
-    bytes((b,)).decode("cp1252") if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else chr(b)
-    for b in range(256)
-)
-_TO_CP1252: Final = codecs.charmap_build(_CP1252)
-
-
-def encode_cp1252(text: str) -> bytes:
-    """Code page 1252, with '?' for each UTF-16 unit of what it lacks."""
-    try:
-        return codecs.charmap_encode(text, "strict", _TO_CP1252)[0]
-    except UnicodeEncodeError:
-        units = "".join("??" if ord(c) > 0xFFFF else c for c in text)
-        return codecs.charmap_encode(units, "replace", _TO_CP1252)[0]
-
-
-def decode_cp1252(raw: bytes) -> str:
-    """Code page 1252; every byte has a character."""
-    return codecs.charmap_decode(raw, "strict", _CP1252)[0]
 
 
 def encode_utf16(text: str) -> bytes:
@@ -79,12 +56,8 @@ def decode_utf16(raw: bytes) -> str:
 def _text_codec(info: TypeInfo) -> tuple[Callable[[str], bytes], Callable[[bytes], str]]:
     if info.token in _UTF16_TOKENS:
         return encode_utf16, decode_utf16
-    if int.from_bytes(info.collation[:4], "little") & _UTF8_FLAG:
-        return (
-            lambda text: text.encode("utf-8", "replace"),
-            lambda raw: raw.decode("utf-8", "replace"),
-        )
-    return encode_cp1252, decode_cp1252
+    page = collation_code_page(info.collation)
+    return page.encode, page.decode
 
 
 class CharacterFamily:

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from emulator.clock import ManualClock, SystemClock
 from emulator.storage.collation import (
-    ACCENT_INSENSITIVE,
     BINARY,
     CASE_INSENSITIVE,
-    CASE_SENSITIVE,
     collation_key,
     sqlite_collation,
 )
@@ -75,27 +73,55 @@ def test_unknown_values_show_as_null() -> None:
 def test_collation_names() -> None:
     assert sqlite_collation(None) == CASE_INSENSITIVE
     assert sqlite_collation("SQL_Latin1_General_CP1_CI_AS") == CASE_INSENSITIVE
-    assert sqlite_collation("Latin1_General_CS_AS") == CASE_SENSITIVE
-    assert sqlite_collation("Latin1_General_100_CI_AI_SC_UTF8") == ACCENT_INSENSITIVE
     assert sqlite_collation("Latin1_General_100_BIN2_UTF8") == BINARY
 
 
 @pytest.mark.parametrize(
     ("collation", "left", "right", "equal"),
     [
-        (CASE_INSENSITIVE, "abc", "ABC  ", True),
-        (CASE_INSENSITIVE, "É", "é", True),
-        (CASE_INSENSITIVE, "É", "e", False),
-        (CASE_INSENSITIVE, " a", "a", False),
-        (ACCENT_INSENSITIVE, "É", "e", True),
-        (CASE_SENSITIVE, "abc", "ABC", False),
-        (CASE_SENSITIVE, "abc ", "abc", True),
-        (BINARY, "abc ", "abc", True),
-        (BINARY, "abc", "ABC", False),
+        ("SQL_Latin1_General_CP1_CI_AS", "abc", "ABC  ", True),
+        ("SQL_Latin1_General_CP1_CI_AS", "É", "é", True),
+        ("SQL_Latin1_General_CP1_CI_AS", "É", "E\u0301", True),
+        ("SQL_Latin1_General_CP1_CI_AS", "É", "e", False),
+        ("SQL_Latin1_General_CP1_CI_AS", " a", "a", False),
+        ("SQL_Latin1_General_CP1_CI_AS", "\x01a", "a", False),
+        ("SQL_Latin1_General_CP1_CI_AI", "É", "e", True),
+        ("SQL_Latin1_General_CP1_CS_AS", "abc", "ABC", False),
+        ("SQL_Latin1_General_CP1_CS_AS", "abc ", "abc", True),
+        ("Latin1_General_CS_AI", "é", "e", True),
+        ("Latin1_General_CS_AI", "É", "e", False),
+        ("Latin1_General_CI_AS", "co-op", "coop", False),
+        ("Latin1_General_CI_AS", "co-op", "CO-OP", True),
+        ("Latin1_General_100_BIN2_UTF8", "abc ", "abc", True),
+        ("Latin1_General_BIN", "abc", "ABC", False),
+        ("Turkish_CI_AS", "I", "i", False),
+        ("Turkish_CI_AS", "I", "\u0131", True),
+        ("Turkish_CI_AS", "\u0130", "i", True),
+        ("Japanese_CI_AS", "あ", "ア", True),
+        ("Japanese_CI_AS_KS", "あ", "ア", False),
+        ("Japanese_CI_AS", "ｱ", "ア", True),
+        ("Japanese_CI_AS", "\uff21", "a", True),
+        ("Japanese_CI_AS_KS_WS", "\uff21", "a", False),
     ],
 )
 def test_equality(collation: str, left: str, right: str, equal: bool) -> None:
-    assert (collation_key(left, collation) == collation_key(right, collation)) is equal
+    rule = sqlite_collation(collation)
+    assert (collation_key(left, rule) == collation_key(right, rule)) is equal
+
+
+@pytest.mark.parametrize(
+    ("collation", "in_order"),
+    [
+        ("SQL_Latin1_General_CP1_CI_AS", ["", "-a", "_a", "{a", "0", "9", "a", "é", "Z"]),
+        ("Latin1_General_CI_AS", ["_a", "+a", "1", "a", "-a", "coop", "co-op", "coöp", "coos"]),
+        ("Latin1_General_CS_AS", ["a", "A", "ab", "b", "B"]),
+        ("Latin1_General_BIN2", ["-", "0", "A", "Z", "_", "a", "é"]),
+    ],
+)
+def test_order(collation: str, in_order: list[str]) -> None:
+    rule = sqlite_collation(collation)
+    shuffled = [*in_order[1::2], *in_order[::2]]
+    assert sorted(shuffled, key=lambda text: collation_key(text, rule)) == in_order
 
 
 def test_accented_letters_sort_by_their_base() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from emulator.catalog.type_facts import type_facts
 from emulator.results import ColumnMeta, Event, ResultSet, ReturnStatus, Rows, StatementDone
-from emulator.tds_types import to_wire
+from emulator.tds_types import column_to_wire, to_wire
 from emulator.types import BIT, INT, SMALLINT, SYSNAME, TINYINT, SqlType, StorageValue, nvarchar
 
 _TYPES: Final = {
@@ -102,7 +102,7 @@ def _parameter(ordinal: int, name: str, kind: SqlType) -> tuple[StorageValue, ..
 
 def _result_column(ordinal: int, column: ColumnMeta) -> tuple[StorageValue, ...]:
     kind = column.type
-    facts, info = type_facts(kind), to_wire(kind)
+    facts, info = type_facts(kind), column_to_wire(kind, nullable=column.nullable)
     is_plain = not (column.identity or column.computed)
     collation = info.collation
     return (

@@ -15,7 +15,7 @@ from emulator import results
 from emulator.collations import collation
 from emulator.errors import SqlError
 from emulator.results import ColumnMeta, Event
-from emulator.tds_types import TIMESTAMP_USER_TYPE, to_wire
+from emulator.tds_types import TIMESTAMP_USER_TYPE, column_to_wire, to_wire
 from emulator.wire.row_encoder import RowEncoder
 from emulator.wire.tokens import (
     ColMetadata,
@@ -77,7 +77,7 @@ class ColumnSets:
         if found is None:
             if len(self._seen) >= ENCODERS_MAX:
                 self._seen.clear()
-            types = [to_wire(column.type) for column in columns]
+            types = [column_to_wire(c.type, nullable=c.nullable) for c in columns]
             metadata = ColMetadata(tuple(map(_column, columns))).encode()
             found = self._seen[columns] = metadata, RowEncoder(types)
         return found
@@ -92,7 +92,8 @@ def _column(meta: ColumnMeta) -> Column:
     if not (meta.identity or meta.computed):
         flags |= ColumnFlags.UPDATABLE_UNKNOWN
     user_type = TIMESTAMP_USER_TYPE if meta.type.name in {"timestamp", "rowversion"} else 0
-    return Column(meta.name, to_wire(meta.type), flags, user_type)
+    info = column_to_wire(meta.type, nullable=meta.nullable)
+    return Column(meta.name, info, flags, user_type)
 
 
 class Response:

@@ -6,6 +6,7 @@ there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -103,6 +104,33 @@ def to_wire(sql_type: SqlType) -> TypeInfo:
             length = PLP
         return TypeInfo(token, length, collation=wire)
     raise not_supported(f"results of type {name}")
+
+
+_FIXED: Final = {
+    (DataType.BITN, 1): DataType.BIT,
+    (DataType.INTN, 1): DataType.INT1,
+    (DataType.INTN, 2): DataType.INT2,
+    (DataType.INTN, 4): DataType.INT4,
+    (DataType.INTN, 8): DataType.INT8,
+    (DataType.FLTN, 4): DataType.FLT4,
+    (DataType.FLTN, 8): DataType.FLT8,
+    (DataType.MONEYN, 4): DataType.MONEY4,
+    (DataType.MONEYN, 8): DataType.MONEY,
+    (DataType.DATETIMEN, 4): DataType.DATETIM4,
+    (DataType.DATETIMEN, 8): DataType.DATETIME,
+}
+
+
+@lru_cache(maxsize=4096)
+def column_to_wire(sql_type: SqlType, *, nullable: bool) -> TypeInfo:
+    """TYPE_INFO of a result column: one that is NOT NULL travels in the fixed form if it has one.
+
+    Raises:
+        SqlError: 50900, the type cannot be sent.
+    """
+    info = to_wire(sql_type)
+    fixed = None if nullable else _FIXED.get((info.token, info.length))
+    return info if fixed is None else replace(info, token=fixed)
 
 
 @lru_cache(maxsize=4096)

@@ -92,6 +92,8 @@ def round_moment(ticks: int, target: SqlType, source: str) -> int:
         if not DAYS_1753 * TICKS_PER_DAY <= rounded <= TICKS_MAX:
             raise messages.date_out_of_range(source, "datetime")
         return rounded
+    # By way of a datetime: 29.998 s is 29.997 there and rounds down, 29.999 s is 30 and rounds up.
+    ticks = round_datetime(ticks)
     rounded = (ticks + TICKS_PER_MINUTE // 2) // TICKS_PER_MINUTE * TICKS_PER_MINUTE
     if not DAYS_1900 * TICKS_PER_DAY <= rounded < (DAYS_2079 + 1) * TICKS_PER_DAY:
         raise messages.date_out_of_range(source, "smalldatetime")

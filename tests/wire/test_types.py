@@ -286,6 +286,42 @@ def test_columnar_encoder_writes_what_the_single_value_encoders_write(data):
         assert encode.encode(again) == b"".join(encode.encode([row]) for row in again)
 
 
+FIXED_COLUMNS = [
+    (TypeInfo(DataType.BIT, 1), [0, 1]),
+    (TypeInfo(DataType.INT1, 1), [0, 255]),
+    (TypeInfo(DataType.INT2, 2), [-(2**15), 7]),
+    (TypeInfo(DataType.INT4, 4), [-(2**31), 7]),
+    (TypeInfo(DataType.INT8, 8), [-(2**63), 7]),
+    (TypeInfo(DataType.FLT4, 4), [1.5, -2.0]),
+    (TypeInfo(DataType.FLT8, 8), [1.5, 1e308]),
+    (TypeInfo(DataType.MONEY4, 4, 10, 4), [-(2**31), 1]),
+    (TypeInfo(DataType.MONEY, 8, 19, 4), [wide(-(2**63)), wide(1)]),
+    (TypeInfo(DataType.DATETIM4, 4), [693_595 * TICKS_PER_DAY, 693_596 * TICKS_PER_DAY]),
+    (TypeInfo(DataType.DATETIME, 8), [639_905 * TICKS_PER_DAY, 693_596 * TICKS_PER_DAY]),
+]
+
+
+def test_fixed_forms_are_values_without_length():
+    encode = RowEncoder([info for info, _ in FIXED_COLUMNS])
+    pair = list(zip(*(values for _, values in FIXED_COLUMNS), strict=True))
+    rows = (pair * FEW_ROWS)[: FEW_ROWS + 1]
+    raw = encode.encode(rows)
+    assert raw == b"".join(encode.encode([row]) for row in rows)
+    assert len(raw) == len(rows) * (1 + sum(info.length for info, _ in FIXED_COLUMNS))
+    reader = Reader(raw)
+    for row in rows:
+        assert reader.take(1) == ROW_TOKEN
+        assert tuple(decoder(info)(reader) for info, _ in FIXED_COLUMNS) == row
+
+
+@pytest.mark.parametrize(
+    "info", [info for info, _ in FIXED_COLUMNS], ids=lambda info: info.token.name
+)
+def test_fixed_forms_hold_no_null(info):
+    with pytest.raises(LocalProtocolError):
+        RowEncoder([info]).encode([(None,)])
+
+
 def test_zero_and_minus_zero_are_equal_but_not_the_same():
     encode = RowEncoder([TypeInfo(DataType.FLTN, 8)])
     rows = [(0.0,), (-0.0,), (0.0,), (-0.0,), (0.0,)]

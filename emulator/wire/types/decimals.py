@@ -146,6 +146,8 @@ class MoneyFamily:
         def encode(value: Any) -> bytes:
             if value is None and not fixed:
                 return b"\0"
+            if value is None:
+                raise out_of_range(info, value)
             scaled = _scaled(value)
             try:
                 if info.length == 4:
@@ -175,7 +177,7 @@ class MoneyFamily:
 
     def columns(self, info: TypeInfo) -> PackPlan:
         """Halves as struct arguments."""
-        prefix = bytes((info.length,))
+        prefix = b"" if info.token in _MONEY_BYTES else bytes((info.length,))
         if info.length == 4:
             return PackPlan("i", lambda values: ((values,), None), b"\0", prefix)
 

@@ -76,6 +76,6 @@ class FloatFamily:
             _FORMATS[info.length],
             lambda values: ((values,), None),
             b"\0",
-            prefix=bytes((info.length,)),
+            prefix=b"" if info.token in _FIXED_BYTES else bytes((info.length,)),
             equal_is_same=False,
         )

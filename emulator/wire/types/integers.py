@@ -82,5 +82,5 @@ class IntegerFamily:
             _FORMATS[info.length],
             lambda values: ((values,), None),
             b"\0",
-            prefix=bytes((info.length,)),
+            prefix=b"" if info.token in _FIXED_BYTES else bytes((info.length,)),
         )

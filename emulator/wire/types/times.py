@@ -244,7 +244,9 @@ class DatetimeFamily:
         prefix = b"" if fixed else bytes((info.length,))
 
         def encode(value: Any) -> bytes:
-            if value is None and not fixed:
+            if value is None:
+                if fixed:
+                    raise out_of_range(info, value)
                 return b"\0"
             days, ticks = divmod(value, TICKS_PER_DAY)
             try:
@@ -284,4 +286,5 @@ class DatetimeFamily:
 
     def columns(self, info: TypeInfo) -> PackPlan:
         """Whole values: datetime is too rare in wide reads to be split."""
-        return PackPlan(f"{info.length + 1}s", whole_values(self.encoder(info)), b"\0")
+        size = info.length + (info.token not in _DATETIME_BYTES)
+        return PackPlan(f"{size}s", whole_values(self.encoder(info)), b"\0")

@@ -26,6 +26,7 @@ from emulator.types import (
     SMALLDATETIME,
     SMALLINT,
     SMALLMONEY,
+    SQL_VARIANT,
     TINYINT,
     UNIQUEIDENTIFIER,
     SqlType,
@@ -33,6 +34,7 @@ from emulator.types import (
 from emulator.wire.types import DEFAULT_COLLATION_BYTES, PLP, DataType, TypeInfo
 from emulator.wire.types.decimals import magnitude_bytes
 from emulator.wire.types.times import time_bytes
+from emulator.wire.types.variants import VARIANT_BYTES
 
 TIMESTAMP_USER_TYPE: Final = 80
 """UserType by which a client tells rowversion from binary(8)."""
@@ -56,6 +58,7 @@ _PLAIN: Final = {
     "rowversion": TypeInfo(DataType.BIGBINARY, 8),
     "image": TypeInfo(DataType.BIGVARBINARY, PLP),
     "xml": TypeInfo(DataType.XML, PLP),
+    "sql_variant": TypeInfo(DataType.SSVARIANT, VARIANT_BYTES),
     "sysname": TypeInfo(DataType.NVARCHAR, 256, collation=DEFAULT_COLLATION_BYTES),
 }
 """text, ntext and image travel as their (max) successors, as they do to a client that asks so."""
@@ -81,7 +84,7 @@ def to_wire(sql_type: SqlType) -> TypeInfo:
     """TYPE_INFO of a declared type.
 
     Raises:
-        SqlError: 50900, the type cannot be sent (sql_variant and CLR types).
+        SqlError: 50900, the type cannot be sent (CLR types).
     """
     name = sql_type.name
     if name in _PLAIN:
@@ -143,6 +146,8 @@ def from_wire(info: TypeInfo) -> SqlType:
         return SqlType(_DECIMALS[info.token], precision=info.precision, scale=info.scale)
     if info.token in _TIMES:
         return SqlType(_TIMES[info.token], scale=info.scale)
+    if info.token is DataType.SSVARIANT:
+        return SQL_VARIANT
     if info.token is DataType.XML:
         return SqlType("xml", collation=DEFAULT_COLLATION)
     name, unit = _VARYING[info.token]

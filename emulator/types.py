@@ -18,7 +18,8 @@ datetime2, datetime, smalldatetime      int, ticks of 100 ns since 0001-01-01
 datetimeoffset                          10 bytes: 8-byte big-endian UTC ticks, then 2-byte
                                         big-endian offset in minutes + 1024
 uniqueidentifier                        16 bytes permuted into SQL Server's sort order
-sql_variant                             not a storage value yet: refused by name
+sql_variant                             str, its wire form (variants.py): its order is a
+                                        collating function's
 ======================================  ==================================================
 
 ``money`` is decimal(19,4) and therefore 16 bytes; ``smallmoney`` is decimal(10,4). NULL is None.
@@ -119,6 +120,7 @@ SMALLMONEY: Final = SqlType("smallmoney", precision=10, scale=4)
 DATE: Final = SqlType("date")
 DATETIME: Final = SqlType("datetime", scale=3)
 SMALLDATETIME: Final = SqlType("smalldatetime")
+SQL_VARIANT: Final = SqlType("sql_variant")
 UNIQUEIDENTIFIER: Final = SqlType("uniqueidentifier")
 SYSNAME: Final = SqlType("nvarchar", length=128, collation=DEFAULT_COLLATION)
 LSN: Final = SqlType("binary", length=10)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from emulator.catalog.names import database_of, split_name
 from emulator.catalog.objects import DatabaseObject, find_object, object_by_id, schema_id
+from emulator.catalog.property_functions import as_variant, database_properties
 from emulator.catalog.scalar_registry import scalar
 from emulator.catalog.type_facts import SYSNAME_USER_TYPE_ID, SYSTEM_TYPE_IDS, type_facts
 from emulator.catalog.visibility import is_visible
 from emulator.types import (
     INT,
     SMALLINT,
+    SQL_VARIANT,
     SYSNAME,
     StorageValue,
     decimal_type,
@@ -260,28 +262,25 @@ def _ident_current(context: SessionContext, name: StorageValue) -> StorageValue:
     return pack_decimal(last, decimal_type(38, 0)) if isinstance(last, int) else None
 
 
-@scalar("DATABASEPROPERTYEX", nvarchar(128), SYSNAME, _PROPERTY)
+@scalar("DATABASEPROPERTYEX", SQL_VARIANT, SYSNAME, _PROPERTY)
 def _databasepropertyex(
     context: SessionContext, name: StorageValue, asked: StorageValue
 ) -> StorageValue:
     database = context.engine.databases.get(str(name or "").casefold())
     if database is None:
         return None
-    return {
-        "collation": database.collation,
+    properties = database_properties(database.collation) | {
         "status": "ONLINE",
         "updateability": "READ_ONLY" if database.options.get("is_read_only") else "READ_WRITE",
         "useraccess": "MULTI_USER",
         "recovery": "FULL",
-        "version": "957",
-        "isautoclose": "0",
-        "isautoshrink": "0",
-        "isfulltextenabled": "0",
-        "ispublished": "0",
-        "isnullconcat": "0",
-        "isansinullsenabled": "0",
-        "isquotedidentifiersenabled": "0",
-        "lcid": "1033",
-        "comparisonstyle": "196609",
-        "sqlsortorder": "52",
-    }.get(str(asked).casefold())
+        "version": 957,
+        "isautoclose": 0,
+        "isautoshrink": 0,
+        "isfulltextenabled": 0,
+        "ispublished": 0,
+        "isnullconcat": 0,
+        "isansinullsenabled": 0,
+        "isquotedidentifiersenabled": 0,
+    }
+    return as_variant(properties.get(str(asked).casefold()))

@@ -7,14 +7,13 @@ https://learn.microsoft.com/sql/t-sql/functions/serverproperty-transact-sql
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.property_functions import PRODUCT_VERSION
 from emulator.catalog.scalar_registry import scalar
 from emulator.catalog.server_views import SERVER_NAME
 from emulator.types import (
-    DEFAULT_COLLATION,
     INT,
     SMALLINT,
     TINYINT,
@@ -29,59 +28,11 @@ from emulator.types import (
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
 
-PRODUCT_VERSION: Final = "16.0.4135.4"
-EDITION: Final = "Tailrace embedded SQL Server (64-bit)"
 VERSION_TEXT: Final = (
     f"Tailrace embedded SQL Server, compatible with Microsoft SQL Server 2022 - {PRODUCT_VERSION}"
     " (X64) \n\tFor development and tests; not Microsoft SQL Server"
 )
 _IDENTITY: Final = decimal_type(38, 0)
-
-_SERVER_PROPERTIES: Final = {
-    "buildclrversion": "",
-    "collation": DEFAULT_COLLATION,
-    "edition": EDITION,
-    "editionid": "0",
-    "engineedition": "3",  # Enterprise and Developer: the editions with change data capture
-    "isadvancedanalyticsinstalled": "0",
-    "isclustered": "0",
-    "isfulltextinstalled": "0",
-    "ishadrenabled": "0",
-    "isintegratedsecurityonly": "0",
-    "islocaldb": "0",
-    "issingleuser": "0",
-    "isxtpsupported": "0",
-    "lcid": "1033",
-    "machinename": SERVER_NAME,
-    "physicalnetbios": SERVER_NAME,
-    "processid": str(os.getpid()),
-    "productlevel": "RTM",
-    "productmajorversion": PRODUCT_VERSION.split(".", maxsplit=1)[0],
-    "productminorversion": "0",
-    "productbuild": "4135",
-    "productversion": PRODUCT_VERSION,
-    "resourceversion": "16.00.4135",
-    "servername": SERVER_NAME,
-    "sqlcharsetname": "iso_1",
-    "sqlsortordername": "nocase_iso",
-}
-
-
-@scalar("SERVERPROPERTY", nvarchar(128), varchar(128))
-def _serverproperty(_context: SessionContext, asked: StorageValue) -> StorageValue:
-    """sql_variant in SQL Server; nvarchar here, which every conversion of it accepts."""
-    return _SERVER_PROPERTIES.get(str(asked or "").casefold())
-
-
-@scalar("CONNECTIONPROPERTY", nvarchar(128), varchar(128))
-def _connectionproperty(_context: SessionContext, asked: StorageValue) -> StorageValue:
-    return {
-        "net_transport": "TCP",
-        "protocol_type": "TSQL",
-        "auth_scheme": "SQL",
-        "physical_net_transport": "TCP",
-        "local_net_address": "127.0.0.1",
-    }.get(str(asked or "").casefold())
 
 
 @scalar("FULLTEXTSERVICEPROPERTY", INT, varchar(128))

@@ -13,21 +13,24 @@ A comparison is that of two keys: strings that are equal, and ordered, as the te
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
 from emulator.collations import find_collation
+from emulator.types import SqlType
+from emulator.variants import variant_key
 
 ORDER_VERSION: Final = 1
 """To be raised when a key changes: indexes of older files are then built again."""
 
 CASE_INSENSITIVE: Final = "MSSQL_CI"
 BINARY: Final = "MSSQL_BIN"
+VARIANT: Final = "MSSQL_VARIANT"
 
 _TURKISH: Final = frozenset({0x41F, 0x42C})
 _CONTROLS: Final = "".join(map(chr, range(32)))
@@ -93,6 +96,31 @@ def sqlite_collation(collation: str | None) -> str:
         turkish=found.lcid in _TURKISH,
         words=not found.sort_id,
     ).name
+
+
+def ordering_of(sql_type: SqlType) -> str | None:
+    """The SQLite collation of a type's values; None where SQLite's own order is right."""
+    if sql_type.is_character:
+        return sqlite_collation(sql_type.collation)
+    return VARIANT if sql_type.name == "sql_variant" else None
+
+
+def value_key(value: str, ordering: str) -> Hashable:
+    """Something that is equal for values that are equal under a collation of here."""
+    return _variant_key(value) if ordering == VARIANT else collation_key(value, ordering)
+
+
+@lru_cache(maxsize=4096)
+def _variant_key(value: str) -> tuple[Any, ...]:
+    return variant_key(value, lambda text, name: collation_key(text, sqlite_collation(name)))
+
+
+def _compare_variants(left: str, right: str) -> int:
+    if left == right:
+        return 0
+    a = _variant_key(left)
+    b = _variant_key(right)
+    return (a > b) - (a < b)
 
 
 def collation_key(text: str, collation: str = CASE_INSENSITIVE) -> str:
@@ -180,6 +208,7 @@ def _compare_ci(left: str, right: str) -> int:
 _COMPARISONS: Final = {
     **{name: _comparison(name) for name in (*_RULES, BINARY)},
     CASE_INSENSITIVE: _compare_ci,
+    VARIANT: _compare_variants,
 }
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from emulator.storage.collation import sqlite_collation
+from emulator.storage.collation import ordering_of
 from emulator.storage.index_filter import filter_condition
 from emulator.storage.model import Column, Index, Table
 
 
 def column_definition(column: Column) -> str:
     """A column of a CREATE TABLE: untyped, so that SQLite stores values exactly as given."""
-    if column.type.is_character:
-        return f"{column.sqlite_name} COLLATE {sqlite_collation(column.type.collation)}"
-    return column.sqlite_name
+    ordering = ordering_of(column.type)
+    return column.sqlite_name if ordering is None else f"{column.sqlite_name} COLLATE {ordering}"
 
 
 def create_table_text(table: Table, name: str, *, temporary: bool = False) -> str:

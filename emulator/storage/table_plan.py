@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
-from emulator.storage.collation import collation_key, sqlite_collation
+from emulator.storage.collation import ordering_of, value_key
 from emulator.storage.index_filter import row_filter
 from emulator.storage.model import Identity, Index, Table
 from emulator.types import MAX, StorageValue
@@ -28,9 +28,7 @@ class UniqueKey:
         self.positions = positions_of(table, index.column_ids)
         columns = [table.columns[position] for position in self.positions]
         self.nullable = any(column.nullable for column in columns)
-        self.collations = tuple(
-            sqlite_collation(c.type.collation) if c.type.is_character else "" for c in columns
-        )
+        self.collations = tuple(ordering_of(c.type) or "" for c in columns)
 
         self.filter = row_filter(table, index.filter) if index.filter else None
 
@@ -51,7 +49,7 @@ class UniqueKey:
         return (
             self.index.index_id,
             *[
-                collation_key(value, collation) if isinstance(value, str) else value
+                value_key(value, collation) if isinstance(value, str) else value
                 for value, collation in zip(self.values(row), self.collations, strict=True)
             ],
         )

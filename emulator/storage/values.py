@@ -14,6 +14,7 @@ from emulator.types import (
     unpack_guid,
     unpack_offset,
 )
+from emulator.variants import unpacked
 
 GENERATED: Final = ...
 """Given for a column, asks storage to fill it: IDENTITY and rowversion columns only."""
@@ -87,6 +88,9 @@ def value_text(value: StorageValue, sql_type: SqlType) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, str):
+        if sql_type.name == "sql_variant":
+            base_type, base = unpacked(value)
+            return value_text(base, base_type)
         return value
     name = sql_type.name
     if sql_type.is_decimal:

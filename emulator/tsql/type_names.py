@@ -26,10 +26,10 @@ _ALIASES: Final = {
 }
 _PLAIN: Final = frozenset(
     {"bit", "tinyint", "smallint", "int", "bigint", "date", "uniqueidentifier", "timestamp",
-     "smalldatetime", "text", "ntext", "image", "xml"}
+     "smalldatetime", "text", "ntext", "image", "xml", "sql_variant"}
 )  # fmt: skip
 _UNSUPPORTED: Final = frozenset(
-    {"sql_variant", "hierarchyid", "geometry", "geography", "cursor", "table", "json", "vector"}
+    {"hierarchyid", "geometry", "geography", "cursor", "table", "json", "vector"}
 )  # fmt: skip
 _LENGTH_LIMITS: Final = {
     "char": 8000,

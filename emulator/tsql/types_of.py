@@ -31,7 +31,7 @@ _PRECEDENCE: Final = {
             "binary", "varbinary", "char", "varchar", "nchar", "nvarchar", "uniqueidentifier",
             "timestamp", "image", "text", "ntext", "bit", "tinyint", "smallint", "int", "bigint",
             "smallmoney", "money", "numeric", "decimal", "real", "float", "time", "date",
-            "smalldatetime", "datetime", "datetime2", "datetimeoffset", "xml",
+            "smalldatetime", "datetime", "datetime2", "datetimeoffset", "xml", "sql_variant",
         )
     )
 }  # fmt: skip

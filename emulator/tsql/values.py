@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from emulator.errors import SqlError
-from emulator.storage.collation import sqlite_collation
+from emulator.storage.collation import ordering_of
 from emulator.tsql.conversions import Conversion, check_allowed, converter
 from emulator.tsql.conversions.families import Family, family
 from emulator.types import INT, SqlType, StorageValue
@@ -61,9 +61,8 @@ class Value:
     @property
     def collated(self) -> str:
         """Its text with its collation, for comparing, grouping and ordering."""
-        if self.type.is_character:
-            return f"{self.sql} COLLATE {sqlite_collation(self.type.collation)}"
-        return self.sql
+        ordering = ordering_of(self.type)
+        return self.sql if ordering is None else f"{self.sql} COLLATE {ordering}"
 
 
 NULL_VALUE: Final = Value("NULL", INT, nullable=True, constant=Constant(None), literal=True)

@@ -103,6 +103,7 @@ GOLDEN = [
         "f100",
         "0800000000000000 08000000" + "3c0061002f003e00 00000000",
     ),
+    (TypeInfo(8009), "8\0\x07\0\0\0", "62491f0000", "06000000380007000000"),
     # forms that only clients send
     (TypeInfo(DataType.INT4, 4), 7, "38", "07000000"),
     (TypeInfo(DataType.BIT, 1), 1, "32", "01"),
@@ -123,6 +124,7 @@ NULLS = {
     DataType.BIGVARBINARY: "ffff",
     DataType.BIGBINARY: "ffff",
     DataType.XML: "ffffffffffffffff",
+    DataType.SSVARIANT: "00000000",
 }
 FIXED = (DataType.INT4, DataType.BIT, DataType.FLT8)
 
@@ -409,7 +411,7 @@ def test_impossible_types(raw):
         decode_type_info(Reader(bytes.fromhex(raw)))
 
 
-@pytest.mark.parametrize("token", [DataType.SSVARIANT, DataType.UDT, DataType.TVP, DataType.NULL])
+@pytest.mark.parametrize("token", [DataType.UDT, DataType.TVP, DataType.NULL])
 def test_types_that_are_not_spoken_are_named(token):
     with pytest.raises(UnsupportedTypeError, match=token.name):
         decode_type_info(Reader(bytes((token,)) + bytes(20)))

@@ -19,6 +19,7 @@ from emulator.tsql.conversions.numbers import to_decimal, to_float, to_integer
 from emulator.tsql.conversions.texts import fitted, to_guid, to_text, truncation_check
 from emulator.tsql.conversions.times import to_temporal
 from emulator.types import MAX, SqlType
+from emulator.variants import NOT_HELD, can_hold, packer, unpacked
 
 Conversion = Callable[[Any], Any]
 
@@ -34,7 +35,7 @@ _IMPLICIT: Final[dict[Family, frozenset[Family]]] = {
     Family.FLOAT: frozenset(
         {Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.TEXT, Family.MOMENT}
     ),
-    Family.TEXT: frozenset(Family) - {Family.BINARY},
+    Family.TEXT: frozenset(Family) - {Family.BINARY, Family.VARIANT},
     Family.BINARY: frozenset(
         {Family.INTEGER, Family.DECIMAL, Family.TEXT, Family.BINARY, Family.MOMENT, Family.GUID}
     ),
@@ -43,6 +44,7 @@ _IMPLICIT: Final[dict[Family, frozenset[Family]]] = {
     Family.MOMENT: frozenset({Family.TEXT, Family.DATE, Family.TIME, Family.MOMENT, Family.OFFSET}),
     Family.OFFSET: frozenset({Family.TEXT, Family.DATE, Family.TIME, Family.MOMENT, Family.OFFSET}),
     Family.GUID: frozenset({Family.TEXT, Family.BINARY, Family.GUID}),
+    Family.VARIANT: frozenset({Family.VARIANT}),
 }
 _EXPLICIT_TOO: Final[dict[Family, frozenset[Family]]] = {
     Family.TEXT: frozenset({Family.BINARY}),
@@ -52,6 +54,7 @@ _EXPLICIT_TOO: Final[dict[Family, frozenset[Family]]] = {
     Family.TIME: frozenset({Family.BINARY}),
     Family.OFFSET: frozenset({Family.BINARY}),
     Family.BINARY: frozenset({Family.DATE, Family.TIME, Family.OFFSET}),
+    Family.VARIANT: frozenset(Family) - {Family.VARIANT},
 }
 
 
@@ -62,6 +65,9 @@ def check_allowed(source: SqlType, target: SqlType, *, explicit: bool) -> None:
         SqlError: 206, 257 or 529 when it has not.
     """
     from_family, to_family = family(source), family(target)
+    if Family.VARIANT in {from_family, to_family}:
+        _check_variant(source, target, explicit=explicit)
+        return
     newer = {"datetime2"} & {source.name, target.name}
     allowed = to_family in _IMPLICIT[from_family]
     also = to_family in _EXPLICIT_TOO.get(from_family, frozenset())
@@ -75,6 +81,29 @@ def check_allowed(source: SqlType, target: SqlType, *, explicit: bool) -> None:
     if also:
         raise messages.implicit_conversion(source.name, target.name)
     raise messages.operand_clash(source.name, target.name)
+
+
+def _check_variant(source: SqlType, target: SqlType, *, explicit: bool) -> None:
+    """What goes into a sql_variant by itself, and out of it only when asked."""
+    if target == source:
+        return
+    if target.name == "sql_variant":
+        if can_hold(source):
+            return
+        if explicit:
+            raise messages.explicit_conversion(_shown(source), target.name)
+        raise messages.operand_clash(_shown(source), target.name)
+    if not can_hold(target) and target.name in NOT_HELD:
+        if explicit:
+            raise messages.explicit_conversion(source.name, target.name)
+        raise messages.operand_clash(source.name, target.name)
+    if not explicit:
+        raise messages.implicit_conversion(source.name, target.name)
+
+
+def _shown(sql_type: SqlType) -> str:
+    """A type as messages name it."""
+    return f"{sql_type.name}(max)" if sql_type.length == MAX else sql_type.name
 
 
 @lru_cache(maxsize=_CACHED)
@@ -129,6 +158,10 @@ def _widened(target: SqlType) -> SqlType:
 def _convert(source: SqlType, target: SqlType, style: int | None) -> Conversion | None:
     """Without the check of the chart."""
     to_family = family(target)
+    if to_family is Family.VARIANT:
+        return None if source.name == "sql_variant" else packer(source)
+    if source.name == "sql_variant":
+        return lambda value: _from_variant(value, target, style)
     if to_family is Family.TEXT:
         text = to_text(source, target, style)
         finish = fitted(source, target)
@@ -147,6 +180,12 @@ def _convert(source: SqlType, target: SqlType, style: int | None) -> Conversion 
     if to_family is Family.GUID:
         return to_guid(source)
     return to_temporal(source, target, style)
+
+
+def _from_variant(value: str, target: SqlType, style: int | None) -> Any:
+    """The base value of a sql_variant, converted as a value of its own type."""
+    base_type, base = unpacked(value)
+    return convert(base, base_type, target, style)
 
 
 def convert(

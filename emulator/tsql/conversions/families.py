@@ -21,6 +21,7 @@ class Family(Enum):
     MOMENT = "moment"
     OFFSET = "offset"
     GUID = "guid"
+    VARIANT = "variant"
 
 
 _FAMILIES: Final = {
@@ -34,6 +35,7 @@ _FAMILIES: Final = {
     **dict.fromkeys(("datetime2", "datetime", "smalldatetime"), Family.MOMENT),
     "datetimeoffset": Family.OFFSET,
     "uniqueidentifier": Family.GUID,
+    "sql_variant": Family.VARIANT,
 }
 
 INTEGER_RANGES: Final = {

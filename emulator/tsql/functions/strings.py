@@ -21,6 +21,7 @@ from emulator.types import (
     varbinary,
     varchar,
 )
+from emulator.variants import data_bytes
 from emulator.wire.code_pages import UTF8, code_page
 
 if TYPE_CHECKING:
@@ -90,8 +91,15 @@ def data_length(_: ExpressionCompiler, arguments: list[Value]) -> Value:
         return Value(f"t_datalength({value.sql}, {page})", result)
     if kind is Family.BINARY:
         return Value(f"length({value.sql})", result)
+    if kind is Family.VARIANT:
+        return Value(f"t_variant_bytes({value.sql})", result)
     size = storage_size(value.type)
     return Value(f"(CASE WHEN {value.sql} IS NULL THEN NULL ELSE {size} END)", result)
+
+
+@sqlite_function("t_variant_bytes", 1)
+def _variant_bytes(value: str) -> int:
+    return data_bytes(value)
 
 
 @sqlite_function("t_datalength", 2)

@@ -15,6 +15,7 @@ from emulator.wire.types.floats import FloatFamily
 from emulator.wire.types.guids import GuidFamily
 from emulator.wire.types.integers import IntegerFamily
 from emulator.wire.types.times import DateFamily, DatetimeFamily, ScaledTimeFamily
+from emulator.wire.types.variants import VariantFamily
 
 _FAMILIES: Final[tuple[TypeFamily, ...]] = (
     IntegerFamily(),
@@ -27,6 +28,7 @@ _FAMILIES: Final[tuple[TypeFamily, ...]] = (
     DatetimeFamily(),
     BinaryFamily(),
     CharacterFamily(),
+    VariantFamily(),
 )
 _BY_TOKEN: Final[dict[int, TypeFamily]] = {
     int(token): family for family in _FAMILIES for token in family.tokens

@@ -10,6 +10,7 @@ from emulator.errors import SqlError
 from emulator.results import Message, ResultSet, ReturnStatus, Rows
 from emulator.storage.model import Column, Identity
 from emulator.types import BIGINT, INT, MAX, SqlType, decimal_type, nvarchar
+from emulator.variants import unpacked
 
 
 @pytest.fixture
@@ -244,8 +245,8 @@ def test_metadata_functions(context, orders):
     assert scalar(context, "COLUMNPROPERTY", object_id, "id", "AllowsNull") == 0
     assert scalar(context, "OBJECTPROPERTY", object_id, "TableHasPrimaryKey") == 1
     assert scalar(context, "SCHEMA_NAME", scalar(context, "SCHEMA_ID", "cdc")) == "cdc"
-    assert scalar(context, "SERVERPROPERTY", "EngineEdition") == "3"
-    assert "embedded" in scalar(context, "SERVERPROPERTY", "Edition")
+    assert unpacked(scalar(context, "SERVERPROPERTY", "EngineEdition")) == (INT, 3)
+    assert "embedded" in unpacked(scalar(context, "SERVERPROPERTY", "Edition"))[1]
     assert scalar(context, "IS_SRVROLEMEMBER", "sysadmin") == 1
     assert scalar_function(None, "fn_cdc_get_max_lsn") is None
 

@@ -30,6 +30,10 @@ _NAME_COLUMNS: Final = (
     ("CONSTRAINT_SCHEMA", "CONSTRAINT_NAME"),
 )
 
+_DATABASE_VIEWS: Final = frozenset({"databases", "database_recovery_status"})
+_SEEN_BY_ALL: Final = frozenset({1, 2})
+"""Ids of master and tempdb."""
+
 _FILTERED_SCHEMAS: Final = frozenset({"sys", "information_schema"})
 
 
@@ -75,6 +79,9 @@ def visible_rows(context: SessionContext, database: Database, view: SystemView) 
     kept = view.rows(context, database)
     if context.security.is_sysadmin or view.schema.casefold() not in _FILTERED_SCHEMAS:
         return kept
+    if view.name in _DATABASE_VIEWS:
+        place = next(n for n, column in enumerate(view.columns) if column.name == "database_id")
+        return [row for row in kept if _sees_database(context, _integer(row[place]))]
     token = context.security.user_or_none(database)
     if token is None or token.is_dbo:
         return kept if token is not None else []
@@ -92,6 +99,17 @@ def visible_rows(context: SessionContext, database: Database, view: SystemView) 
             }
             return [row for row in kept if by_name.get((str(row[first]), str(row[second])), True)]
     return kept
+
+
+def _sees_database(context: SessionContext, database_id: int) -> bool:
+    """VIEW ANY DATABASE, which public has, shows all; without it one's own, master and tempdb."""
+    if context.security.has_on_server("VIEW ANY DATABASE"):
+        return True
+    found = context.engine.database_by_id(database_id)
+    if found is None or database_id in _SEEN_BY_ALL or found is context.database:
+        return True
+    token = context.security.user_or_none(found)
+    return token is not None and token.is_dbo
 
 
 def _integer(value: StorageValue) -> int:

@@ -128,6 +128,9 @@ class SecurityParser(DataParser):
         name: Name = ()
         if self.accept("ON"):
             securable_class, name = self._securable()
+            if self.at("("):
+                named = self.name_list()
+                permissions = [(permission, (*own, *named)) for permission, own in permissions]
         if not (self.accept("TO") or (action == "REVOKE" and self.accept("FROM"))):
             self.fail()
         principals = [self._grantee()]

@@ -39,6 +39,8 @@ def check_source(config: PublisherConfig, connection: Connection) -> None:
     try:
         tables = catalog.tables(connection)
         instances = read_catalog(connection, database, config.message_keys).instances
+        hidden = catalog.hidden_instances(connection)
+        gated = catalog.gated_instances(connection)
     except PermissionMissing as error:
         raise PreflightError(
             [
@@ -48,8 +50,17 @@ def check_source(config: PublisherConfig, connection: Connection) -> None:
             ]
         ) from error
     selected = [i for i in instances if config.tables.selects(i.table)]
+    missing = _table_problems(config, tables, selected)
+    if missing and hidden:
+        # Which tables these are cannot be told: only where some are missing may it be these.
+        missing.append(
+            f"login {config.source.user} cannot see the source tables of the capture instances"
+            f" {', '.join(hidden)}: GRANT SELECT ON SCHEMA::dbo (or on the tables) TO"
+            f" [{config.source.user}]"
+        )
     problems = [
-        *_table_problems(config, tables, selected),
+        *missing,
+        *_gate_problems(config, selected, gated),
         *_option_problems(config, selected),
         *_column_problems(config, selected),
     ]
@@ -84,6 +95,25 @@ def _table_problems(
             f"no table of database {config.source.database} is captured and matches tables.include"
             f" {config.tables.include} without tables.exclude {config.tables.exclude}: run EXEC"
             " sys.sp_cdc_enable_table for each table to publish"
+        )
+    return problems
+
+
+def _gate_problems(
+    config: PublisherConfig, selected: Iterable[CaptureInstance], gated: dict[str, str | None]
+) -> list[str]:
+    user = config.source.user
+    problems = []
+    for instance in selected:
+        if instance.name not in gated:
+            continue
+        role = gated[instance.name]
+        gate = (
+            "" if role is None else f"ALTER ROLE [{role}] ADD MEMBER [{user}] (its gating role), "
+        )
+        problems.append(
+            f"login {user} may not read the changes of capture instance {instance.name}:"
+            f" {gate}GRANT SELECT on all captured columns of {instance.table} TO [{user}]"
         )
     return problems
 

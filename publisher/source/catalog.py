@@ -89,6 +89,31 @@ def change_tables(connection: Connection) -> list[ChangeTableRow]:
     ]
 
 
+def hidden_instances(connection: Connection) -> list[str]:
+    """Capture instances whose source table the login cannot see."""
+    rows = connection.query(
+        "SELECT ct.capture_instance FROM cdc.change_tables ct WHERE NOT EXISTS"
+        " (SELECT * FROM sys.tables t WHERE t.object_id = ct.source_object_id)"
+        " ORDER BY ct.capture_instance"
+    )
+    return [str(row[0]) for row in rows]
+
+
+def gated_instances(connection: Connection) -> dict[str, str | None]:
+    """Capture instances whose changes the login may not read, with their gating role.
+
+    sys.fn_cdc_get_min_lsn returns zero to a login that is not in the gating role, or has no SELECT
+    on all captured columns of the source table.
+
+    https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
+    """
+    rows = connection.query(
+        "SELECT capture_instance, role_name FROM cdc.change_tables WHERE start_lsn IS NOT NULL"
+        " AND sys.fn_cdc_get_min_lsn(capture_instance) = 0x00000000000000000000"
+    )
+    return {str(row[0]): row[1] for row in rows}
+
+
 def captured_columns(connection: Connection) -> dict[int, list[CapturedColumnRow]]:
     """Captured columns by ordinal, per change table's object id."""
     rows = connection.query(

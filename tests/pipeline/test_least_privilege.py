@@ -1,0 +1,95 @@
+"""The publisher with the login that docs/emulator.md describes, and with less than that."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from publisher.errors import PreflightError
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running
+
+pytestmark = pytest.mark.kafka
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "emulator.md"
+LOGIN = "tailrace"
+PASSWORD = "Least-privilege-1"
+
+
+def documented_statements(pipe: Pipe) -> dict[str, str]:
+    """The statements of the page for this pipe's database, by what each begins with."""
+    (block,) = re.findall(
+        r"### A login for the publisher.*?```sql\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL
+    )
+    text = re.sub(r"--[^\n]*", "", block)
+    login = f"{LOGIN}_{pipe.source.name}"
+    text = text.replace("<password>", PASSWORD).replace("<database>", pipe.source.name)
+    text = text.replace("<gating role>", "gate")
+    text = re.sub(rf"\b{LOGIN}\b", login, text)
+    statements = [statement.strip() for statement in text.split(";") if statement.strip()]
+    return {statement.split(f" {login}")[0]: statement for statement in statements}
+
+
+def pipe_options(pipe: Pipe) -> dict[str, object]:
+    source = pipe.options()["source"]
+    return {"source": source | {"user": f"{LOGIN}_{pipe.source.name}", "password": PASSWORD}}
+
+
+@pytest.fixture
+def orders(pipe: Pipe) -> Pipe:
+    pipe.source.execute(
+        "CREATE TABLE dbo.orders (id int PRIMARY KEY, note nvarchar(50))",
+        "INSERT dbo.orders VALUES (1, N'before')",
+        "EXEC sys.sp_cdc_enable_table N'dbo', N'orders', @role_name = N'gate'",
+    )
+    pipe.source.scan()
+    return pipe
+
+
+def test_the_documented_login_is_enough(orders: Pipe):
+    orders.source.execute(*documented_statements(orders).values())
+
+    with Running(orders.config(**pipe_options(orders))) as publisher:
+        publisher.until(orders.is_caught_up, "the snapshot is out")
+        orders.source.execute("UPDATE dbo.orders SET note = N'after'", "DELETE dbo.orders")
+        publisher.until(orders.is_caught_up, "the changes are out")
+
+    orders.assert_exactly_once("orders")
+    assert orders.topics.state(orders.source.name, "orders", "id") == {}
+    assert not [e for e in publisher.events if str(e["event"]).endswith("_not_visible")]
+
+
+def test_each_missing_grant_is_named(orders: Pipe):
+    statements = documented_statements(orders)
+    grants = {k: text for k, text in statements.items() if k.startswith(("GRANT", "ALTER"))}
+    orders.source.execute(*(text for key, text in statements.items() if key not in grants))
+    user = f"{LOGIN}_{orders.source.name}"
+    config = orders.config(**pipe_options(orders))
+
+    with Running(config) as publisher:
+        error = publisher.ended()
+    assert isinstance(error, PreflightError)
+    assert f"GRANT SELECT ON SCHEMA::cdc TO [{user}]" in str(error)
+
+    orders.source.execute(grants.pop("GRANT SELECT ON SCHEMA::cdc TO"))
+    with Running(config) as publisher:
+        error = publisher.ended()
+    assert isinstance(error, PreflightError)
+    assert "capture instances dbo_orders: GRANT SELECT" in str(error)
+
+    orders.source.execute(grants.pop("GRANT SELECT ON SCHEMA::dbo TO"))
+    with Running(config) as publisher:
+        error = publisher.ended()
+    assert isinstance(error, PreflightError)
+    assert f"dbo_orders: ALTER ROLE [gate] ADD MEMBER [{user}]" in str(error)
+
+    orders.source.execute(grants.pop("ALTER ROLE [gate] ADD MEMBER"))
+    with Running(config) as publisher:
+        publisher.until(
+            lambda: bool(publisher.told("capture_job_not_visible")), "it says what it cannot see"
+        )
+    (warning,) = publisher.told("capture_job_not_visible")
+    assert warning["fix"] == "GRANT VIEW DATABASE STATE to the login"
+    assert list(grants) == ["GRANT VIEW DATABASE STATE TO"]

@@ -80,8 +80,8 @@ def visible_rows(context: SessionContext, database: Database, view: SystemView) 
     if context.security.is_sysadmin or view.schema.casefold() not in _FILTERED_SCHEMAS:
         return kept
     if view.name in _DATABASE_VIEWS:
-        place = next(n for n, column in enumerate(view.columns) if column.name == "database_id")
-        return [row for row in kept if _sees_database(context, _integer(row[place]))]
+        ids = next(n for n, column in enumerate(view.columns) if column.name == "database_id")
+        return [row for row in kept if _sees_database(context, _integer(row[ids]))]
     token = context.security.user_or_none(database)
     if token is None or token.is_dbo:
         return kept if token is not None else []

@@ -12,12 +12,14 @@ https://learn.microsoft.com/sql/relational-databases/security/tutorial-ownership
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from emulator.errors import SqlError
 from emulator.security.access import Securable, columns_matter, of_object, permits
 from emulator.security.messages import column_denied, denied
+from emulator.security.tokens import principal_by_id
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 Chain = tuple[int, int]
 """Database id and owner's principal id of the module whose text runs."""
+
+OWNER: Final = "OWNER"
+SELF: Final = "SELF"
 
 Check = Callable[[], None]
 """Raises when a column may not be used."""
@@ -59,6 +64,37 @@ def _is_chained(chain: Chain | None, securable: Securable) -> bool:
 
 def _denied(securable: Securable, permission: str) -> SqlError:
     return denied(permission, securable.name, securable.database.name, securable.schema)
+
+
+@contextlib.contextmanager
+def acting_as(
+    context: SessionContext, database: Database, module: Module, clause: str | None
+) -> Iterator[None]:
+    """Run a module's text as its EXECUTE AS clause says.
+
+    Args:
+        context: the session.
+        database: the module's.
+        module: a procedure, function or trigger.
+        clause: OWNER, SELF or a user's name; None for the caller.
+
+    Raises:
+        SqlError: 15517 when the user is not there any more.
+    """
+    security = context.security
+    depth = security.depth
+    if clause is not None:
+        name = clause
+        if clause == SELF:
+            name = "dbo"  # whoever else creates such a module is refused
+        elif clause == OWNER:
+            owner = principal_by_id(database, of_object(database, module).owner)
+            name = owner.name if owner is not None else "dbo"
+        security.execute_as_user(database, name, checked=False)
+    try:
+        yield
+    finally:
+        security.revert(depth)
 
 
 class StatementAccess:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import SqlError
+from emulator.errors import SqlError, not_supported
 from emulator.security.access import Securable, of_object, of_schema
 from emulator.security.messages import (
     cannot,
@@ -21,6 +21,7 @@ from emulator.security.messages import (
     no_schema,
 )
 from emulator.tsql import messages
+from emulator.tsql.access import OWNER, SELF
 from emulator.tsql.names import creation_name, resolve_name
 from emulator.tsql.statements import (
     AlterAdd,
@@ -52,14 +53,30 @@ def authorize_definition(context: SessionContext, statement: Statement) -> None:
     """Check that the session may run a definition statement.
 
     Raises:
-        SqlError: 262, 1088, 2760, 3701, 5011, 15151; 916.
+        SqlError: 262, 1088, 2760, 3701, 5011, 15151; 15517 and 50900 for EXECUTE AS; 916.
     """
+    if isinstance(statement, CreateModule) and statement.execute_as is not None:
+        _execute_as(context, statement.execute_as)
     if context.security.is_sysadmin:
         return
     for kind, authorize in _AUTHORIZERS.items():
         if isinstance(statement, kind):
             authorize(context, statement)
             return
+
+
+def _execute_as(context: SessionContext, clause: str) -> None:
+    """EXECUTE AS of a module: the user is there, and is one's own to become."""
+    security = context.security
+    if clause == OWNER:
+        return
+    if clause == SELF:
+        if context.user != "dbo":
+            raise not_supported("EXECUTE AS SELF in a module that somebody else than dbo creates")
+        return
+    depth = security.depth
+    security.execute_as_user(context.database, clause)
+    security.revert(depth)
 
 
 def authorize_truncate(context: SessionContext, target: Target) -> None:

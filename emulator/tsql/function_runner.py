@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import SqlError
-from emulator.tsql.access import Chain, chain_of
+from emulator.tsql.access import Chain, acting_as, chain_of
 from emulator.tsql.certain import known
 from emulator.tsql.frames import Frame
 from emulator.tsql.functions.operators import pack
@@ -55,7 +55,7 @@ class FunctionRunner:
         frame = self._frame(node, arguments)
         frame.chain = self._chain(database, schema, name)
         frame.returns = node.returns
-        with self._calling(database):
+        with self._calling(database), self._acting(database, schema, name, node):
             self._run(node, frame)
         return frame.result
 
@@ -67,7 +67,7 @@ class FunctionRunner:
         frame = self._frame(node, arguments)
         frame.chain = self._chain(database, schema, name)
         made = known(node.returns_table, "returned table of a function")
-        with self._calling(database):
+        with self._calling(database), self._acting(database, schema, name, node):
             local = self.interpreter.definer.table_variable(
                 made.name, made.columns, made.constraints, frame
             )
@@ -97,6 +97,13 @@ class FunctionRunner:
     def _chain(self, database: Database, schema: str, name: str) -> Chain:
         """What belongs to the function's owner is not checked in it."""
         return chain_of(database, known(database.module(schema, name), "function of a plan"))
+
+    def _acting(
+        self, database: Database, schema: str, name: str, node: CreateModule
+    ) -> contextlib.AbstractContextManager[None]:
+        """As whom its statements run."""
+        module = known(database.module(schema, name), "function of a plan")
+        return acting_as(self.interpreter.context, database, module, node.execute_as)
 
     def _frame(self, node: CreateModule, arguments: Sequence[StorageValue]) -> Frame:
         frame = Frame(depth=self._depth + 1, procedure=node.name[-1], is_function=True)

@@ -73,7 +73,8 @@ class BatchParser(ControlParser):
             )
         elif not self.accept("TABLE"):
             made = replace(made, returns=self.data_type())
-        made = replace(made, null_on_null=self._function_options())
+        null_on_null, execute_as = self._function_options()
+        made = replace(made, null_on_null=null_on_null, execute_as=execute_as)
         self.accept("AS")
         if made.returns is None and made.returns_table is None:
             self.expect("RETURN")
@@ -97,11 +98,11 @@ class BatchParser(ControlParser):
             self.fail()
         return replace(made, text=self.text_between(start))
 
-    def _function_options(self) -> bool:
-        """``WITH option, ..``; returns whether NULL in any argument is NULL out."""
+    def _function_options(self) -> tuple[bool, str | None]:
+        """``WITH option, ..``; returns whether NULL in is NULL out, and what EXECUTE AS says."""
+        null_on_null, execute_as = False, None
         if not self.accept("WITH"):
-            return False
-        null_on_null = False
+            return null_on_null, execute_as
         while True:
             if self.accept("RETURNS", "NULL", "ON", "NULL", "INPUT"):
                 null_on_null = True
@@ -109,9 +110,9 @@ class BatchParser(ControlParser):
                 self.expect("=")
                 self._on_or_off()
             elif not self.accept("CALLED", "ON", "NULL", "INPUT"):
-                self._module_option()
+                execute_as = self._module_option() or execute_as
             if not self.accept(","):
-                return null_on_null
+                return null_on_null, execute_as
 
     # Triggers -----------------------------------------------------------------------------------
 
@@ -121,7 +122,7 @@ class BatchParser(ControlParser):
         if self.at_any("DATABASE", "ALL"):
             raise not_supported("DDL and logon triggers (CREATE TRIGGER ... ON DATABASE)")
         table = self.dotted_name()
-        self._module_options()
+        execute_as = self._module_options()
         is_instead_of = self.accept("INSTEAD", "OF")
         if not is_instead_of and self.accept_any("FOR", "AFTER") is None:
             self.fail()
@@ -139,7 +140,8 @@ class BatchParser(ControlParser):
         body = self._module_body()
         return CreateModule(
             "TRIGGER", name, mode, self.text_between(start), body=body, table=table,
-            events=tuple(events), is_instead_of=is_instead_of, line=start.line,
+            events=tuple(events), is_instead_of=is_instead_of, execute_as=execute_as,
+            line=start.line,
         )  # fmt: skip
 
     def switch_trigger(self) -> Statement:
@@ -157,26 +159,28 @@ class BatchParser(ControlParser):
         disable = token.upper == "DISABLE"
         return SwitchTrigger(self.dotted_name(), tuple(names), disable, line=token.line)
 
-    def _module_options(self) -> None:
-        """``WITH option, ..``: those that change no result.
-
-        Raises:
-            SqlError: 50900 for EXECUTE AS another principal.
-        """
+    def _module_options(self) -> str | None:
+        """``WITH option, ..``; returns whom EXECUTE AS names; None for the caller."""
         if not self.accept("WITH"):
-            return
-        self._module_option()
+            return None
+        execute_as = self._module_option()
         while self.accept(","):
-            self._module_option()
+            execute_as = self._module_option() or execute_as
+        return execute_as
 
-    def _module_option(self) -> None:
-        """One of them."""
+    def _module_option(self) -> str | None:
+        """One of them; returns what EXECUTE AS says."""
         if self.accept_any("EXECUTE", "EXEC"):
             self.expect("AS")
-            if self.advance().upper not in {"CALLER", "OWNER", "SELF"}:
-                raise not_supported("EXECUTE AS another principal")
-        elif not self.accept_any("ENCRYPTION", "RECOMPILE", "SCHEMABINDING"):
+            if self.token.kind in {Kind.STRING, Kind.NATIONAL}:
+                return self.advance().text
+            word = self.accept_any("CALLER", "OWNER", "SELF")
+            if word is None:
+                self.fail()
+            return None if word == "CALLER" else word
+        if not self.accept_any("ENCRYPTION", "RECOMPILE", "SCHEMABINDING"):
             self.fail()
+        return None
 
     def _module_body(self) -> Block:
         """The statements after AS, to the end of the batch."""
@@ -197,14 +201,14 @@ class BatchParser(ControlParser):
                 parameters.append(self._parameter_definition())
         if parenthesised:
             self.expect(")")
-        self._module_options()
+        execute_as = self._module_options()
         if self.accept("FOR"):
             self.expect("REPLICATION")
         self.expect("AS")
         body = self._module_body()
         return CreateModule(
             "PROCEDURE", name, mode, self.text_between(start), tuple(parameters), body,
-            line=start.line,
+            execute_as=execute_as, line=start.line,
         )  # fmt: skip
 
     def _parameter_definition(self) -> ProcedureParameterDefinition:

@@ -19,7 +19,7 @@ from emulator.results import (
 )
 from emulator.security.access import of_object
 from emulator.tsql import messages
-from emulator.tsql.access import chain_of, require
+from emulator.tsql.access import acting_as, chain_of, require
 from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
 from emulator.tsql.described import describe_first_result_set, describe_undeclared_parameters
@@ -249,7 +249,8 @@ class ProcedureRunner:
                 frame.values[folded] = self.interpreter.evaluate(
                     parameter.default, frame, frame.types[folded]
                 )
-        with self.inside(database):
+        clause = statement.execute_as
+        with self.inside(database), acting_as(self.context, database, module, clause):
             yield from self.run_body(body, frame)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())

@@ -466,6 +466,8 @@ class CreateModule(Statement):
     """Of a function that fills a table variable."""
     null_on_null: bool = False
     """RETURNS NULL ON NULL INPUT."""
+    execute_as: str | None = None
+    """OWNER, SELF or a user's name; None for the caller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from emulator.errors import SqlError
 from emulator.results import Event
 from emulator.storage.cascades import Cascade
 from emulator.tsql import messages
-from emulator.tsql.access import chain_of
+from emulator.tsql.access import acting_as, chain_of
 from emulator.tsql.certain import known
 from emulator.tsql.firing import Firing
 from emulator.tsql.parser import parse_batch
@@ -157,7 +157,8 @@ class TriggerRunner:
     ) -> None:
         """One trigger, to its end."""
         (statement,) = parse_batch(trigger.text).statements
-        body = known(statement.body if isinstance(statement, CreateModule) else None, "trigger")
+        made = known(statement if isinstance(statement, CreateModule) else None, "trigger")
+        body = known(made.body, "body of a trigger")
         procedures = self.interpreter.procedures
         frame = procedures.frame(caller, trigger.name)
         frame.trigger = firing
@@ -166,7 +167,11 @@ class TriggerRunner:
         context.rowcount = count
         self.workspace.triggers.append(trigger)
         try:
-            with context.store.trigger() as has_ended, procedures.inside(target.database):
+            with (
+                context.store.trigger() as has_ended,
+                procedures.inside(target.database),
+                acting_as(context, target.database, trigger, made.execute_as),
+            ):
                 context.options.xact_abort, xact_abort = True, context.options.xact_abort
                 try:
                     self._drain(procedures.run_body(body, frame), events)

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from emulator.cdc import capture_scan, cleanup, jobs
+from emulator.cdc import capture_scan, cleanup, jobs, replication
 from emulator.cdc.capture_instance import is_enabled
+from emulator.cdc.log_readers import all_jobs, job_name, log_reader
 from emulator.cdc.runtime import JobRun, runtime
 from emulator.errors import SqlError
 from emulator.types import TICKS_PER_DAY
@@ -192,9 +193,9 @@ class Agent:
 
     def _start_capture_jobs(self) -> None:
         with self._engine.write() as connection:
-            found = jobs.jobs_of(connection, self._engine)
-        for job in found:
-            if job.job_type == jobs.CAPTURE:
+            found = list(all_jobs(connection, self._engine))
+        for _, job in found:
+            if job.job_type != jobs.CLEANUP:
                 self._request(job)
 
     def _start_daily_cleanup(self) -> None:
@@ -216,20 +217,22 @@ class Agent:
 
     def _run(self, key: tuple[int, str], schedule: _Schedule) -> None:
         database = self._engine.database_by_id(schedule.run.database_id)
-        if database is None or not is_enabled(database):
+        parameters = schedule.parameters
+        reads_for_replication = parameters.job_type == replication.LOG_READER
+        if database is None or not (is_enabled(database) or reads_for_replication):
             self._end(key, schedule.run)
             return
-        parameters = schedule.parameters
         try:
             if parameters.job_type == jobs.CLEANUP:
                 cleanup.run_cleanup_job(self._engine, database)
                 self._end(key, schedule.run)
                 return
-            self._capture(database, schedule)
+            if is_enabled(database):
+                self._capture(database, schedule)
         except (SqlError, apsw.Error) as error:
             # The Agent's job step fails and is retried; a failed capture scan is retried after
             # its pause, and the error stands in sys.dm_cdc_errors.
-            _log.warning("job %s failed: %s", jobs.job_name(database, parameters.job_type), error)
+            _log.warning("job %s failed: %s", job_name(database, parameters.job_type), error)
         if parameters.continuous and not schedule.run.stop.is_set():
             pause = parameters.pollinginterval or IDLE_SCAN_S
             schedule.due = self._engine.clock.now_ticks() + pause * TICKS_PER_SECOND
@@ -253,6 +256,8 @@ class Agent:
                 del self._state.jobs[key]
 
     def _parameters(self, database: Database, job_type: str) -> JobParameters | None:
+        if job_type == replication.LOG_READER:
+            return log_reader(database) if replication.has_log_reader(database) else None
         found = jobs.jobs_of(self._connection, self._engine, database)
         return next((job for job in found if job.job_type == job_type), None)
 

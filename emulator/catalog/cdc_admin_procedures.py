@@ -19,6 +19,7 @@ from emulator.catalog.procedure_registry import (
     text,
 )
 from emulator.cdc import capture_scan, cleanup, jobs
+from emulator.cdc.log_readers import all_jobs, job_name
 from emulator.cdc.runtime import AgentControl, runtime
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event
@@ -91,11 +92,8 @@ def _run_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
 
 
 def _find_job(context: SessionContext, name: str) -> tuple[Database, jobs.JobParameters]:
-    for job in jobs.jobs_of(context.store.connection, context.engine):
-        database = context.engine.database_by_id(job.database_id)
-        if database is None:
-            continue
-        if jobs.job_name(database, job.job_type).casefold() == name.casefold():
+    for database, job in all_jobs(context.store.connection, context.engine):
+        if job_name(database, job.job_type).casefold() == name.casefold():
             return database, job
     raise SqlError(
         UNKNOWN_JOB, f"tailrace.run_job: there is no job of the name '{name}'.", procedure=SCHEMA

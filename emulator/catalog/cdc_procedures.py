@@ -32,6 +32,7 @@ from emulator.cdc.capture_instance import (
 )
 from emulator.cdc.change_table import METADATA_COLUMNS
 from emulator.cdc.enable_table import EnableTable, enable_table
+from emulator.cdc.log_readers import refuse_beside_log_reader
 from emulator.cdc.messages import cdc_error, message_text
 from emulator.results import Event, Message, ReturnValue
 from emulator.types import (
@@ -128,6 +129,7 @@ def _scan(context: SessionContext, args: Arguments) -> Iterator[Event]:
     continuous = integer(args["@continuous"]) or 0
     pause_s = integer(args["@pollinginterval"]) or 0
     capture_scan.check_scan_parameters(maxtrans, maxscans, continuous, pause_s)
+    refuse_beside_log_reader(context.database, "sp_cdc_scan")
     while True:
         capture_scan.scan(
             context.engine,

@@ -19,6 +19,7 @@ from emulator.catalog.procedure_registry import (
 )
 from emulator.cdc import capture_scan, jobs
 from emulator.cdc.capture_instance import require_enabled
+from emulator.cdc.log_readers import refuse_beside_log_reader
 from emulator.results import Event, Message
 from emulator.types import BIGINT, BIT, INT, nvarchar, pack_guid
 
@@ -130,6 +131,7 @@ def _capture_job(context: SessionContext, _args: Arguments) -> Iterator[Event]:
     """Runs the capture job's step in this session, until it ends or is cancelled."""
     database = context.database
     require_enabled(database, "sp_MScdc_capture_job")
+    refuse_beside_log_reader(database, "sp_MScdc_capture_job")
     job = jobs.find_job(context.store.connection, context.engine, database, jobs.CAPTURE)
     while True:
         capture_scan.scan(

@@ -6,11 +6,13 @@ https://learn.microsoft.com/sql/relational-databases/system-tables/dbo-sysjobs-t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
-from emulator.cdc import jobs
+from emulator.cdc import jobs, replication
+from emulator.cdc.log_readers import all_jobs, job_name
 from emulator.types import pack_guid
 
 if TYPE_CHECKING:
@@ -20,10 +22,43 @@ if TYPE_CHECKING:
 
 
 def _jobs(context: SessionContext) -> Iterator[tuple[Database, JobParameters]]:
-    for job in jobs.jobs_of(context.store.connection, context.engine):
-        database = context.engine.database_by_id(job.database_id)
-        if database is not None:
-            yield database, job
+    return all_jobs(context.store.connection, context.engine)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What the views say of a type of job."""
+
+    description: str
+    category_id: int
+    step_name: str
+    subsystem: str
+    command: str
+
+
+_KINDS: Final = {
+    jobs.CAPTURE: _Kind(
+        "CDC Log Scan Job",
+        16,
+        "Change Data Capture Collection Agent",
+        "TSQL",
+        "sys.sp_MScdc_capture_job",
+    ),
+    jobs.CLEANUP: _Kind(
+        "CDC Cleanup Job",
+        17,
+        "Change Data Capture Cleanup Agent",
+        "TSQL",
+        "sys.sp_MScdc_cleanup_job",
+    ),
+    replication.LOG_READER: _Kind(
+        "No description available.",
+        13,
+        "Run agent.",
+        "LogReader",
+        "-Continuous",
+    ),
+}
 
 
 @view(
@@ -34,12 +69,11 @@ def _jobs(context: SessionContext) -> Iterator[tuple[Database, JobParameters]]:
 )
 def _sysjobs(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database, job in _jobs(context):
-        capture = job.job_type == jobs.CAPTURE
+        kind = _KINDS[job.job_type]
         created = datetime_of(database.create_ticks)
         yield (
-            *(pack_guid(job.job_id), 0, jobs.job_name(database, job.job_type), 1),
-            "CDC Log Scan Job" if capture else "CDC Cleanup Job",
-            *(1, 16 if capture else 17, b"\x01", created, created, 1),
+            *(pack_guid(job.job_id), 0, job_name(database, job.job_type), 1, kind.description),
+            *(1, kind.category_id, b"\x01", created, created, 1),
         )
 
 
@@ -50,14 +84,10 @@ def _sysjobs(context: SessionContext, _database: Database) -> Iterator[Row]:
 )
 def _sysjobsteps(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database, job in _jobs(context):
-        capture = job.job_type == jobs.CAPTURE
-        procedure = "sp_MScdc_capture_job" if capture else "sp_MScdc_cleanup_job"
+        kind = _KINDS[job.job_type]
         yield (
-            *(pack_guid(job.job_id), 1),
-            "Change Data Capture Collection Agent"
-            if capture
-            else "Change Data Capture Cleanup Agent",
-            *("TSQL", f"sys.{procedure}", database.name),
+            *(pack_guid(job.job_id), 1, kind.step_name, kind.subsystem, kind.command),
+            database.name,
         )
 
 

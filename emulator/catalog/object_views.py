@@ -21,6 +21,7 @@ from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import table_by_id
 from emulator.cdc.capture_instance import is_enabled
 from emulator.cdc.metadata_tables import DDL_TRIGGER
+from emulator.cdc.replication import is_replicated
 from emulator.security.tokens import schema_owner
 from emulator.storage.values import DAYS_TO_1900, round_datetime
 from emulator.types import TICKS_PER_DAY
@@ -160,9 +161,10 @@ def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
         if table is None:
             continue
         highest = max((column.column_id for column in table.columns), default=0)
+        replicated = int(is_replicated(database, table))
         yield (
             *_row(database, item),
-            *(0, None, max(highest, table.next_column_id - 1), 0, 1, 0, 0, 0, 0, 0, 0, 0),
+            *(0, None, max(highest, table.next_column_id - 1), 0, 1, replicated, 0, 0, 0, 0, 0, 0),
             int(table.is_tracked_by_cdc),
             *(0, "TABLE", 0, 0, 0, "SCHEMA_AND_DATA", 0, "NON_TEMPORAL_TABLE", None, 0, 0),
         )

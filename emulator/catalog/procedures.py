@@ -5,6 +5,7 @@ from __future__ import annotations
 from emulator.catalog import (
     cdc_admin_procedures,
     cdc_procedures,
+    cdc_replication_procedures,
     cdc_wrapper_procedure,
     datatype_info,
     driver_procedures,
@@ -26,6 +27,7 @@ __all__ = ["PROCEDURES", "REQUIRED", "Procedure", "ProcedureParameter", "find_pr
 _DECLARING_MODULES = (
     cdc_admin_procedures,
     cdc_procedures,
+    cdc_replication_procedures,
     cdc_wrapper_procedure,
     datatype_info,
     driver_procedures,

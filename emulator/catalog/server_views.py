@@ -13,6 +13,7 @@ from emulator.catalog.configuration import configured_values
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
 from emulator.cdc.capture_instance import is_enabled
+from emulator.cdc.replication import is_published
 from emulator.cdc.runtime import runtime
 from emulator.security.tokens import SA_SID, database_owner, login_by_id
 from emulator.types import pack_guid, pack_offset
@@ -67,7 +68,7 @@ def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
             int(bool(database.options.get("is_read_committed_snapshot_on"))),
             *_RECOVERY_MODELS[_recovery_model(database)],
             *(2, "CHECKSUM", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0),
-            *(0, 0, 0, 0, 0, pack_guid(database.guid), 0),
+            *(int(is_published(database)), 0, 0, 0, 0, pack_guid(database.guid), 0),
             *((6, "REPLICATION") if waits else (0, "NOTHING")),
             *(0, int(is_enabled(database)), 0, 0),
         )

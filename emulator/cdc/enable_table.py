@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.cdc import jobs, scan_position
+from emulator.cdc import jobs, replication, scan_position
 from emulator.cdc.capture_instance import capture_instances, require_enabled
 from emulator.cdc.change_table import (
     RESERVED_NAMES,
@@ -112,7 +112,7 @@ def enable_table(engine: Engine, database: Database, request: EnableTable) -> li
         )
         if first:
             existing = {job.job_type for job in jobs.jobs_of(connection, engine, database)}
-            for job_type in (jobs.CAPTURE, jobs.CLEANUP):
+            for job_type in _job_types(database):
                 if job_type not in existing:
                     _add_job(connection, engine, database, source, job_type)
     if first:
@@ -329,6 +329,13 @@ def _create_instance(
     )
 
 
+def _job_types(database: Database) -> tuple[str, ...]:
+    """The jobs of a database: no capture job where the Log Reader Agent reads the log."""
+    if replication.has_log_reader(database):
+        return (jobs.CLEANUP,)
+    return (jobs.CAPTURE, jobs.CLEANUP)
+
+
 def _add_job(
     connection: apsw.Connection, engine: Engine, database: Database, source: Table, job_type: str
 ) -> None:
@@ -348,7 +355,7 @@ def _start_jobs(engine: Engine, database: Database) -> list[Notice]:
     notices: list[Notice] = []
     connection = engine.connect()
     try:
-        for job_type in (jobs.CAPTURE, jobs.CLEANUP):
+        for job_type in _job_types(database):
             if jobs.is_running(engine, database, job_type):
                 continue
             try:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from emulator.cdc.capture_instance import source_instances
 from emulator.cdc.messages import cdc_error
+from emulator.cdc.replication import is_replicated
+from emulator.errors import SqlError
 
 if TYPE_CHECKING:
     import apsw
@@ -60,3 +62,17 @@ def refuse_switch(
     if all(i.partition_switch for i in source_instances(connection, database, table)):
         return
     raise cdc_error(22843 if is_source else 22842)
+
+
+def refuse_drop(database: Database, table: Table) -> None:
+    """Refuses to drop a table that is an article of a publication.
+
+    Raises:
+        SqlError: 3724.
+    """
+    if is_replicated(database, table):
+        raise SqlError(
+            3724,
+            f"Cannot drop the table '{table.schema}.{table.name}' because it is being used for"
+            " replication.",
+        )

@@ -15,6 +15,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from emulator.cdc import replication
 from emulator.cdc.capture_instance import require_enabled
 from emulator.cdc.messages import cdc_error, message_text
 from emulator.cdc.metadata_tables import (
@@ -152,11 +153,14 @@ def add_job(
 
     Raises:
         SqlError: 22901 when the database is not enabled; 22992, 22994-22999 for bad values;
-            14261 when the job exists; 22836 under the account NETWORK SERVICE.
+            22911 for a capture job beside a transactional publication; 14261 when the job exists;
+            22836 under the account NETWORK SERVICE.
     """
     require_enabled(database, "sp_cdc_add_job")
     wanted = check_job_type(job_type)
     _check_options(wanted, options)
+    if wanted == CAPTURE and replication.has_log_reader(database):
+        raise cdc_error(22911, procedure="sp_cdc_add_job")
     if any(job.job_type == wanted for job in jobs_of(connection, engine, database)):
         raise SqlError(
             14261,
@@ -211,14 +215,14 @@ def drop_job(
         SqlError: 22992 for an unknown type, 22997 when there is no such job.
     """
     job = find_job(connection, engine, database, job_type or "")
-    _end_run(engine, database, job.job_type)
+    end_run(engine, database, job.job_type)
     _delete(connection, engine, job)
 
 
 def drop_jobs(connection: apsw.Connection, engine: Engine, database: Database) -> None:
     """Removes whatever jobs a database has."""
     for job in jobs_of(connection, engine, database):
-        _end_run(engine, database, job.job_type)
+        end_run(engine, database, job.job_type)
         _delete(connection, engine, job)
 
 
@@ -266,7 +270,7 @@ def stop_job(
     name = job_name(database, job.job_type)
     if not runtime(engine).agent_running:
         raise SqlError(AGENT_ERROR, message_text(AGENT_ERROR))
-    if not _end_run(engine, database, job.job_type):
+    if not end_run(engine, database, job.job_type):
         raise SqlError(
             AGENT_ERROR,
             f"SQLServerAgent Error: Request to stop job {name} (from User sa) refused because the"
@@ -282,7 +286,8 @@ def is_running(engine: Engine, database: Database, job_type: str) -> bool:
         return (database.database_id, job_type) in state.jobs
 
 
-def _end_run(engine: Engine, database: Database, job_type: str) -> bool:
+def end_run(engine: Engine, database: Database, job_type: str) -> bool:
+    """Asks a run to end at once; returns whether there was one."""
     state = runtime(engine)
     with state.changed:
         run = state.jobs.pop((database.database_id, job_type), None)

@@ -126,6 +126,12 @@ _TEXTS: Final[dict[int, str]] = {
         "The cleanup request for database '{}' failed. The database is not enabled for Change Data"
         " Capture."
     ),
+    22911: (
+        "The capture job cannot be used by Change Data Capture to extract changes from the log"
+        " when transactional replication is also enabled on the same database. When Change Data"
+        " Capture and transactional replication are both enabled on a database, use the logreader"
+        " agent to extract the log changes."
+    ),
     22918: (
         "One or more columns in the list of included columns was not a captured column of the"
         " change table {}."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from emulator.cdc.guards import refuse_index_removal
+from emulator.cdc.guards import refuse_drop, refuse_index_removal
 from emulator.collations import collation
 from emulator.errors import SqlError, not_supported
 from emulator.security.messages import cannot_find
@@ -327,6 +327,7 @@ class Definer(TableAlterer):
         table = where.database.table(where.schema, where.name)
         if table is None:
             raise messages.cannot_drop("table", messages.dotted(name))
+        refuse_drop(where.database, table)
         command = f"DROP TABLE {messages.dotted(name)}"
         store_ddl.drop_table(self.context.store, where.database, table, command=command)
 

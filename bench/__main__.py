@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-NAMES: Final = ("encode", "publisher", "publisher_memory", "sink", "end_to_end")
+NAMES: Final = ("encode", "emulator", "publisher", "publisher_memory", "sink", "end_to_end")
 RESULTS: Final = Path(__file__).parent / "results"
 
 

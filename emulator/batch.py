@@ -133,5 +133,6 @@ class BatchRunner:
         self.context.database = self._initial_database
         store.isolation = "read committed"
         store.lock_timeout_ms = -1
+        store.deadlock_priority = 0
         self.context.rowcount = self.context.last_error = 0
         self.context.scope_identity = None

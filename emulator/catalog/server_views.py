@@ -164,15 +164,3 @@ def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[
         *(levels.get(context.options.isolation, 2), context.options.lock_timeout_ms),
         *(context.store.trancount, 1),
     )
-
-
-@view(
-    "sys.dm_exec_requests",
-    """session_id smallint!, request_id int!, start_time datetime!, status nvarchar(30)!,
- command nvarchar(32)!, database_id smallint!, blocking_session_id smallint""",
-)
-def _dm_exec_requests(context: SessionContext, _database: Database) -> Iterator[Row]:
-    yield (
-        *(context.session_id, 0, datetime_of(context.engine.clock.now_ticks()), "running"),
-        *("SELECT", context.database.database_id, 0),
-    )

@@ -10,6 +10,7 @@ from emulator.catalog import (
     column_views,
     extended_properties,
     information_schema,
+    lock_views,
     msdb_views,
     object_views,
     partition_views,
@@ -35,6 +36,7 @@ _DECLARING_MODULES = (
     object_views,
     partition_views,
     principal_views,
+    lock_views,
     server_views,
     storage_views,
 )

@@ -4,12 +4,41 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from emulator.types import StorageValue
+
+PENDING_ROWS_MAX: Final = 5000
+"""Uncommitted rows of one transaction and table that readers look at one by one; beyond it they
+wait for the transaction, as they do in SQL Server once locks are escalated."""
+
+
+@dataclass(slots=True)
+class PendingRows:
+    """What an open transaction made of a table's rows, for readers that are not to miss it.
+
+    Attributes:
+        rows: new images by row id; None for a deleted row.
+        appears: some row is found under other keys than before: inserted, or an indexed column
+            changed.
+        unbounded: there were too many; ``rows`` is empty.
+        doubtful: a part of the transaction was undone, so some of ``rows`` are not there any more.
+    """
+
+    rows: dict[int, tuple[StorageValue, ...] | None] = field(default_factory=dict)
+    appears: bool = False
+    unbounded: bool = False
+    doubtful: bool = False
 
 
 class LockOwner:
     """Whoever holds locks: a session, or one use of the engine's own write path."""
 
-    __slots__ = ("blockers", "cancelled", "session_id", "tables", "timeout_ms")
+    __slots__ = (
+        "blockers", "cancelled", "doomed", "pending", "priority", "session_id", "tables",
+        "timeout_ms", "wants",
+    )  # fmt: skip
 
     def __init__(self, session_id: int = 0) -> None:
         self.session_id = session_id
@@ -20,32 +49,62 @@ class LockOwner:
         """While it waits: whom for, as of now (a released lock blocks nobody, woken yet or not)."""
         self.tables: dict[str, set[Hashable]] = {}
         """Resources held per table; the table's own lock is not among them."""
+        self.pending: dict[str, PendingRows] = {}
+        """Uncommitted changes per table."""
+        self.priority = 0
+        """SET DEADLOCK_PRIORITY: -10 to 10."""
+        self.doomed = False
+        """Chosen as a deadlock's victim while it waits."""
+        self.wants: tuple[str, Hashable, str] = ("", None, "")
+        """While it waits: table, resource (None: the table itself) and mode."""
 
 
 class TableLocks:
     """The locks of one table."""
 
-    __slots__ = ("exclusive", "rows", "shared")
+    __slots__ = ("exclusive", "readable", "rows", "shared", "updates", "writers")
 
     def __init__(self) -> None:
         self.exclusive: LockOwner | None = None
         self.shared: set[LockOwner] = set()
         self.rows: dict[Hashable, LockOwner | set[LockOwner]] = {}
+        """Exclusive locks (the owner) and shared ones (a set)."""
+        self.updates: dict[Hashable, LockOwner] = {}
+        """Update locks: one owner at a time, beside whom others may read."""
+        self.writers: set[LockOwner] = set()
+        """Who has uncommitted changes."""
+        self.readable = False
+        """``exclusive`` stands for a range of update locks: others may read."""
 
 
 def row_blockers(
-    entry: TableLocks, owner: LockOwner, resource: Hashable, shared: bool
+    entry: TableLocks, owner: LockOwner, resource: Hashable, mode: str
 ) -> set[LockOwner]:
-    """Who keeps ``owner`` from locking a row or key."""
+    """Who keeps ``owner`` from locking a row or key in mode S, U or X."""
     if entry.exclusive is not None:
         return set() if entry.exclusive is owner else {entry.exclusive}
-    blockers = set() if shared else entry.shared - {owner}
+    blockers = entry.shared - {owner} if mode == "X" else set()
     holder = entry.rows.get(resource)
     if isinstance(holder, set):
-        return blockers if shared else blockers | (holder - {owner})
-    if holder is not None and holder is not owner:
-        return blockers | {holder}
+        if mode == "X":
+            blockers |= holder - {owner}
+    elif holder is not None and holder is not owner:
+        blockers.add(holder)
+    if mode != "S":
+        updater = entry.updates.get(resource)
+        if updater is not None and updater is not owner:
+            blockers.add(updater)
     return blockers
+
+
+def reading_blockers(entry: TableLocks, owner: LockOwner, resource: Hashable) -> set[LockOwner]:
+    """Whose uncommitted change of a row (None: of the whole table) a reader waits for."""
+    if entry.exclusive is not None and entry.exclusive is not owner and not entry.readable:
+        return {entry.exclusive}
+    if resource is None:
+        return {writer for writer in entry.writers if writer is not owner}
+    holder = entry.rows.get(resource)
+    return {holder} if isinstance(holder, LockOwner) and holder is not owner else set()
 
 
 def schema_blockers(entry: TableLocks, owner: LockOwner) -> set[LockOwner]:
@@ -66,13 +125,18 @@ def table_blockers(entry: TableLocks, owner: LockOwner, shared: bool) -> set[Loc
             blockers.add(holder)
         elif not shared:
             blockers |= holder
+    if not shared:
+        blockers.update(entry.updates.values())
     return blockers - {owner}
 
 
-def grant(entry: TableLocks, owner: LockOwner, resource: Hashable, shared: bool) -> None:
+def grant(entry: TableLocks, owner: LockOwner, resource: Hashable, mode: str) -> None:
     """Note that ``owner`` holds a row or key."""
     holder = entry.rows.get(resource)
-    if not shared:
+    if mode == "U":
+        if holder is not owner:
+            entry.updates[resource] = owner
+    elif mode == "X":
         entry.rows[resource] = owner
     elif holder is None:
         entry.rows[resource] = {owner}
@@ -80,16 +144,32 @@ def grant(entry: TableLocks, owner: LockOwner, resource: Hashable, shared: bool)
         holder.add(owner)
 
 
-def reaches(start: Iterable[LockOwner], target: LockOwner) -> bool:
-    """Whether whoever waits, from ``start`` on, waits for ``target``: a deadlock."""
+def ungrant(entry: TableLocks, owner: LockOwner, resource: Hashable) -> None:
+    """``owner`` does not hold a row or key any more."""
+    holder = entry.rows.get(resource)
+    if holder is owner:
+        del entry.rows[resource]
+    elif isinstance(holder, set):
+        holder.discard(owner)
+        if not holder:
+            del entry.rows[resource]
+    if entry.updates and entry.updates.get(resource) is owner:
+        del entry.updates[resource]
+
+
+def circle(start: Iterable[LockOwner], target: LockOwner) -> list[LockOwner]:
+    """The owners of a deadlock: each waits for the next, the last for ``target``, which is first.
+
+    Empty when whoever waits, from ``start`` on, does not wait for ``target``.
+    """
     seen: set[int] = set()
-    stack = list(start)
+    stack: list[tuple[LockOwner, tuple[LockOwner, ...]]] = [(o, (target, o)) for o in start]
     while stack:
-        owner = stack.pop()
+        owner, path = stack.pop()
         if owner is target:
-            return True
+            return list(path[:-1])
         if id(owner) not in seen:
             seen.add(id(owner))
             if owner.blockers is not None:
-                stack.extend(owner.blockers())
-    return False
+                stack.extend((other, (*path, other)) for other in owner.blockers())
+    return []

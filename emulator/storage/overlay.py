@@ -92,6 +92,15 @@ class Overlay:
         self._rids = f"SELECT rid FROM {self.source}"
         self.plan = TablePlan(table)
 
+    def source_where(self, condition: str, others: str) -> str:
+        """As :attr:`source`, with a condition on the committed rows, and further rows after all."""
+        columns = column_list(self.table)
+        return (
+            f"(SELECT rid, {columns} FROM {self.base_source} WHERE rid NOT IN"
+            f' (SELECT rid FROM temp."{self.hidden_name}") AND {condition}'
+            f' UNION ALL SELECT rid, {columns} FROM temp."{self.images_name}"{others})'
+        )
+
     # -- one row --------------------------------------------------------------------------------
 
     def row(self, rid: int) -> Row | None:

@@ -116,6 +116,7 @@ def insert_rows(work: Work, table: Table, rows: Iterable[GivenRow]) -> tuple[lis
         new_rids = range(first, first + len(filled))
         writer.lock(new_rids, filled)
         work.record_undo(writer.overlay, new_rids)
+        work.note_pending(writer.table, zip(new_rids, filled, strict=True), appears=True)
         put_unique(work, writer.overlay, writer.plan, new_rids, filled)
         writer.checks.appeared(filled)
         writer.log([(-1, ACTION_INSERT, None, row) for row in filled])
@@ -141,6 +142,7 @@ def update_rows(work: Work, table: Table, changes: Iterable[tuple[int, GivenRow]
         rids = [rid for rid, _, _ in deferred_chunk]
         rows = [row for _, _, row in deferred_chunk]
         writer.lock(rids, rows)
+        work.note_pending(writer.table, zip(rids, rows, strict=True), appears=True)
         put_unique(work, writer.overlay, writer.plan, rids, rows)
         writer.log([(position, ACTION_INSERT, None, row) for _, position, row in deferred_chunk])
     moved.close()
@@ -172,6 +174,8 @@ def _update_in_place(
             moves.append((rid, old, new))
         elif old != new:
             stays.append((rid, old, new))
+    appears = bool(moves) or any(plan.found_elsewhere(old, new) for _, old, new in stays)
+    work.note_pending(writer.table, [(rid, new) for rid, _, new in stays], appears=appears)
     overlay.take_away([rid for rid, _, _ in stays] + [rid for rid, _, _ in moves])
     overlay.put([(rid, *new) for rid, _, new in stays])
     for _, old, new in (*stays, *moves):
@@ -203,6 +207,7 @@ def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
         old_rows = [row for row in found if row is not None]
         if len(old_rows) < len(found):
             raise StatementRestart(work.owner.session_id)
+        work.note_pending(writer.table, [(rid, None) for rid in chunk], appears=False)
         writer.overlay.take_away(chunk)
         writer.checks.vanished(old_rows)
         writer.log([(-1, ACTION_DELETE, old, None) for old in old_rows])

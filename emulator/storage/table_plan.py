@@ -82,6 +82,10 @@ class TablePlan:
         self.key_positions = tuple(
             position for position, column_id in enumerate(self.column_ids) if column_id in moved
         )
+        indexed = {c for index in table.indexes for c in index.column_ids}
+        self.indexed_positions = tuple(
+            position for position, column_id in enumerate(self.column_ids) if column_id in indexed
+        )
         large = any(c.type.length == MAX or c.type.name in {"text", "ntext", "image", "xml"}
                     for c in table.columns)  # fmt: skip
         self.chunk_rows = CHUNK_LARGE_ROWS if large else CHUNK_ROWS
@@ -92,6 +96,10 @@ class TablePlan:
         for key in self.unique:
             resources += [key.resource(row) for row in key.covered(rows)]
         return resources
+
+    def found_elsewhere(self, old: Row, new: Row) -> bool:
+        """Whether an update changes an indexed column."""
+        return any(old[position] != new[position] for position in self.indexed_positions)
 
     def key_changed(self, old: Row, new: Row) -> bool:
         """Whether an update moves the row: a unique or clustered key has another value."""

@@ -2,10 +2,7 @@
 
 Uncommitted changes are kept beside the data in the session's own TEMP tables (overlay.py), so that
 several write transactions are open at once, nobody sees uncommitted rows, and log order is commit
-order. READ COMMITTED reads a snapshot per statement, as SQL Server does with
-READ_COMMITTED_SNAPSHOT on: readers never wait. SNAPSHOT holds one read transaction. REPEATABLE READ
-and SERIALIZABLE lock each table that is read, shared, until the end of the transaction: coarser
-than SQL Server's key ranges, never weaker.
+order. What reading waits for and locks: read_locks.py.
 """
 
 from __future__ import annotations
@@ -13,27 +10,23 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import apsw
 
-from emulator.errors import SqlError
 from emulator.storage.model import Table
+from emulator.storage.read_locks import ReadLocks
 from emulator.storage.row_writer import delete_rows, insert_rows, truncate_table, update_rows
-from emulator.storage.transaction_control import TransactionControl
 from emulator.storage.values import GENERATED, GivenValue
 from emulator.storage.view import StatementRestart
-from emulator.storage.written_ahead import visible_source
 
 if TYPE_CHECKING:
     from emulator.storage.database import Database
 
 __all__ = ["GENERATED", "StatementRestart", "StoreSession"]
 
-_LOCKING_READS: Final = frozenset({"repeatable read", "serializable"})
 
-
-class StoreSession(TransactionControl):
+class StoreSession(ReadLocks):
     """One login's view of the store and its changes. One thread uses it at a time."""
 
     @property
@@ -44,6 +37,15 @@ class StoreSession(TransactionControl):
     @lock_timeout_ms.setter
     def lock_timeout_ms(self, value: int) -> None:
         self._owner.timeout_ms = value
+
+    @property
+    def deadlock_priority(self) -> int:
+        """SET DEADLOCK_PRIORITY: -10 to 10; the lowest is the victim."""
+        return self._owner.priority
+
+    @deadlock_priority.setter
+    def deadlock_priority(self, value: int) -> None:
+        self._owner.priority = value
 
     @property
     def cancelled(self) -> threading.Event | None:
@@ -60,31 +62,6 @@ class StoreSession(TransactionControl):
             self._work.rollback()
         self._work.close()
         self.connection.close()
-
-    # -- reading ----------------------------------------------------------------------------------
-
-    def source(self, table: Table) -> str:
-        """SQLite text for FROM that shows the table as this session sees it: rid, c1, c2, ...
-
-        Waits while another transaction holds uncommitted DDL on the table.
-
-        Raises:
-            StatementRestart: the table changed while it waited.
-            SqlError: 1222, 1205, 3617; 3952 SNAPSHOT where the database does not allow it.
-        """
-        work = self._work
-        if self.isolation != "read committed":
-            self._prepare_isolated_read(table)
-        scope = self.engine.scope
-        if scope is not None and scope is not work.scope and scope.catalog is not None:
-            self.engine.locks.wait_for_table(self._owner, table.sqlite_name)
-            database = self.engine.database_by_id(table.database_id)
-            if database is None or database.table_by_id(table.object_id) is not table:
-                raise StatementRestart(self._owner.session_id)
-        overlay = work.changed(table)
-        if overlay is not None:
-            return overlay.source
-        return visible_source(table) if table.is_ms_shipped else f'main."{table.sqlite_name}"'
 
     # -- rows -------------------------------------------------------------------------------------
 
@@ -145,13 +122,13 @@ class StoreSession(TransactionControl):
         with self._within_statement():
             truncate_table(self._work, table)
 
-    def lock_table(self, table: Table, *, shared: bool = False) -> None:
-        """Lock a table until the end of the transaction (TABLOCKX; shared: TABLOCK, HOLDLOCK).
+    def lock_table(self, table: Table) -> None:
+        """Lock a table until the end of the transaction.
 
         Raises:
             SqlError: 1222, 1205, 3617.
         """
-        self.engine.locks.lock_table(self._owner, table.sqlite_name, shared=shared)
+        self.engine.locks.lock_table(self._owner, table.sqlite_name)
 
     def lock_rows(self, table: Table, rids: Sequence[int]) -> None:
         """Lock rows until the end of the transaction (UPDLOCK, XLOCK), within a statement.
@@ -200,20 +177,3 @@ class StoreSession(TransactionControl):
 
     def _within_statement(self) -> contextlib.AbstractContextManager[object]:
         return contextlib.nullcontext() if self._depth else self.statement()
-
-    def _prepare_isolated_read(self, table: Table) -> None:
-        if not self._work.active:
-            return
-        if self.isolation in _LOCKING_READS:
-            self.engine.locks.lock_table(self._owner, table.sqlite_name, shared=True)
-        elif self.isolation == "snapshot":
-            database = self.engine.database_by_id(table.database_id)
-            if database is not None and not database.options.get("snapshot_isolation_state"):
-                raise SqlError(
-                    3952,
-                    f"Snapshot isolation transaction failed accessing database '{database.name}'"
-                    " because snapshot isolation is not allowed in this database. Use ALTER"
-                    " DATABASE to allow snapshot isolation.",
-                    aborts="transaction",
-                )
-            self.hold_snapshot()

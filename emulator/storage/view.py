@@ -140,7 +140,7 @@ class SessionView:
 
     def share(self, table: Table, resources: Iterable[Hashable]) -> bool:
         """Lock rows or keys against writing by others; returns whether it had to wait."""
-        return self.engine.locks.lock(self.owner, table.sqlite_name, resources, shared=True)
+        return self.engine.locks.lock(self.owner, table.sqlite_name, resources, "S")
 
     def refuse_stale(self, table: Table, overlay: Overlay, rids: Sequence[int]) -> None:
         """After locking rows that a query found: see that nobody changed them in between.

@@ -26,10 +26,12 @@ from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
 from emulator.log.query import fetch
 from emulator.storage.cascades import Cascade
 from emulator.storage.database import CatalogState
+from emulator.storage.lock_state import PENDING_ROWS_MAX
 from emulator.storage.locks import LockOwner
 from emulator.storage.model import Table
 from emulator.storage.overlay import UNDO_SCHEMA, Overlay
 from emulator.storage.stage import STAGE_SCHEMA
+from emulator.storage.table_plan import Row
 from emulator.storage.view import SessionView
 
 if TYPE_CHECKING:
@@ -107,6 +109,32 @@ class Work(SessionView):
         """The commit is to persist the database's rowversion."""
         self._row_version_databases.add(database_id)
 
+    def note_pending(
+        self, table: Table, rows: Iterable[tuple[int, Row | None]], *, appears: bool
+    ) -> None:
+        """For readers in other sessions: these rows (row id, image or None) are changed.
+
+        Args:
+            table: whose rows.
+            rows: after they were locked.
+            appears: see :class:`PendingRows`.
+        """
+        pending = self.owner.pending.get(table.sqlite_name)
+        if pending is None:
+            pending = self.engine.locks.begin_writing(self.owner, table.sqlite_name)
+        pending.appears |= appears
+        if pending.unbounded:
+            return
+        pending.rows.update(rows)
+        if len(pending.rows) > PENDING_ROWS_MAX:
+            pending.unbounded = True
+            pending.rows = {}
+
+    def doubt_pending(self) -> None:
+        """A part of the transaction was undone."""
+        for pending in self.owner.pending.values():
+            pending.doubtful = True
+
     # -- statements -------------------------------------------------------------------------------
 
     def begin(self, ticks: int) -> None:
@@ -125,6 +153,7 @@ class Work(SessionView):
 
     def restore(self, mark: WorkMark) -> None:
         """Go back to a mark, SQLite having undone the TEMP tables themselves."""
+        self.doubt_pending()
         empty = JournalMark((), 0, 0)
         for key, journal in self._journals.items():
             journal.restore(mark.journals.get(key, empty))
@@ -167,6 +196,7 @@ class Work(SessionView):
             return True
         if self.scope is not None:
             self._leave_exclusive()
+        self.doubt_pending()
         self._undo_to(saved.undo_count)
         for key, journal in self._journals.items():
             mark = saved.mark.journals.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emulator.tsql import messages
@@ -112,9 +113,9 @@ class Compilation:
         self._holes.append(hole)
         return f"\x01{len(self._holes) - 1}\x01"
 
-    def table_hole(self, table: Table, lock: str = "") -> str:
-        """A stored table, locked as its hints ask."""
-        return self.hole(TableHole(table, lock))
+    def table_hole(self, table: Table, hints: Sequence[str] = ()) -> str:
+        """A stored table, read and locked as its hints ask."""
+        return self.hole(TableHole(table, frozenset(hints)))
 
     def alias(self, prefix: str = "s") -> str:
         """A SQLite alias that nothing else in the statement has."""

@@ -25,9 +25,12 @@ _ALWAYS_OFF: Final = frozenset(
 _WITHOUT_EFFECT: Final = frozenset(
     {"ANSI_NULL_DFLT_ON", "ANSI_NULL_DFLT_OFF", "ANSI_DEFAULTS", "CURSOR_CLOSE_ON_COMMIT",
      "NUMERIC_ROUNDABORT", "ANSI_WARNINGS", "ARITHABORT", "ARITHIGNORE", "TEXTSIZE",
-     "STATISTICS IO", "STATISTICS TIME", "STATISTICS PROFILE", "DEADLOCK_PRIORITY", "FORCEPLAN",
+     "STATISTICS IO", "STATISTICS TIME", "STATISTICS PROFILE", "FORCEPLAN",
      "QUERY_GOVERNOR_COST_LIMIT", "REMOTE_PROC_TRANSACTIONS"}
 )  # fmt: skip
+
+
+_DEADLOCK_PRIORITIES: Final = {"LOW": -5, "NORMAL": 0, "HIGH": 5}
 
 
 def set_option(context: SessionContext, option: str, value: str) -> None:
@@ -53,10 +56,14 @@ def set_option(context: SessionContext, option: str, value: str) -> None:
 
 
 def set_isolation(context: SessionContext, value: str) -> None:
-    """TRANSACTION ISOLATION LEVEL: uncommitted rows of others are never visible."""
-    level = value.lower()
-    context.options.isolation = level
-    context.store.isolation = "read committed" if level == "read uncommitted" else level
+    """TRANSACTION ISOLATION LEVEL."""
+    context.options.isolation = context.store.isolation = value.lower()
+
+
+def _set_deadlock_priority(context: SessionContext, value: str) -> None:
+    """DEADLOCK_PRIORITY: LOW, NORMAL, HIGH or -10 to 10."""
+    named = _DEADLOCK_PRIORITIES.get(value)
+    context.store.deadlock_priority = int(value) if named is None else named
 
 
 def _set_lock_timeout(context: SessionContext, value: str) -> None:
@@ -78,6 +85,7 @@ def _set_language(_: SessionContext, value: str) -> None:
 _SETTERS: Final[dict[str, Callable[[SessionContext, str], None]]] = {
     "ISOLATION": set_isolation,
     "LOCK_TIMEOUT": _set_lock_timeout,
+    "DEADLOCK_PRIORITY": _set_deadlock_priority,
     "DATEFIRST": _set_date_first,
     "LANGUAGE": _set_language,
     "DATEFORMAT": _set_language,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from emulator.results import ColumnMeta
 from emulator.storage.model import Table
+from emulator.storage.read_locks import NO_HINTS
 from emulator.types import MAX, SqlType, StorageValue
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Execution:
     bindings: list[StorageValue] = field(default_factory=list)
     """Values of the plan's slots; what its holes bind follows them."""
     extra: list[StorageValue] = field(default_factory=list)
+    may_wait: bool = False
+    """Reading may end in StatementRestart: nothing of it may be shown before its end."""
 
     def bind(self, value: StorageValue) -> str:
         """A parameter that only this execution knows."""
@@ -71,20 +74,17 @@ class TableHole:
 
     Attributes:
         table: the table.
-        lock: what its hints ask for until the end of a transaction: ``exclusive`` (TABLOCKX, XLOCK,
-            UPDLOCK), ``shared`` (HOLDLOCK and its like), or nothing. Always the whole table:
-            coarser than SQL Server's row locks, never weaker.
+        hints: its table hints, upper-cased; storage/read_locks.py knows what they mean.
     """
 
     table: Table
-    lock: str = ""
+    hints: frozenset[str] = NO_HINTS
 
     def text(self, execution: Execution) -> str:
         """See :class:`Hole`."""
-        store = execution.context.store
-        if self.lock and store.trancount:
-            store.lock_table(self.table, shared=self.lock == "shared")
-        return store.source(self.table)
+        text, may_wait = execution.context.store.read(self.table, self.hints)
+        execution.may_wait |= may_wait
+        return text
 
 
 @dataclass(frozen=True, slots=True)

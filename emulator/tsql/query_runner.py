@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ from emulator.errors import SqlError, not_supported
 from emulator.results import Event, ResultSet, Rows, StatementDone
 from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Column, Identity
+from emulator.storage.stage import Stage
 from emulator.storage.transaction import StatementRestart
 from emulator.tsql import messages
 from emulator.tsql.arithmetic import arithmetic
@@ -48,6 +49,8 @@ class Prepared:
     execution: Execution
     text: str
     bindings: list[StorageValue]
+    stage: Stage | None = None
+    """All rows, read already: where reading had to wait for others."""
 
 
 class QueryRunner:
@@ -87,13 +90,32 @@ class QueryRunner:
         for _ in range(RESTARTS_MAX):
             plan = make()
             execution = Execution(self.context, self.workspace, frame)
+            self.context.store.begin_read()
             try:
                 text, bindings = plan.prepare(execution)
+                prepared = Prepared(plan, execution, text, bindings)
+                if execution.may_wait:
+                    return replace(prepared, stage=self._read_all(prepared))
             except StatementRestart:
                 self.workspace.row_sets.drop(execution.row_sets)
                 continue
-            return Prepared(plan, execution, text, bindings)
-        raise not_supported("a table whose definition never rests")
+            return prepared
+        raise not_supported("a table that is never at rest")
+
+    def _read_all(self, prepared: Prepared) -> Stage:
+        """Every row, before the first of them is shown.
+
+        Raises:
+            StatementRestart: it waited for another transaction, and must read again.
+        """
+        cursor = self.workspace.connection.cursor()
+        try:
+            cursor.execute(prepared.text, prepared.bindings)
+            return Stage(self.workspace.connection, cursor, chunk_rows=ROWS_PER_EVENT)
+        except apsw.SQLError as error:
+            raise translated(error) from error
+        finally:
+            cursor.close(True)
 
     def chunks(self, prepared: Prepared) -> Iterator[list[Row]]:
         """The rows of a query, as SQLite yields them.
@@ -102,6 +124,14 @@ class QueryRunner:
             SqlError: 3617 when the client cancels.
         """
         cancelled = self.context.cancelled
+        stage = prepared.stage
+        if stage is not None:
+            try:
+                yield from stage.chunks()
+            finally:
+                stage.close()
+                self.workspace.row_sets.drop(prepared.execution.row_sets)
+            return
         cursor = self.workspace.connection.cursor()
         try:
             cursor.execute(prepared.text, prepared.bindings)

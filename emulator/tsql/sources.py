@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from emulator.catalog.functions import TableFunction, table_function
 from emulator.catalog.views import SystemView, system_view
@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.local_tables import LocalTable
-
-
-_EXCLUSIVE_HINTS: Final = frozenset({"TABLOCKX", "XLOCK", "UPDLOCK"})
-_SHARED_HINTS: Final = frozenset({"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +213,7 @@ class SourceCompiler(ExpressionCompiler):
             columns_of = self.table_columns(table, key)
             self._check_read(of_object(where.database, table), table, columns_of, node)
             self._bind(scope, alias, key, columns_of, path)
-            return f"{self.compilation.table_hole(table, _lock_of(node.hints))} AS {key}"
+            return f"{self.compilation.table_hole(table, node.hints)} AS {key}"
         view = system_view(self.compilation.context, where.database, where.schema, where.name)
         if view is not None:
             bound = _meta_columns(view.columns, key)
@@ -413,13 +409,6 @@ def _make_nullable(sources: Sequence[BoundSource]) -> None:
     for source in sources:
         for column in source.columns:
             column.nullable = True
-
-
-def _lock_of(hints: Sequence[str]) -> str:
-    """The lock that table hints ask for."""
-    if not _EXCLUSIVE_HINTS.isdisjoint(hints):
-        return "exclusive"
-    return "" if _SHARED_HINTS.isdisjoint(hints) else "shared"
 
 
 def _meta_columns(columns: Sequence[ColumnMeta], key: str) -> list[SourceColumn]:

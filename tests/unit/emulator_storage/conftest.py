@@ -69,9 +69,12 @@ def table(store: StoreSession, database: Database) -> Table:
 
 
 def rows(store: StoreSession, table: Table) -> list[tuple[Any, ...]]:
+    """Committed rows and the session's own, with the locks of its isolation level."""
     columns = ", ".join(column.sqlite_name for column in table.columns)
+    by_locks = store.isolation != "read committed"
+    source = store.read(table)[0] if by_locks else store.source(table)
     return sorted(
-        store.connection.execute(f"SELECT {columns} FROM {store.source(table)}").fetchall(),
+        store.connection.execute(f"SELECT {columns} FROM {source}").fetchall(),
         key=repr,
     )
 

@@ -368,7 +368,7 @@ def test_snapshot_isolation_must_be_allowed(store: StoreSession, table: Table) -
     store.isolation = "snapshot"
     store.begin()
     with pytest.raises(SqlError, match="3952"):
-        store.source(table)
+        store.read(table)
     store.rollback()
 
 

@@ -243,6 +243,7 @@ def test_foreign_keys(sql):
 
 
 def test_two_open_transactions_do_not_see_each_other(goods, other):
+    goods("ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON")
     goods("BEGIN TRAN; INSERT goods (name) VALUES ('mine')")
     other("BEGIN TRAN; INSERT goods (name) VALUES ('yours')")
     assert goods("SELECT name FROM goods").rows == [("mine",)]

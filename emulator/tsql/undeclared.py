@@ -6,8 +6,10 @@ one does, it tells which type it took.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator.errors import SqlError
 from emulator.tsql.change import ChangeCompiler
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.frames import Frame
@@ -15,6 +17,7 @@ from emulator.tsql.insert import InsertCompiler
 from emulator.tsql.merge import MergeCompiler
 from emulator.tsql.nodes import Variable
 from emulator.tsql.parser import parse_batch
+from emulator.tsql.plan import Guard
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.statements import (
     Declare,
@@ -34,6 +37,15 @@ if TYPE_CHECKING:
 
     from emulator.catalog.context import SessionContext
     from emulator.tsql.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An answer, or the error instead of it, as long as no table changes anywhere."""
+
+    question: tuple[object, ...]
+    guard: Guard
+    found: list[tuple[str, SqlType]] | SqlError
 
 
 class _Inference(Compilation):
@@ -62,8 +74,35 @@ def undeclared_parameters(
 ) -> list[tuple[str, SqlType]]:
     """(name, type) in order of appearance, without those that are ``declared``.
 
-    A parameter that nothing types is nvarchar(4000).
+    A parameter that nothing types is nvarchar(4000). The last answer is kept: the ODBC driver asks
+    again for every NULL among a statement's values, which may be hundreds.
     """
+    question = (sql, tuple(declared), context.database, context.security.identity)
+    last = workspace.undeclared
+    if (
+        last is None
+        or last.question != question
+        or not last.guard.holds(Frame(), workspace.local_version)
+    ):
+        databases = [(known, known.version) for known in context.engine.databases.values()]
+        guard = Guard(databases, local_version=workspace.local_version)
+        try:
+            found: list[tuple[str, SqlType]] | SqlError = _infer(context, workspace, sql, declared)
+        except SqlError as error:
+            found = error
+        last = workspace.undeclared = Described(question, guard, found)
+    if isinstance(last.found, SqlError):
+        raise last.found.with_traceback(None)
+    return last.found
+
+
+def _infer(
+    context: SessionContext,
+    workspace: Workspace,
+    sql: str,
+    declared: Sequence[tuple[str, SqlType]],
+) -> list[tuple[str, SqlType]]:
+    """The answer, made anew."""
     statements = parse_batch(sql).statements
     names = _variables(statements)
     inference = _Inference(context, workspace, Frame())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from emulator.tsql.function_runner import FunctionRunner
     from emulator.tsql.local_tables import LocalTable
     from emulator.tsql.nodes import Expression, Node
+    from emulator.tsql.undeclared import Described
 
 _PLANS_MAX: Final = 300
 _ROW_SET_COLUMNS: Final = 128
@@ -85,6 +86,8 @@ class Workspace:
         self.compound: dict[Node, Expression] = {}
         """``@x + y`` of ``SET @x += y``."""
         self.plans: OrderedDict[tuple[Node, str, Identity], list[Any]] = OrderedDict()
+        self.undeclared: Described | None = None
+        """The last answer about undeclared parameters."""
         self._local_ids = itertools.count(_LOCALS_FIRST_ID)
         self._functions: list[tuple[ScalarFunction, Database | None]] = []
         self._own: dict[object, int] = {}

@@ -55,3 +55,15 @@ def test_the_first_result_set_is_described_without_running(sql):
         (2, "b", 1, 231, "nvarchar(20)", 40, 0, 0, collation),
         (3, "e", 1, 106, "decimal(11,2)", 9, 11, 2, None),
     ]
+
+
+def test_an_answer_does_not_outlive_its_table(sql):
+    question = "EXEC sp_describe_undeclared_parameters N'SELECT a FROM t WHERE a = @P1'"
+    sql("CREATE TABLE t (a bigint)")
+    assert sql(question).rows[0][3] == "bigint"
+    sql("DROP TABLE t; CREATE TABLE t (a date)")
+    assert sql(question).rows[0][3] == "date"
+    assert (
+        sql("CREATE TABLE #t (a int); " + question.replace("FROM t", "FROM #t")).rows[0][3] == "int"
+    )
+    assert sql("DROP TABLE t; " + question).errors == [208]

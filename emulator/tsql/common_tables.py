@@ -19,6 +19,33 @@ def mentions_table(node: object, name: str) -> bool:
     return any(mentions_table(getattr(node, slot), name) for slot in slots)
 
 
+def matched_columns(step: list[Value], anchor: list[Value], name: str) -> list[str]:
+    """SQLite texts of a recursive member's columns, whose types must be the anchor's.
+
+    Raises:
+        SqlError: 205 for another number of columns, 240 for another type.
+    """
+    if len(step) != len(anchor):
+        raise messages.compile_error(
+            205,
+            "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal"
+            " number of expressions in their target lists.",
+        )
+    texts = []
+    for value, column in zip(step, anchor, strict=True):
+        if (
+            not value.is_null
+            and replace(value.type, collation=column.type.collation) != column.type
+        ):
+            raise messages.compile_error(
+                240,
+                "Types don't match between the anchor and the recursive part in column"
+                f' "{column.name}" of recursive query "{name}".',
+            )
+        texts.append(value.sql)
+    return texts
+
+
 def renamed_values(columns: list[Value], table: CommonTable) -> list[Value]:
     """Columns of a CTE under its own names.
 

@@ -32,6 +32,7 @@ from emulator.tsql.nodes import (
     ColumnName,
     Comparison,
     DefaultMark,
+    DistinctFrom,
     Exists,
     Expression,
     GlobalVariable,
@@ -71,6 +72,7 @@ _CONDITIONS: Final = (
     Quantified,
     Like,
     Exists,
+    DistinctFrom,
 )
 VARCHAR_MAX: Final = 8000
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -94,6 +96,19 @@ class ExpressionCompiler:
             Call: self._call,
             ScalarQuery: self._scalar_query,
             AtTimeZone: self._at_time_zone,
+        }
+        self._conditions: dict[type, Callable[[Any, Scope], str]] = {
+            Logical: self._logical,
+            Comparison: self._comparison,
+            Not: lambda node, scope: f"(NOT {self.condition(node.operand, scope)})",
+            IsNull: self._is_null,
+            Between: self._between,
+            InList: self._in_list,
+            InQuery: self._in_query,
+            Like: self._like,
+            DistinctFrom: self._distinct,
+            Exists: self._exists,
+            Quantified: self._quantified,
         }
 
     # To be provided -----------------------------------------------------------------------------
@@ -119,11 +134,11 @@ class ExpressionCompiler:
             SqlError: whatever is wrong with it.
         """
         if scope.grouped is not None and not scope.inside_aggregate:
-            free = replace(scope, grouped=None)
+            free = scope.ungrouped()
             if not isinstance(node, Literal | Variable | ColumnName):
                 matched = self._grouped_text(node, free)
                 if matched is not None and matched.sql in scope.grouped:
-                    return matched
+                    return _in_set(matched, scope)
         compile_node = self._values.get(type(node))
         if compile_node is None:
             raise self._misplaced(node)
@@ -161,7 +176,8 @@ class ExpressionCompiler:
         return constant(text, sql_type, literal=True)
 
     def _column(self, node: ColumnName, scope: Scope) -> Value:
-        return scope.resolve(node.parts, node.line).value()
+        value = scope.resolve(node.parts, node.line).value()
+        return value if scope.inside_aggregate else _in_set(value, scope)
 
     def _global(self, node: GlobalVariable, _: Scope) -> Value:
         return self.global_variable(node.name)
@@ -267,33 +283,23 @@ class ExpressionCompiler:
 
     def condition(self, node: Expression, scope: Scope) -> str:
         """SQLite text of a condition, three-valued as in SQL Server."""
-        if isinstance(node, Logical):
-            return self._logical(node, scope)
-        if isinstance(node, Comparison):
-            return compared(
-                node.operator, self.value(node.left, scope), self.value(node.right, scope)
-            )
-        if isinstance(node, Not):
-            return f"(NOT {self.condition(node.operand, scope)})"
-        if isinstance(node, IsNull):
-            value = self.value(node.operand, scope)
-            return f"({value.sql} IS {'NOT ' if node.negated else ''}NULL)"
-        if isinstance(node, Between):
-            return self._between(node, scope)
-        if isinstance(node, InList):
-            return self._in_list(node, scope)
-        if isinstance(node, InQuery):
-            return self._in_query(node, scope)
-        if isinstance(node, Like):
-            return self._like(node, scope)
-        if isinstance(node, Exists):
-            text, _ = self.subquery(node.query, scope)
-            return f"EXISTS ({text})"
-        if isinstance(node, Quantified):
-            return self._quantified(node, scope)
+        compile_node = self._conditions.get(type(node))
+        if compile_node is not None:
+            return compile_node(node, scope)
         if isinstance(node, Call) and node.name[-1].upper() == "UPDATE":
             return updates_column(self.compilation, node)
         raise messages.not_boolean(_near(node), 1)
+
+    def _comparison(self, node: Comparison, scope: Scope) -> str:
+        return compared(node.operator, self.value(node.left, scope), self.value(node.right, scope))
+
+    def _is_null(self, node: IsNull, scope: Scope) -> str:
+        value = self.value(node.operand, scope)
+        return f"({value.sql} IS {'NOT ' if node.negated else ''}NULL)"
+
+    def _exists(self, node: Exists, scope: Scope) -> str:
+        text, _ = self.subquery(node.query, scope)
+        return f"EXISTS ({text})"
 
     def _logical(self, node: Logical, scope: Scope) -> str:
         operands = [self.condition(operand, scope) for operand in node.operands]
@@ -345,6 +351,10 @@ class ExpressionCompiler:
             text = "(" + " OR ".join(f"({left} = {right})" for left, right in pairs) + ")"
         return f"(NOT {text})" if node.negated else text
 
+    def _distinct(self, node: DistinctFrom, scope: Scope) -> str:
+        left, right = comparable(self.value(node.left, scope), self.value(node.right, scope))
+        return f"({left} IS {'' if node.negated else 'NOT '}{right})"
+
     def _in_query(self, node: InQuery, scope: Scope) -> str:
         value = self.value(node.operand, scope)
         text, columns = self.subquery(node.query, scope)
@@ -394,6 +404,13 @@ class ExpressionCompiler:
     def as_int(self, value: Value) -> Value:
         """A value as int, converted implicitly."""
         return converted(value, INT)
+
+
+def _in_set(value: Value, scope: Scope) -> Value:
+    """A grouping expression: NULL where it is not in the grouping set."""
+    if value.sql not in scope.absent:
+        return value
+    return replace(value, sql="NULL", nullable=True, stored=False)
 
 
 def _quiet(source: SqlType, target: SqlType, style: int | None) -> Callable[[Any], Any]:

@@ -113,6 +113,15 @@ class IsNull(Expression):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DistinctFrom(Expression):
+    """``x IS [NOT] DISTINCT FROM y``."""
+
+    left: Expression
+    right: Expression
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Between(Expression):
     """``x [NOT] BETWEEN low AND high``."""
 
@@ -219,11 +228,15 @@ class OrderItem(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Over(Node):
-    """An OVER clause; ``frame`` is its ROWS/RANGE text, upper-cased, or empty."""
+    """An OVER clause; ``frame`` is its ROWS/RANGE text, upper-cased, or empty.
+
+    ``base`` is the window of the WINDOW clause that it builds on.
+    """
 
     partition: tuple[Expression, ...] = ()
     order: tuple[OrderItem, ...] = ()
     frame: str = ""
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -321,6 +334,28 @@ class Derived(Source):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Pivot(Source):
+    """``source PIVOT (aggregate FOR column IN (values)) AS alias``."""
+
+    source: Source
+    aggregate: Call
+    column: ColumnName
+    values: tuple[str, ...]
+    alias: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unpivot(Source):
+    """``source UNPIVOT (value FOR name IN (columns)) AS alias``."""
+
+    source: Source
+    value: str
+    name: str
+    columns: tuple[str, ...]
+    alias: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Join(Source):
     """``kind`` is INNER, LEFT, RIGHT, FULL, CROSS, CROSS APPLY or OUTER APPLY."""
 
@@ -349,6 +384,9 @@ class Select(Body):
     where: Expression | None = None
     group_by: tuple[Expression, ...] = ()
     having: Expression | None = None
+    grouping_sets: tuple[tuple[Expression, ...], ...] = ()
+    """Of GROUPING SETS, ROLLUP and CUBE: subsets of ``group_by``."""
+    windows: tuple[tuple[str, Over], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -375,6 +413,7 @@ class CommonTable(Node):
     name: str
     column_names: tuple[str, ...]
     query: Query
+    max_recursion: int = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -131,16 +131,16 @@ class DataParser(QueryParser):
         output = self.output()
         source = self.sources() if self.accept("FROM") else None
         where = self._where()
+        common_tables = self.options(common_tables)
         return Update(target, assignments, source, where, output, top, common_tables, line=line)
 
     def _where(self) -> Expression | None:
-        """WHERE and trailing hints."""
+        """WHERE."""
         where = None
         if self.accept("WHERE"):
             if self.at("CURRENT", "OF"):
                 raise not_supported("WHERE CURRENT OF")
             where = self.condition()
-        self.options()
         return where
 
     def assignments(self) -> tuple[Assignment, ...]:
@@ -183,6 +183,7 @@ class DataParser(QueryParser):
         output = self.output()
         source = self.sources() if self.accept("FROM") else None
         where = self._where()
+        common_tables = self.options(common_tables)
         return Delete(target, source, where, output, top, common_tables, line=line)
 
     def merge(self, common_tables: tuple[CommonTable, ...] = ()) -> Merge:
@@ -206,7 +207,7 @@ class DataParser(QueryParser):
         while self.accept("WHEN"):
             clauses.append(self._merge_clause())
         output = self.output()
-        self.options()
+        common_tables = self.options(common_tables)
         return Merge(
             target, source, condition, tuple(clauses), output, top, common_tables, line=line
         )

@@ -17,6 +17,7 @@ from emulator.tsql.nodes import (
     ColumnName,
     Comparison,
     DefaultMark,
+    DistinctFrom,
     Exists,
     Expression,
     GlobalVariable,
@@ -107,7 +108,7 @@ class ExpressionParser(TokenCursor):
         if self.accept("IS"):
             negated = self.accept("NOT")
             if self.accept("DISTINCT", "FROM"):
-                raise not_supported("IS [NOT] DISTINCT FROM")
+                return DistinctFrom(left, self.scalar(), negated)
             self.expect("NULL")
             return IsNull(left, negated)
         negated = self.at("NOT") and self.ahead().upper in {"BETWEEN", "IN", "LIKE"}
@@ -295,8 +296,17 @@ class ExpressionParser(TokenCursor):
         return DefaultMark() if self.accept("DEFAULT") else self.condition()
 
     def _over(self) -> Over:
-        """``OVER (PARTITION BY .. ORDER BY .. ROWS ..)``."""
+        """``OVER (PARTITION BY .. ORDER BY .. ROWS ..)``, or ``OVER name``."""
+        if self.at_name():
+            return Over(base=self.identifier())
+        return self.window()
+
+    def window(self) -> Over:
+        """``( [name] PARTITION BY .. ORDER BY .. ROWS .. )``."""
         self.expect("(")
+        base = ""
+        if self.at_name() and self.token.upper not in {"PARTITION", "ROWS", "RANGE"}:
+            base = self.identifier()
         partition: tuple[Expression, ...] = ()
         order: tuple[OrderItem, ...] = ()
         frame = ""
@@ -312,7 +322,7 @@ class ExpressionParser(TokenCursor):
                 words.append(self.advance().text.upper())
             frame = " ".join(words)
         self.expect(")")
-        return Over(partition, order, frame)
+        return Over(partition, order, frame, base)
 
     def order_by(self) -> tuple[OrderItem, ...]:
         """``ORDER BY a, b DESC``."""

@@ -1,48 +1,34 @@
-"""Grammar of queries: SELECT, set operations, FROM."""
+"""Grammar of queries: SELECT, grouping, set operations, FOR, OPTION."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Final
 
 from emulator.errors import not_supported
+from emulator.tsql import messages
+from emulator.tsql.grouping import GroupingSets, cube, rollup
 from emulator.tsql.nodes import (
     Body,
     CommonTable,
-    DefaultMark,
-    Derived,
     Expression,
     ForClause,
-    FunctionTable,
-    Join,
+    Over,
     Query,
-    SchemaColumn,
     Select,
     SelectItem,
     SetOperation,
-    Source,
     Star,
-    TableName,
     Top,
-    ValueRows,
-    VariableTable,
 )
-from emulator.tsql.parse_expressions import ExpressionParser
+from emulator.tsql.parse_sources import NOT_AN_ALIAS, SourceParser
 from emulator.tsql.tokens import Kind
 
-_HINTS: Final = frozenset(
-    {"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READCOMMITTEDLOCK", "REPEATABLEREAD",
-     "SERIALIZABLE", "HOLDLOCK", "ROWLOCK", "PAGLOCK", "TABLOCK", "TABLOCKX", "UPDLOCK", "XLOCK",
-     "READPAST", "NOWAIT", "NOEXPAND", "FORCESEEK", "FORCESCAN", "INDEX", "SNAPSHOT",
-     "KEEPIDENTITY", "KEEPDEFAULTS"}
-)  # fmt: skip
-_NOT_AN_ALIAS: Final = frozenset(
-    {"OUTPUT", "USING", "APPLY", "MATCHED", "OFFSET", "THROW", "GO", "WINDOW"}
-)
-_JOIN_HINTS: Final = ("LOOP", "HASH", "MERGE", "REMOTE")
+_RECURSION_MAX: Final = 32_767
 
 
-class QueryParser(ExpressionParser):
+class QueryParser(SourceParser):
     """Queries and their sources."""
 
     def query(self) -> Query:
@@ -83,7 +69,7 @@ class QueryParser(ExpressionParser):
             for_clause = self._for_clause()
         elif self.at("FOR", "BROWSE"):
             raise not_supported("FOR BROWSE")
-        self.options()
+        common_tables = self.options(common_tables)
         return Query(body, common_tables, order_by, offset, fetch, for_clause)
 
     def _for_clause(self) -> ForClause:
@@ -130,10 +116,29 @@ class QueryParser(ExpressionParser):
             return clause
         raise not_supported(f"FOR XML ... {self.token.text.upper()}")
 
-    def options(self) -> None:
-        """``OPTION (..)``: hints, which change no result."""
-        if self.accept("OPTION"):
-            self.skip_parenthesised()
+    def options(self, common_tables: tuple[CommonTable, ...] = ()) -> tuple[CommonTable, ...]:
+        """``OPTION (..)``: hints, which change no result; MAXRECURSION goes to the CTEs.
+
+        Raises:
+            SqlError: 310 when MAXRECURSION is above 32,767.
+        """
+        if not self.accept("OPTION"):
+            return common_tables
+        start = self.position
+        self.skip_parenthesised()
+        for position in range(start, self.position):
+            if self.tokens[position].upper == "MAXRECURSION":
+                text = self.tokens[position + 1].text
+                limit = int(text) if text.isdigit() else 0
+                if limit > _RECURSION_MAX:
+                    raise messages.compile_error(
+                        310,
+                        f"The value {limit} specified for the MAXRECURSION option exceeds the"
+                        f" allowed maximum of {_RECURSION_MAX}.",
+                        severity=15,
+                    )
+                return tuple(replace(table, max_recursion=limit) for table in common_tables)
+        return common_tables
 
     def _rows_word(self) -> None:
         """ROW or ROWS."""
@@ -176,16 +181,76 @@ class QueryParser(ExpressionParser):
         source = self.sources() if self.accept("FROM") else None
         where = self.condition() if self.accept("WHERE") else None
         group_by: tuple[Expression, ...] = ()
+        sets: GroupingSets = ()
         if self.accept("GROUP", "BY"):
-            if self.at_any("ROLLUP", "CUBE", "GROUPING"):
-                raise not_supported(f"GROUP BY {self.token.upper}")
-            group_by = self.expression_list()
-            if self.at("WITH") and self.ahead().upper in {"ROLLUP", "CUBE"}:
-                raise not_supported(f"GROUP BY WITH {self.ahead().upper}")
+            if self.at("ALL"):
+                raise not_supported("GROUP BY ALL")
+            group_by, sets = self._group_by()
         having = self.condition() if self.accept("HAVING") else None
-        if self.at("WINDOW"):
-            raise not_supported("the WINDOW clause")
-        return Select(items, line, distinct, top, into, source, where, group_by, having)
+        windows = self._windows() if self.at("WINDOW") else ()
+        return Select(
+            items, line, distinct, top, into, source, where, group_by, having, sets, windows
+        )
+
+    def _windows(self) -> tuple[tuple[str, Over], ...]:
+        """``WINDOW name AS (..), ...``."""
+        self.expect("WINDOW")
+        found = []
+        while True:
+            name = self.identifier()
+            self.expect("AS")
+            found.append((name.casefold(), self.window()))
+            if not self.accept(","):
+                return tuple(found)
+
+    def _group_by(self) -> tuple[tuple[Expression, ...], GroupingSets]:
+        """What follows GROUP BY: all expressions, and the sets when there are several."""
+        elements = [self._grouping_element()]
+        while self.accept(","):
+            elements.append(self._grouping_element())
+        if self.at("WITH") and self.ahead().upper in {"ROLLUP", "CUBE"}:
+            self.advance()
+            make = rollup if self.advance().upper == "ROLLUP" else cube
+            keys = [element[0] for element in elements]
+            elements = [make(keys)]
+        sets = tuple(
+            tuple(expression for keys in chosen for expression in keys)
+            for chosen in product(*elements)
+        )
+        everything = tuple(dict.fromkeys(e for keys in sets for e in keys))
+        plain = len(sets) == 1 and len(sets[0]) > 0
+        return (everything, ()) if plain else (everything, sets)
+
+    def _grouping_element(self) -> GroupingSets:
+        """An expression (one set), ROLLUP, CUBE, GROUPING SETS or ``()``."""
+        if self.at("ROLLUP", "(") or self.at("CUBE", "("):
+            make = rollup if self.advance().upper == "ROLLUP" else cube
+            self.expect("(")
+            keys = [self._grouping_key()]
+            while self.accept(","):
+                keys.append(self._grouping_key())
+            self.expect(")")
+            return make(keys)
+        if self.accept("GROUPING", "SETS"):
+            self.expect("(")
+            sets = list(self._grouping_element())
+            while self.accept(","):
+                sets += self._grouping_element()
+            self.expect(")")
+            return tuple(sets)
+        return (self._grouping_key(),)
+
+    def _grouping_key(self) -> tuple[Expression, ...]:
+        """An expression, or several in parentheses, or none."""
+        if self.accept("(", ")"):
+            return ()
+        start = self.position
+        if self.accept("("):
+            keys = self.expression_list()
+            if self.accept(")") and (len(keys) > 1 or self.at_any(",", ")")):
+                return keys
+            self.position = start
+        return (self.scalar(),)
 
     def top(self) -> Top | None:
         """``TOP (n) [PERCENT] [WITH TIES]``, or nothing."""
@@ -238,173 +303,6 @@ class QueryParser(ExpressionParser):
             return self.identifier()
         if self.token.kind is Kind.STRING:
             return self.advance().text
-        if self.at_name() and self.token.upper not in _NOT_AN_ALIAS:
+        if self.at_name() and self.token.upper not in NOT_AN_ALIAS:
             return self.advance().text
         return None
-
-    # FROM ---------------------------------------------------------------------------------------
-
-    def sources(self) -> Source:
-        """``a, b JOIN c ON ..``."""
-        source = self.joined_source()
-        while self.accept(","):
-            source = Join("CROSS", source, self.joined_source())
-        return source
-
-    def joined_source(self) -> Source:
-        """One element with the joins after it."""
-        source = self._source()
-        while kind := self._join_kind():
-            source = self._join(kind, source)
-        return source
-
-    def _join(self, kind: str, left: Source) -> Source:
-        """What follows a join word; ``a JOIN b JOIN c ON .. ON ..`` nests to the right."""
-        right = self._source()
-        if kind == "CROSS" or kind.endswith("APPLY"):
-            return Join(kind, left, right)
-        while not self.at("ON"):
-            inner = self._join_kind()
-            if inner is None:
-                self.fail()
-            right = self._join(inner, right)
-        self.expect("ON")
-        return Join(kind, left, right, self.condition())
-
-    def _join_kind(self) -> str | None:
-        """The words of a join, or nothing."""
-        if self.accept("CROSS", "JOIN"):
-            return "CROSS"
-        if self.accept("CROSS", "APPLY"):
-            return "CROSS APPLY"
-        if self.accept("OUTER", "APPLY"):
-            return "OUTER APPLY"
-        if self.accept("JOIN"):
-            return "INNER"
-        if not self.at_any("INNER", "LEFT", "RIGHT", "FULL"):
-            return None
-        kind = self.advance().upper
-        self.accept("OUTER")
-        self.accept_any(*_JOIN_HINTS)
-        self.expect("JOIN")
-        return kind
-
-    def _source(self) -> Source:
-        """A table, function, table variable, subquery or parenthesised join."""
-        if self.accept("("):
-            if self.at_any("SELECT", "WITH", "VALUES") or (self.at("(") and self._is_query_ahead()):
-                return self._derived()
-            source = self.joined_source()
-            self.expect(")")
-            return source
-        if self.token.kind is Kind.VARIABLE:
-            variable = self.advance().text
-            return VariableTable(variable, self.table_alias())
-        line = self.token.line
-        name = self.dotted_name()
-        if name[-1].upper() in {"OPENROWSET", "OPENQUERY", "OPENDATASOURCE", "OPENXML"}:
-            raise not_supported(name[-1].upper())
-        if self.at("(") and not self._at_old_hint():
-            self.expect("(")
-            arguments = () if self.at(")") else self._function_arguments()
-            self.expect(")")
-            schema: tuple[SchemaColumn, ...] = ()
-            if self.at("WITH", "(") and name[-1].upper() == "OPENJSON":
-                schema = self._json_schema()
-            alias = self.table_alias()
-            columns = self.name_list() if alias and self.at("(") else ()
-            return FunctionTable(name, arguments, line, alias, columns, schema)
-        return self._table(name, line)
-
-    def _json_schema(self) -> tuple[SchemaColumn, ...]:
-        """``WITH (name type ['path'] [AS JSON], ...)``."""
-        self.expect("WITH", "(")
-        columns = []
-        while True:
-            name = self.identifier()
-            sql_type = self.data_type()
-            path = None
-            if self.token.kind in {Kind.STRING, Kind.NATIONAL}:
-                path = self.advance().text
-            columns.append(SchemaColumn(name, sql_type, path, self.accept("AS", "JSON")))
-            if not self.accept(","):
-                break
-        self.expect(")")
-        return tuple(columns)
-
-    def _function_arguments(self) -> tuple[Expression, ...]:
-        """Arguments of a table function, DEFAULT among them."""
-        items = [self._function_argument()]
-        while self.accept(","):
-            items.append(self._function_argument())
-        return tuple(items)
-
-    def _function_argument(self) -> Expression:
-        return DefaultMark() if self.accept("DEFAULT") else self.scalar()
-
-    def _table(self, name: tuple[str, ...], line: int) -> TableName:
-        """Alias and hints of a table."""
-        if self.at("FOR") and self.ahead().upper in {"SYSTEM_TIME", "PATH"}:
-            raise not_supported(f"FOR {self.ahead().upper} in FROM")
-        hints = self.table_hints()
-        alias = self.table_alias()
-        hints += self.table_hints()
-        if self.at_any("PIVOT", "UNPIVOT", "TABLESAMPLE"):
-            raise not_supported(self.token.upper)
-        return TableName(name, line, alias, hints)
-
-    def _at_old_hint(self) -> bool:
-        """Whether ``(NOLOCK)`` follows a table name."""
-        return self.ahead().upper in _HINTS and self.ahead(2).upper in {")", ","}
-
-    def table_hints(self) -> tuple[str, ...]:
-        """``WITH (hints)`` or ``(NOLOCK)``."""
-        if not (self.at("WITH", "(") or (self.at("(") and self._at_old_hint())):
-            return ()
-        self.accept("WITH")
-        start = self.position + 1
-        self.skip_parenthesised()
-        return tuple(
-            token.upper for token in self.tokens[start : self.position - 1] if token.upper in _HINTS
-        )
-
-    def table_alias(self) -> str | None:
-        """``[AS] alias``."""
-        if self.accept("AS"):
-            return self.identifier()
-        if self.at_name() and self.token.upper not in _NOT_AN_ALIAS:
-            return self.advance().text
-        return None
-
-    def _is_query_ahead(self) -> bool:
-        """Whether nested parentheses hold a query rather than a join."""
-        offset = 0
-        while self.ahead(offset).upper == "(":
-            offset += 1
-        return self.ahead(offset).upper in {"SELECT", "WITH", "VALUES"}
-
-    def _derived(self) -> Derived:
-        """``( query ) alias (columns)``; the opening parenthesis was taken."""
-        query = Query(self.value_rows()) if self.at("VALUES") else self.query()
-        self.expect(")")
-        alias = self.table_alias()
-        if alias is None:
-            self.fail()
-        columns = self.name_list() if self.at("(") else ()
-        return Derived(query, alias, columns)
-
-    def value_rows(self) -> ValueRows:
-        """``VALUES (..), (..)``."""
-        line = self.token.line
-        self.expect("VALUES")
-        rows = []
-        while True:
-            self.expect("(")
-            rows.append(self._row_values())
-            self.expect(")")
-            if not self.accept(","):
-                return ValueRows(tuple(rows), line)
-
-    def _row_values(self) -> tuple[Expression, ...]:
-        """The values of one row; the data grammar adds DEFAULT."""
-        return self.expression_list()

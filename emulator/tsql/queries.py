@@ -5,12 +5,12 @@ Every compiled query names its columns v0, v1, ...; T-SQL names and types travel
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
 from emulator.tsql.certain import known
-from emulator.tsql.common_tables import mentions_table, renamed_values
+from emulator.tsql.common_tables import matched_columns, mentions_table, renamed_values
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.for_clause import compile_for, streamed
 from emulator.tsql.functions.aggregates import contains_aggregate
@@ -21,7 +21,6 @@ from emulator.tsql.nodes import (
     CommonTable,
     Expression,
     Literal,
-    Name,
     OrderItem,
     Query,
     Select,
@@ -32,28 +31,17 @@ from emulator.tsql.nodes import (
     ValueRows,
 )
 from emulator.tsql.scope import Scope
-from emulator.tsql.set_operations import chain, joined, united_column, unqualified
+from emulator.tsql.select_core import CompiledQuery, Core, Limits, ordering
+from emulator.tsql.set_operations import (
+    chain,
+    joined,
+    united_column,
+    united_rows,
+    unqualified,
+)
 from emulator.tsql.sources import SourceCompiler
 from emulator.tsql.values import Value, converted
-from emulator.types import BIGINT, INT, SqlType
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledQuery:
-    """A query's text and columns (their ``sql`` is the text that yields them)."""
-
-    text: str
-    columns: list[Value]
-    limited: bool = False
-
-
-@dataclass(slots=True)
-class Limits:
-    """What bounds the rows of a query."""
-
-    top: Top | None = None
-    offset: Expression | None = None
-    fetch: Expression | None = None
+from emulator.types import BIGINT, FLOAT, INT, SqlType
 
 
 class QueryCompiler(SourceCompiler):
@@ -171,15 +159,31 @@ class QueryCompiler(SourceCompiler):
         table: CommonTable,
         visible: dict[str, tuple[str, list[Value]]],
     ) -> str | None:
-        """A CTE whose right side names itself; None when it does not."""
+        """A CTE whose right side names itself; None when it does not.
+
+        A hidden column counts the depth, so that MAXRECURSION is kept.
+        """
         if not mentions_table(body.right, table.name):
             return None
+        if mentions_table(body.left, table.name):
+            raise not_supported("a common table expression with several recursive members")
         anchor = self.query(body.left)
         columns = renamed_values(anchor.columns, table)
         visible[table.name.casefold()] = (key, columns)
-        step = self._aligned(self.query(body.right), [c.type for c in columns])
+        step = body.right.body
+        if not isinstance(step, Select) or step.grouping_sets or step.distinct or step.top:
+            raise not_supported("this form of the recursive member of a common table expression")
+        core = self._core(step, (), None)
+        texts = matched_columns(core.columns, columns, table.name)
+        reference = next((s for s in core.scope.sources if s.table == key), None)
+        if reference is None:
+            raise not_supported("a recursive reference inside a subquery")
+        level = f", t_level({reference.key}.lv, {table.max_recursion}) AS lv"
         names = ", ".join(f"v{n}" for n in range(len(columns)))
-        return f"{key}({names}) AS ({anchor.text} UNION ALL {step})"
+        return (
+            f"{key}({names}, lv) AS (SELECT {names}, 0 FROM ({anchor.text})"
+            f" UNION ALL {core.selected(texts, level)})"
+        )
 
     # Select -------------------------------------------------------------------------------------
 
@@ -191,39 +195,101 @@ class QueryCompiler(SourceCompiler):
         parent: Scope | None,
     ) -> CompiledQuery:
         """One SELECT with its ORDER BY and limits."""
-        scope = Scope(parent=parent)
-        source = self.source(select.source, scope) if select.source is not None else ""
-        where = self.condition(select.where, scope) if select.where is not None else ""
-        group_terms = self._group(select, order_by, scope)
-        columns = self.select_list(select.items, scope)
-        having = self.condition(select.having, scope) if select.having is not None else ""
         limits.top = select.top
-        terms = self._order_terms(order_by, columns, scope, distinct=select.distinct)
-        parts = ["SELECT "]
-        if select.distinct:
-            parts.append("DISTINCT ")
-        texts = [c.collated if select.distinct else c.sql for c in columns]
-        ties = select.top is not None and select.top.ties
-        if ties:
-            texts.append(f"rank() OVER (ORDER BY {', '.join(terms)})")
-        parts.append(", ".join(f"{text} AS v{n}" for n, text in enumerate(texts)))
-        if source:
-            parts.append(f" FROM {source}")
-        if where:
-            parts.append(f" WHERE {where}")
-        if group_terms:
-            parts.append(f" GROUP BY {', '.join(group_terms)}")
-        if having:
-            parts.append(f" HAVING {having}")
-        if ties:
-            return self._with_ties("".join(parts), columns, limits)
+        if select.grouping_sets:
+            return self._grouping_sets(select, order_by, limits, parent)
+        core = self._core(select, order_by, parent)
+        columns = core.columns
+        if limits.top is not None and (limits.top.ties or limits.top.percent):
+            return self._ranked(core.extended(), core, limits)
+        terms = core.terms()
+        parts = [core.selected([c.collated if core.distinct else c.sql for c in columns])]
         if terms:
             parts.append(f" ORDER BY {', '.join(terms)}")
         limit = self.limit(limits, ordered=bool(order_by))
         parts.append(limit)
         return CompiledQuery("".join(parts), columns, bool(terms or limit))
 
-    def _group(self, select: Select, order_by: tuple[OrderItem, ...], scope: Scope) -> list[str]:
+    def _core(
+        self,
+        select: Select,
+        order_by: tuple[OrderItem, ...],
+        parent: Scope | None,
+        present: tuple[Expression, ...] | None = None,
+    ) -> Core:
+        """The parts of one SELECT; ``present`` is which of its grouping sets."""
+        scope = Scope(parent=parent, windows=select.windows)
+        source = self.source(select.source, scope) if select.source is not None else ""
+        where = self.condition(select.where, scope) if select.where is not None else ""
+        group_terms = self._group(select, order_by, scope, present)
+        columns = self.select_list(select.items, scope)
+        having = self.condition(select.having, scope) if select.having is not None else ""
+        orders = self._order_values(order_by, columns, scope, distinct=select.distinct)
+        tail = f" FROM {source}" if source else ""
+        if where:
+            tail += f" WHERE {where}"
+        if group_terms:
+            tail += f" GROUP BY {', '.join(group_terms)}"
+        if having:
+            tail += f" HAVING {having}"
+        return Core(columns, orders, tail, scope, select.distinct)
+
+    def _grouping_sets(
+        self,
+        select: Select,
+        order_by: tuple[OrderItem, ...],
+        limits: Limits,
+        parent: Scope | None,
+    ) -> CompiledQuery:
+        """GROUPING SETS, ROLLUP and CUBE: one SELECT per set, united and ordered together."""
+        cores = [self._core(select, order_by, parent, keys) for keys in select.grouping_sets]
+        texts = [core.extended(aggregated=True) for core in cores]
+        core = cores[0]
+        columns = [
+            replace(column, nullable=any(c.columns[n].nullable for c in cores), constant=None)
+            for n, column in enumerate(core.columns)
+        ]
+        core = replace(core, columns=columns)
+        width = len(columns) + len(core.orders) + 1
+        text = joined(texts, "UNION" if select.distinct else "UNION ALL", width)
+        if limits.top is not None and (limits.top.ties or limits.top.percent):
+            return self._ranked(text, core, limits)
+        names = ", ".join(f"v{n}" for n in range(len(columns)))
+        terms = core.outer_terms()
+        order = f" ORDER BY {', '.join(terms)}" if terms else ""
+        limit = self.limit(limits, ordered=bool(order_by))
+        return CompiledQuery(f"SELECT {names} FROM ({text}){order}{limit}", columns, True)
+
+    def _ranked(self, text: str, core: Core, limits: Limits) -> CompiledQuery:
+        """TOP (n) PERCENT and WITH TIES: the rows are numbered, then cut by their numbers."""
+        top = known(limits.top, "TOP clause")
+        if top.ties and not core.orders:
+            raise messages.compile_error(
+                1062, "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY"
+                " clause.", severity=15,
+            )  # fmt: skip
+        names = ", ".join(f"v{n}" for n in range(len(core.columns)))
+        terms = core.outer_terms()
+        order = f"ORDER BY {', '.join(terms)}" if terms else ""
+        number = "rank()" if top.ties else "row_number()"
+        count = self._percentage(top) if top.percent else self.row_count(top.count)
+        inner = f"SELECT *, {number} OVER ({order}) AS r, count(*) OVER () AS n FROM ({text})"
+        return CompiledQuery(
+            f"SELECT {names} FROM ({inner}) WHERE r <= {count} ORDER BY r", core.columns, True
+        )
+
+    def _percentage(self, top: Top) -> str:
+        """How many of n rows TOP (p) PERCENT takes; 1031 when p is not 0 to 100."""
+        given = converted(self.value(top.count, Scope()), FLOAT, explicit=True)
+        return f"t_percent(n, {given.sql})"
+
+    def _group(
+        self,
+        select: Select,
+        order_by: tuple[OrderItem, ...],
+        scope: Scope,
+        present: tuple[Expression, ...] | None = None,
+    ) -> list[str]:
         """GROUP BY terms; from here on the scope refuses columns outside of them."""
         nodes: list[Expression] = [item.expression for item in select.items]
         nodes += [item.expression for item in order_by]
@@ -245,6 +311,10 @@ class QueryCompiler(SourceCompiler):
                 line=select.line,
             )
         scope.grouped = frozenset(v.sql for v in values)
+        if present is not None:
+            kept = {v.sql: v for v in (self.value(n, scope.ungrouped()) for n in present)}
+            scope.absent = scope.grouped - kept.keys()
+            return [v.collated for v in kept.values()]
         return [v.collated for v in values]
 
     def select_list(self, items: tuple[SelectItem, ...], scope: Scope) -> list[Value]:
@@ -266,20 +336,21 @@ class QueryCompiler(SourceCompiler):
             columns.append(replace(value, name=name))
         return columns
 
-    def _order_terms(
+    def _order_values(
         self,
         order_by: tuple[OrderItem, ...],
         columns: list[Value],
         scope: Scope,
         *,
         distinct: bool,
-    ) -> list[str]:
-        """ORDER BY terms: an ordinal, an alias of the select list, or an expression."""
-        terms = []
+    ) -> list[tuple[Value, bool]]:
+        """What ORDER BY orders by, and whether it is descending.
+
+        A term is an ordinal, an alias of the select list, or an expression.
+        """
+        found = []
         for item in order_by:
             value = self._order_value(item.expression, columns, scope)
-            if value.constant is not None:
-                continue  # it orders nothing, and SQLite would read a number as an ordinal
             if distinct and all(value.sql != column.sql for column in columns):
                 raise messages.compile_error(
                     145,
@@ -287,12 +358,12 @@ class QueryCompiler(SourceCompiler):
                     " specified.",
                     severity=15,
                 )
-            terms.append(value.collated + (" DESC" if item.descending else ""))
-        return terms
+            found.append((value, item.descending))
+        return found
 
     def order_terms(self, order_by: tuple[OrderItem, ...], scope: Scope) -> list[str]:
         """ORDER BY terms of a query whose select list has no columns."""
-        return self._order_terms(order_by, [], scope, distinct=False)
+        return ordering(self._order_values(order_by, [], scope, distinct=False))
 
     def _order_value(self, node: Expression, columns: list[Value], scope: Scope) -> Value:
         """What one ORDER BY term means."""
@@ -322,8 +393,6 @@ class QueryCompiler(SourceCompiler):
                     "A TOP can not be used in the same query or sub-query as a OFFSET.",
                     severity=15,
                 )
-            if limits.top.percent:
-                raise not_supported("TOP ... PERCENT")
             return f" LIMIT {self.row_count(limits.top.count)}"
         if limits.offset is None:
             return ""
@@ -340,16 +409,6 @@ class QueryCompiler(SourceCompiler):
             return str(node.value)
         value = converted(self.value(node, Scope()), BIGINT, explicit=True)
         return f"t_row_count({value.sql})"
-
-    def _with_ties(self, text: str, columns: list[Value], limits: Limits) -> CompiledQuery:
-        """TOP (n) WITH TIES: everything whose rank is at most n."""
-        top = known(limits.top, "TOP clause")
-        names = ", ".join(f"v{n}" for n in range(len(columns)))
-        rank = f"v{len(columns)}"
-        count = self.row_count(top.count)
-        return CompiledQuery(
-            f"SELECT {names} FROM ({text}) WHERE {rank} <= {count} ORDER BY {rank}", columns, True
-        )
 
     # Set operations -----------------------------------------------------------------------------
 
@@ -415,7 +474,8 @@ class QueryCompiler(SourceCompiler):
         if not order_by:
             return compiled
         named = tuple(unqualified(item, compiled.columns) for item in order_by)
-        terms = self._order_terms(named, compiled.columns, Scope(parent=parent), distinct=False)
+        values = self._order_values(named, compiled.columns, Scope(parent=parent), distinct=False)
+        terms = ordering(values)
         names = ", ".join(f"v{n}" for n in range(len(compiled.columns)))
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
         text = f"SELECT {names} FROM ({compiled.text}){order}{self.limit(limits, ordered=True)}"
@@ -433,13 +493,6 @@ class QueryCompiler(SourceCompiler):
                 line=node.line,
             )
         types = [types_of.unite(r[n].type for r in rows if not r[n].is_null) for n in range(width)]
-        tuples = [
-            f"({', '.join(converted(v, t).sql for v, t in zip(row, types, strict=True))})"
-            for row in rows
-        ]
-        names = ", ".join(f"column{n + 1} AS v{n}" for n in range(width))
+        texts = [[converted(v, t).sql for v, t in zip(r, types, strict=True)] for r in rows]
         columns = [Value(f"v{n}", t, any(r[n].nullable for r in rows)) for n, t in enumerate(types)]
-        return CompiledQuery(f"SELECT {names} FROM (VALUES {', '.join(tuples)})", columns)
-
-
-__all__ = ["CompiledQuery", "Name", "QueryCompiler"]
+        return CompiledQuery(united_rows(texts, correlated=parent is not None), columns)

@@ -14,8 +14,9 @@ from emulator.tsql.arithmetic import arithmetic
 from emulator.tsql.functions.aggregates import contains_aggregate
 from emulator.tsql.nodes import Variable
 from emulator.tsql.planner import assigned
-from emulator.tsql.queries import Limits, QueryCompiler
+from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.scope import BoundSource, Scope
+from emulator.tsql.select_core import Limits
 from emulator.tsql.values import Value, literal_sql
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from emulator.tsql import messages
 from emulator.tsql.certain import known
-from emulator.tsql.nodes import Name
+from emulator.tsql.nodes import Name, Over
 from emulator.tsql.values import Value
 from emulator.types import SqlType
 
@@ -54,12 +54,14 @@ class BoundSource:
         path: schema and database of a table without alias, for ``dbo.t.c``.
         columns: in order.
         key: the SQLite alias.
+        table: the SQLite name of the common table expression that it reads, if it is one.
     """
 
     alias: str
     columns: list[SourceColumn]
     key: str
     path: Name = ()
+    table: str = ""
 
     def answers_to(self, qualifier: Name) -> bool:
         """Whether ``qualifier.column`` can mean this source."""
@@ -89,6 +91,14 @@ class Scope:
     sources: list[BoundSource] = field(default_factory=list)
     grouped: frozenset[str] | None = None
     inside_aggregate: bool = False
+    absent: frozenset[str] = frozenset()
+    """Of ``grouped``, those that are not in the grouping set of this SELECT: NULL there."""
+    windows: tuple[tuple[str, Over], ...] = ()
+    """The WINDOW clause."""
+
+    def ungrouped(self) -> Scope:
+        """The same sources without the rules of GROUP BY."""
+        return replace(self, grouped=None, absent=frozenset())
 
     def resolve(self, parts: Name, line: int) -> SourceColumn:
         """The column that a name means, innermost query first.

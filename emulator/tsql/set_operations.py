@@ -61,3 +61,14 @@ def joined(texts: list[str], operator: str, width: int) -> str:
             for n in range(0, len(texts), _COMPOUND_MAX)
         ]
     return f" {operator} ".join(texts)
+
+
+def united_rows(rows: list[list[str]], *, correlated: bool) -> str:
+    """Rows of texts as a query; SQLite's VALUES cannot name columns of the query around it."""
+    width = len(rows[0])
+    if correlated:
+        named = (", ".join(f"{text} AS v{n}" for n, text in enumerate(row)) for row in rows)
+        return joined([f"SELECT {texts}" for texts in named], "UNION ALL", width)
+    names = ", ".join(f"column{n + 1} AS v{n}" for n in range(width))
+    values = ", ".join(f"({', '.join(row)})" for row in rows)
+    return f"SELECT {names} FROM (VALUES {values})"

@@ -25,12 +25,15 @@ from emulator.tsql.nodes import (
     FunctionTable,
     Join,
     Name,
+    Pivot,
     Query,
     Source,
     TableName,
+    Unpivot,
     VariableTable,
 )
 from emulator.tsql.parser import parse_batch, parse_expression
+from emulator.tsql.pivots import pivot_query, unpivot_query
 from emulator.tsql.plan import Execution
 from emulator.tsql.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.statements import CreateModule
@@ -113,6 +116,16 @@ class SourceCompiler(ExpressionCompiler):
             return self._derived(node, scope, scope.parent)
         if isinstance(node, FunctionTable):
             return self._function(node, scope, scope.parent)
+        if isinstance(node, Pivot | Unpivot):
+            inside = Scope(parent=scope.parent)
+            self.source(node.source, inside)
+            columns = [column for source in inside.sources for column in source.columns]
+            made = (
+                pivot_query(node, columns)
+                if isinstance(node, Pivot)
+                else unpivot_query(node, columns)
+            )
+            return self._derived(made, scope, scope.parent)
         raise not_supported(f"{type(node).__name__} in FROM")
 
     def _bind(
@@ -198,6 +211,7 @@ class SourceCompiler(ExpressionCompiler):
             if common is not None:
                 text, columns = common
                 self._bind_values(scope, alias, key, columns)
+                scope.sources[-1].table = text
                 return f"{text} AS {key}"
             firing = self.compilation.frame.trigger
             if firing is not None and name[0].casefold() in PSEUDO_TABLES:

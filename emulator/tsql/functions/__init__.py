@@ -6,6 +6,7 @@ Importing this package fills the registry.
 from __future__ import annotations
 
 from emulator.tsql.functions import (
+    accumulators,
     aggregates,
     conditional,
     date_arithmetic,
@@ -25,6 +26,7 @@ from emulator.tsql.functions.registry import BUILDERS, register_functions
 
 __all__ = [
     "BUILDERS",
+    "accumulators",
     "aggregates",
     "conditional",
     "date_arithmetic",

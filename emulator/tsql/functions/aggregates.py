@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
 from emulator.tsql.certain import known
 from emulator.tsql.conversions.families import Family, family, is_national
-from emulator.tsql.conversions.numbers import rescale
-from emulator.tsql.functions.operators import decimal_of, scaled_of
-from emulator.tsql.functions.registry import AGGREGATES
 from emulator.tsql.nodes import (
     Between,
     Binary,
@@ -22,17 +16,19 @@ from emulator.tsql.nodes import (
     Cast,
     Collate,
     Comparison,
+    DistinctFrom,
     Expression,
     InList,
     IsNull,
     Like,
     Logical,
     Not,
+    Over,
     Star,
     Unary,
 )
-from emulator.tsql.values import Value, converted
-from emulator.types import BIGINT, FLOAT, INT, MAX, SqlType, nvarchar, varchar
+from emulator.tsql.values import Value, constant, converted
+from emulator.types import BIGINT, FLOAT, INT, MAX, TINYINT, SqlType, nvarchar, varchar
 
 if TYPE_CHECKING:
     from emulator.tsql.expressions import ExpressionCompiler
@@ -40,12 +36,13 @@ if TYPE_CHECKING:
 
 AGGREGATE_NAMES: Final = frozenset(
     {"COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX", "STDEV", "STDEVP", "VAR", "VARP",
-     "STRING_AGG"}
+     "STRING_AGG", "APPROX_COUNT_DISTINCT", "CHECKSUM_AGG", "GROUPING", "GROUPING_ID"}
 )  # fmt: skip
 _RANKING: Final = {"ROW_NUMBER": "row_number", "RANK": "rank", "DENSE_RANK": "dense_rank"}
 WINDOW_NAMES: Final = AGGREGATE_NAMES | frozenset(
-    {*_RANKING, "NTILE", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "PERCENT_RANK", "CUME_DIST"}
-)
+    {*_RANKING, "NTILE", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "PERCENT_RANK", "CUME_DIST",
+     "PERCENTILE_CONT", "PERCENTILE_DISC", "GROUPING", "GROUPING_ID"}
+)  # fmt: skip
 
 
 def contains_aggregate(node: Expression) -> bool:
@@ -65,7 +62,7 @@ def contains_aggregate(node: Expression) -> bool:
 
 def _children(node: Expression) -> list[Expression]:
     """Direct operands of an expression."""
-    if isinstance(node, Binary | Comparison):
+    if isinstance(node, Binary | Comparison | DistinctFrom):
         return [node.left, node.right]
     if isinstance(node, Logical):
         return list(node.operands)
@@ -86,21 +83,21 @@ def _children(node: Expression) -> list[Expression]:
 def aggregate(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     """An aggregate, or any function with OVER."""
     name = node.name[0].upper()
+    if name in {"GROUPING", "GROUPING_ID"}:
+        return _grouping(compiler, node, scope)
+    if name.startswith("PERCENTILE_"):
+        return _percentile(compiler, node, scope)
     window = "" if node.over is None else f" OVER ({_window(compiler, node, scope)})"
-    if name in _RANKING:
-        return Value(f"{_RANKING[name]}(){window}", BIGINT, nullable=False)
     inner = scope if node.over is not None else replace(scope, inside_aggregate=True)
-    if name == "NTILE":
-        buckets = compiler.as_int(compiler.value(node.arguments[0], inner))
-        return Value(f"ntile({buckets.sql}){window}", BIGINT)
-    if name in {"PERCENT_RANK", "CUME_DIST"}:
-        return Value(f"{name.lower()}(){window}", FLOAT)
-    if name in {"LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE"}:
-        return _offset(compiler, node, inner, window)
-    if name in {"COUNT", "COUNT_BIG"}:
-        return _count(compiler, node, inner, window)
-    if name == "STRING_AGG":
-        return _string_agg(compiler, node, inner, window)
+    if name in _RANKING or name in {"NTILE", "PERCENT_RANK", "CUME_DIST"}:
+        return _ranking(compiler, node, inner, window)
+    if name == "APPROX_COUNT_DISTINCT":
+        return _count(compiler, replace(node, name=("COUNT_BIG",), distinct=True), inner, window)
+    special = {"COUNT": _count, "COUNT_BIG": _count, "STRING_AGG": _string_agg,
+               "LAG": _offset, "LEAD": _offset, "FIRST_VALUE": _offset,
+               "LAST_VALUE": _offset}.get(name)  # fmt: skip
+    if special is not None:
+        return special(compiler, node, inner, window)
     if len(node.arguments) != 1:
         raise messages.argument_count(name, 1)
     argument = compiler.value(node.arguments[0], inner)
@@ -108,12 +105,31 @@ def aggregate(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
         raise messages.compile_error(
             8117, f"Operand data type NULL is invalid for {name.lower()} operator."
         )
-    distinct = "DISTINCT " if node.distinct else ""
+    return _of_one(compiler, name, argument, "DISTINCT " if node.distinct else "", window)
+
+
+def _ranking(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str) -> Value:
+    """ROW_NUMBER, RANK, DENSE_RANK, NTILE, PERCENT_RANK, CUME_DIST."""
+    name = node.name[0].upper()
+    if name in _RANKING:
+        return Value(f"{_RANKING[name]}(){window}", BIGINT, nullable=True)
+    if name == "NTILE":
+        buckets = compiler.as_int(compiler.value(node.arguments[0], scope))
+        return Value(f"ntile({buckets.sql}){window}", BIGINT)
+    return Value(f"{name.lower()}(){window}", FLOAT)
+
+
+def _of_one(
+    compiler: ExpressionCompiler, name: str, argument: Value, distinct: str, window: str
+) -> Value:
+    """MIN, MAX, SUM, AVG, CHECKSUM_AGG and the spreads."""
+    if name == "CHECKSUM_AGG":
+        value = compiler.as_int(argument)
+        return Value(f"t_checksum_agg({distinct}{value.sql}){window}", INT)
     if name in {"MIN", "MAX"}:
         if argument.type.name == "bit":
             raise messages.invalid_operator_type("bit", name.lower())
-        text = f"{name.lower()}({argument.collated}){window}"
-        return Value(text, argument.type)
+        return Value(f"{name.lower()}({argument.collated}){window}", argument.type)
     if name in {"SUM", "AVG"}:
         return _sum_or_average(name, argument, distinct, window)
     value = converted(argument, FLOAT)
@@ -122,7 +138,7 @@ def aggregate(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
 
 def _window(compiler: ExpressionCompiler, node: Call, scope: Scope) -> str:
     """The inside of OVER."""
-    over = known(node.over, "OVER clause")
+    over = _resolved(known(node.over, "OVER clause"), scope)
     parts = []
     if over.partition:
         terms = [compiler.value(e, scope).collated for e in over.partition]
@@ -141,8 +157,81 @@ def _window(compiler: ExpressionCompiler, node: Call, scope: Scope) -> str:
             severity=15,
         )
     if over.frame:
+        _check_frame(over.frame)
         parts.append(over.frame)
     return " ".join(parts)
+
+
+def _resolved(over: Over, scope: Scope) -> Over:
+    """An OVER clause with what it takes from the WINDOW clause."""
+    if not over.base:
+        return over
+    base = next((w for name, w in scope.windows if name == over.base.casefold()), None)
+    if base is None:
+        raise messages.compile_error(5362, f"Window '{over.base}' is undefined.")
+    base = _resolved(base, scope)
+    return Over(
+        over.partition or base.partition, over.order or base.order, over.frame or base.frame
+    )
+
+
+def _check_frame(frame: str) -> None:
+    """RANGE takes no distances.
+
+    Raises:
+        SqlError: 4194.
+    """
+    words = set(frame.split())
+    if "RANGE" in words and any(word[0].isdigit() for word in words):
+        raise messages.compile_error(
+            4194,
+            "RANGE is only supported with UNBOUNDED and CURRENT ROW window frame delimiters.",
+            severity=16,
+        )
+
+
+def _grouping(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+    """GROUPING(x): 1 where x is not in the grouping set; GROUPING_ID: the bits of several."""
+    bits = []
+    name = node.name[0].upper()
+    for position, argument in enumerate(node.arguments, 1):
+        text = compiler.value(argument, scope.ungrouped()).sql
+        if scope.grouped is None or text not in scope.grouped:
+            raise messages.compile_error(
+                8161,
+                f"Argument {position} of the {name} function does not match any of the expressions"
+                " in the GROUP BY clause.",
+            )
+        bits.append(int(text in scope.absent))
+    number = int("".join(map(str, bits)) or "0", 2)
+    return constant(number, TINYINT if name == "GROUPING" else INT)
+
+
+def _percentile(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+    """PERCENTILE_CONT and PERCENTILE_DISC (p) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY ..)."""
+    name = node.name[0].upper()
+    if len(node.within_group) != 1 or node.over is None:
+        raise messages.compile_error(
+            10754 if node.over else 10753,
+            f"The function '{node.name[0]}' must have a"
+            f"{' WITHIN GROUP clause' if node.over else 'n OVER clause'}.",
+            severity=15,
+        )
+    fraction = converted(compiler.value(node.arguments[0], scope), FLOAT, explicit=True)
+    known_fraction = fraction.constant.value if fraction.constant else None
+    if isinstance(known_fraction, float) and not 0 <= known_fraction <= 1:
+        raise messages.compile_error(
+            10756, "The percentile value is not in the range between 0.0 and 1.0."
+        )
+    order = node.within_group[0]
+    value = compiler.value(order.expression, scope)
+    window = _window(compiler, node, scope)
+    result = value.type
+    if name == "PERCENTILE_CONT":
+        value, result = converted(value, FLOAT), FLOAT
+    mode = int(name == "PERCENTILE_CONT")
+    arguments = f"{fraction.sql}, {value.sql}, {int(order.descending)}, {mode}"
+    return Value(f"t_percentile({arguments}) OVER ({window})", result)
 
 
 def _offset(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str) -> Value:
@@ -187,10 +276,11 @@ def _sum_or_average(name: str, argument: Value, distinct: str, window: str) -> V
         return Value(f"t_float({function}({distinct}{argument.sql}){window})", result)
     function = "t_decimal_sum" if name == "SUM" else "t_decimal_average"
     money = int(result.name == "money")
-    text = f"{function}({distinct}{argument.sql}, {argument.type.scale}, {result.scale}){window}"
+    text = f"{function}({argument.sql}, {argument.type.scale}, {result.scale}){window}"
     if distinct:
-        # SQLite takes DISTINCT in aggregates of one argument only.
-        raise not_supported(f"{name}(DISTINCT decimal)")
+        # SQLite takes DISTINCT in aggregates of one argument only: the sum is made of a list.
+        total = f"t_distinct_values(DISTINCT {argument.sql}){window}"
+        text = f"{function}_of({total}, {argument.type.scale}, {result.scale})"
     return Value(f"t_money({text}, 19)" if money else text, result)
 
 
@@ -211,130 +301,5 @@ def _string_agg(compiler: ExpressionCompiler, node: Call, scope: Scope, window: 
     result = nvarchar(MAX if is_max else 4000) if national else varchar(MAX if is_max else 8000)
     return Value(f"group_concat({text.sql}, {separator.sql}{order}){window}", result)
 
-
-# What SQLite calls ------------------------------------------------------------------------------
-
-
-class DecimalSum:
-    """SUM of exact decimals as decimal(38, s)."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        self.count = 0
-        self.scales = (0, 0)
-
-    def step(self, value: int | bytes | None, source: int, target: int) -> None:
-        """A row enters."""
-        if value is not None:
-            self.total += scaled_of(value)
-            self.count += 1
-        self.scales = (source, target)
-
-    def inverse(self, value: int | bytes | None, _: int, __: int) -> None:
-        """A row leaves the window."""
-        if value is not None:
-            self.total -= scaled_of(value)
-            self.count -= 1
-
-    def value(self) -> Any:
-        """The sum now."""
-        if not self.count:
-            return None
-        return decimal_of(rescale(self.total, *self.scales), 38)
-
-    def final(self) -> Any:
-        """The sum at the end."""
-        return self.value()
-
-
-class DecimalAverage(DecimalSum):
-    """AVG of exact decimals: cut, not rounded, at its scale."""
-
-    def value(self) -> Any:
-        """The average now."""
-        if not self.count:
-            return None
-        source, target = self.scales
-        scaled = self.total * 10 ** (target - source)
-        quotient = abs(scaled) // self.count
-        return decimal_of(-quotient if scaled < 0 else quotient, 38)
-
-
-class Single:
-    """The one value of a scalar subquery; a second row is error 512."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.kept: Any = None
-
-    def step(self, value: Any) -> None:
-        """A row."""
-        self.rows += 1
-        if self.rows > 1:
-            raise messages.subquery_many_rows()
-        self.kept = value
-
-    def inverse(self, value: Any) -> None:
-        """Not used: never a window."""
-
-    def value(self) -> Any:
-        """The value."""
-        return self.kept
-
-    def final(self) -> Any:
-        """The value."""
-        return self.kept
-
-
-class Spread:
-    """Variance and standard deviation by Welford's sums."""
-
-    sample = True
-    root = False
-
-    def __init__(self) -> None:
-        self.numbers: list[float] = []
-
-    def step(self, value: float | None) -> None:
-        """A row enters."""
-        if value is not None:
-            self.numbers.append(value)
-
-    def inverse(self, value: float | None) -> None:
-        """A row leaves the window."""
-        if value is not None:
-            self.numbers.remove(value)
-
-    def value(self) -> Any:
-        """The spread now."""
-        count = len(self.numbers)
-        divisor = count - 1 if self.sample else count
-        if divisor < 1:
-            return None
-        mean = math.fsum(self.numbers) / count
-        variance = math.fsum((x - mean) ** 2 for x in self.numbers) / divisor
-        return math.sqrt(variance) if self.root else variance
-
-    def final(self) -> Any:
-        """The spread at the end."""
-        return self.value()
-
-
-def _spread(*, sample: bool, root: bool) -> Callable[[], Any]:
-    """One of the four."""
-    return type("Spread", (Spread,), {"sample": sample, "root": root})
-
-
-AGGREGATES.extend(
-    [
-        ("t_decimal_sum", DecimalSum, 3),
-        ("t_decimal_average", DecimalAverage, 3),
-        ("t_single", Single, 1),
-        ("t_stdev", _spread(sample=True, root=True), 1),
-        ("t_stdevp", _spread(sample=False, root=True), 1),
-        ("t_var", _spread(sample=True, root=False), 1),
-        ("t_varp", _spread(sample=False, root=False), 1),
-    ]
-)
 
 __all__ = ["AGGREGATE_NAMES", "WINDOW_NAMES", "SqlType", "aggregate", "contains_aggregate"]

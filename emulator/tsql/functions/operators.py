@@ -227,6 +227,26 @@ def row_count(value: int | None) -> int:
     return value
 
 
+@sqlite_function("t_percent", 2, takes_null=True)
+def percent(count: int, percentage: float | None) -> int:
+    """How many of ``count`` rows TOP (p) PERCENT takes: rounded up."""
+    if percentage is None or not 0 <= percentage <= 100:
+        raise SqlError(1031, "Percent values must be between 0 and 100.", severity=15, state=1)
+    return math.ceil(count * percentage / 100)
+
+
+@sqlite_function("t_level", 2)
+def level(depth: int, limit: int) -> int:
+    """The depth of a row of a recursive query; ``limit`` 0 is none."""
+    if limit and depth >= limit:
+        raise SqlError(
+            530,
+            f"The statement terminated. The maximum recursion {limit} has been exhausted before"
+            " statement completion.",
+        )
+    return depth + 1
+
+
 @sqlite_function("t_pack", 1, takes_null=True)
 def pack(value: Any) -> Any:
     """A value for a JSON array: blobs and floats as tagged text, so that they come back exactly."""

@@ -155,9 +155,9 @@ ERRORS = [
     ("SELECT 'abc", 105, "Unclosed quotation mark after the character string 'abc'."),
     ("SELECT 1 /* x", 113, "Missing end comment mark '*/'."),
     ("SELECT id FROM customers WHERE name", 4145, None),
-    ("SELECT TOP 10 PERCENT id FROM customers", 50900, None),
-    ("SELECT id FROM customers FOR JSON AUTO", 50900, None),
-    ("SELECT id FROM customers GROUP BY ROLLUP(id)", 50900, None),
+    ("SELECT id FROM customers TABLESAMPLE (10 PERCENT)", 50900, None),
+    ("SELECT id FROM customers FOR XML EXPLICIT", 50900, None),
+    ("SELECT id FROM customers GROUP BY ALL id", 50900, None),
     ("SELECT x.* FROM customers", 107, None),
 ]
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -42,6 +44,12 @@ from emulator.wire.tokens import (
 PROGRAM_NAME: Final = "Tailrace embedded SQL Server"
 """Program name of LOGINACK: what a client may show its user as the product."""
 
+RECURSION_MAX: Final = 5000
+"""Python calls within each other: some 500 parentheses; beyond, errors 191 and 8631."""
+
+STACK_BYTES: Final = 64 * 1024 * 1024
+"""Of each thread; address space, of which only what is used becomes memory."""
+
 FIRST_SESSION_ID: Final = 51
 """User sessions begin here, as in SQL Server."""
 
@@ -54,16 +62,19 @@ class Limits:
 
     Attributes:
         connections_max: more are refused by closing them.
+        pending_logins_max: connections that have not logged in; more are refused by closing them,
+            so that whoever only connects leaves room for others.
         login_timeout_s: from connect to the end of login.
         idle_timeout_s: without a request, or without reading an answer.
-        message_bytes_max: longest request.
+        message_bytes_max: longest request; 65,536 packets of 4 KiB, as in SQL Server.
         stop_timeout_s: how long ``stop`` waits for each connection's thread.
     """
 
     connections_max: int = 1000
+    pending_logins_max: int = 500
     login_timeout_s: float = 30.0
     idle_timeout_s: float = 24 * 3600.0
-    message_bytes_max: int = 1 << 30
+    message_bytes_max: int = 1 << 28
     stop_timeout_s: float = 5.0
 
 
@@ -110,7 +121,13 @@ class Server:
         return port
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Begin to serve.
+
+        Deep statements need deep recursion, for the whole process: threads made from now on have
+        the stack for it.
+        """
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_MAX))
+        threading.stack_size(STACK_BYTES)
         self.watcher.start()
         self._accepting.start()
 
@@ -137,6 +154,12 @@ class Server:
         with self._lock:
             self._clients.pop(session_id, None)
 
+    def _is_full(self) -> bool:
+        """Whether one more connection would be too many; under the lock."""
+        pending = sum(not client.is_logged_in for client in self._clients.values())
+        limits = self.limits
+        return len(self._clients) >= limits.connections_max or pending >= limits.pending_logins_max
+
     def _accept(self) -> None:
         while True:
             try:
@@ -144,7 +167,7 @@ class Server:
             except OSError:
                 return  # stop() closed the listener
             with self._lock:
-                if self._stopping or len(self._clients) >= self.limits.connections_max:
+                if self._stopping or self._is_full():
                     _log.warning("connection from %s refused: too many", address)
                     sock.close()
                     continue
@@ -165,6 +188,7 @@ class _Client(threading.Thread):
         self._session_id = session_id
         self._column_sets = ColumnSets()
         self._strict = False
+        self.is_logged_in = False
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.transport = Transport(sock, server.limits.message_bytes_max)
@@ -173,9 +197,11 @@ class _Client(threading.Thread):
     def run(self) -> None:
         session: Session | None = None
         try:
-            self.transport.socket.settimeout(self._server.limits.login_timeout_s)
+            self.transport.deadline = time.monotonic() + self._server.limits.login_timeout_s
             session = self._log_in()
+            self.transport.deadline = None
             if session is not None:
+                self.is_logged_in = True
                 self.transport.socket.settimeout(self._server.limits.idle_timeout_s)
                 self._serve(session)
         except ConnectionClosedError as error:

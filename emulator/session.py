@@ -30,6 +30,7 @@ from emulator.security.sessions import session_began, session_ended
 from emulator.security.throttle import LoginThrottle
 from emulator.storage.engine import Database, Engine
 from emulator.storage.transaction import StoreSession
+from emulator.tsql.messages import stack_limit
 from emulator.wire.login7 import Login7
 from emulator.wire.requests import (
     Attention,
@@ -155,6 +156,8 @@ class Session:
             self.context.store.rollback()
         if isinstance(error, apsw.InterruptError) and self.context.cancelled.is_set():
             return SqlError(3617, "The query was cancelled by the client.", severity=11)
+        if isinstance(error, RecursionError):
+            return stack_limit()
         _log.error("a request failed inside the server", exc_info=error)
         return SqlError(
             INTERNAL,

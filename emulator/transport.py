@@ -14,6 +14,7 @@ import selectors
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 
 from emulator.responses import ConnectionClosedError
@@ -36,6 +37,8 @@ class Transport:
         interrupted: set by an attention or by the client's going away.
         closed: whether the client went away.
         interrupt_statement: called at an interruption, from another thread than the request's.
+        deadline: until when (time.monotonic()) the client may go on sending, however slowly; None
+            after its login.
     """
 
     def __init__(self, sock: socket.socket, message_bytes_max: int) -> None:
@@ -46,6 +49,7 @@ class Transport:
         self.interrupted = threading.Event()
         self.closed = False
         self.interrupt_statement: Callable[[], None] | None = None
+        self.deadline: float | None = None
         self._tls: TlsChannel | None = None
         self._lock = threading.Lock()
         self._attention = False
@@ -93,6 +97,7 @@ class Transport:
 
     def peek_first_byte(self) -> int:
         """The first byte that the client sends, without taking it."""
+        self._limit_wait()
         try:
             first = self.socket.recv(1, socket.MSG_PEEK)
         except OSError as error:
@@ -197,7 +202,21 @@ class Transport:
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
+    def _limit_wait(self) -> None:
+        """Let the next wait end at the deadline.
+
+        Raises:
+            ConnectionClosedError: it has passed.
+        """
+        if self.deadline is None:
+            return
+        remaining_s = self.deadline - time.monotonic()
+        if remaining_s <= 0:
+            raise ConnectionClosedError("no login within the time that there is for it")
+        self.socket.settimeout(remaining_s)
+
     def _receive_bytes(self, flags: int = 0) -> bytes:
+        self._limit_wait()
         try:
             data = self.socket.recv(_RECEIVE_BYTES, flags)
         except OSError as error:

@@ -173,6 +173,21 @@ def connect(emulator: EmulatorProcess):
     return emulator.connect
 
 
+@contextlib.contextmanager
+def in_process_server(directory: Path, limits: Limits | None = None) -> Iterator[Server]:
+    """A running server in this process, on an engine of its own in a directory."""
+    engine = Engine(directory, SystemClock())
+    tls = TlsContexts(*ensure_certificate(directory, datetime.datetime.now(datetime.UTC)))
+    logins = Logins(engine, Credentials(EmulatorProcess.user, EmulatorProcess.password))
+    server = Server(logins.open_session, tls, limits=limits)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        engine.close()
+
+
 @pytest.fixture
 def serve_in_process(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """``serve_in_process(limits)`` is a running server in this process, on a fresh engine."""

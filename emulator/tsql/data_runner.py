@@ -144,7 +144,7 @@ class DataRunner:
                 count = body_with_output()
             else:
                 count = self.context.store.run(body_with_output, command.upper())
-        except apsw.SQLError as error:
+        except (apsw.SQLError, apsw.TooBigError) as error:
             raise translated(error) from error
         except SqlError:
             if self.context.store.trancount == 0:

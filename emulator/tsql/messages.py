@@ -251,6 +251,59 @@ def check_violated(
     )
 
 
+def nested_too_deeply() -> SqlError:
+    """191: found while the text is read."""
+    return SqlError(
+        191,
+        "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up"
+        " into smaller queries.",
+        severity=15,
+        aborts="batch",
+    )
+
+
+def stack_limit() -> SqlError:
+    """8631: found while the statement is compiled."""
+    return SqlError(
+        8631,
+        "Internal error: Server stack limit has been reached. Please look for potentially deep"
+        " nesting in your query, and try to simplify it.",
+        severity=17,
+        aborts="batch",
+    )
+
+
+def expression_limit() -> SqlError:
+    """8632."""
+    return SqlError(
+        8632,
+        "Internal error: An expression services limit has been reached. Please look for"
+        " potentially complex expressions in your query, and try to simplify them.",
+        severity=17,
+        aborts="batch",
+    )
+
+
+def too_many_columns() -> SqlError:
+    """1056."""
+    return SqlError(
+        1056,
+        "The number of elements in the select list exceeds the maximum allowed number of 4096"
+        " elements.",
+        severity=15,
+        aborts="batch",
+    )
+
+
+def value_too_large() -> SqlError:
+    """7119."""
+    return SqlError(
+        7119,
+        "Attempting to grow LOB beyond maximum allowed size of 2147483647 bytes.",
+        aborts="batch",
+    )
+
+
 def cancelled() -> SqlError:
     """3617: an attention ended the statement."""
     return SqlError(3617, "The query was cancelled by the client.", severity=11, aborts="batch")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from emulator.tsql import messages
 from emulator.tsql.nodes import Expression
 from emulator.tsql.parse_modules import BatchParser
 from emulator.tsql.statements import Block, ProcedureParameterDefinition
@@ -23,20 +24,27 @@ def parse_batch(sql: str, *, quoted_identifier: bool = True) -> Block:
     Equal texts share one tree, so that compiled plans can be found by node.
 
     Raises:
-        SqlError: 102, 156 and other syntax errors; 50900 for grammar that is refused by name.
+        SqlError: 102, 156 and other syntax errors; 191 for text that is nested too deeply; 50900
+            for grammar that is refused by name.
     """
-    return _BATCHES.get(
-        sql,
-        (sql, quoted_identifier),
-        lambda: BatchParser(sql, quoted_identifier=quoted_identifier).batch(),
-    )
+    try:
+        return _BATCHES.get(
+            sql,
+            (sql, quoted_identifier),
+            lambda: BatchParser(sql, quoted_identifier=quoted_identifier).batch(),
+        )
+    except RecursionError:
+        raise messages.nested_too_deeply() from None
 
 
 @lru_cache(maxsize=_EXPRESSIONS_MAX)
 def parse_expression(text: str) -> Expression:
     """A stored DEFAULT, CHECK or computed-column expression."""
     parser = BatchParser(text)
-    expression = parser.condition()
+    try:
+        expression = parser.condition()
+    except RecursionError:
+        raise messages.nested_too_deeply() from None
     if parser.token.kind is not Kind.END:
         parser.fail()
     return expression

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from emulator.results import ColumnMeta
+from emulator.tsql import messages
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.nodes import Expression, Node, Query, ValueRows
 from emulator.tsql.plan import Guard, Plan
@@ -30,6 +31,9 @@ Made = TypeVar("Made")
 
 _BULK_ROWS: Final = 20
 
+COLUMNS_MAX: Final = 4096
+"""Elements of a select list."""
+
 
 class Planner:
     """Compiles for one session."""
@@ -47,7 +51,7 @@ class Planner:
             make: compiles it; its result must not depend on the lengths of variables.
         """
         if _is_bulk(node):
-            return make(Compilation(self.context, self.workspace, frame, generic=True))
+            return _compiled(make, Compilation(self.context, self.workspace, frame, generic=True))
         plans = self.workspace.cached(node, list)
         version = self.workspace.local_version
         for guard, made in plans:
@@ -55,7 +59,7 @@ class Planner:
                 found: Made = made
                 return found
         compilation = Compilation(self.context, self.workspace, frame, generic=True)
-        result = make(compilation)
+        result = _compiled(make, compilation)
         self._remember(plans, compilation.guard, result)
         return result
 
@@ -92,7 +96,9 @@ class Planner:
 
     def _compile(self, compilation: Compilation, query: Query) -> Plan:
         """One pass."""
-        compiled = QueryCompiler(compilation).statement(query)
+        compiled = _compiled(lambda c: QueryCompiler(c).statement(query), compilation)
+        if len(compiled.columns) > COLUMNS_MAX:
+            raise messages.too_many_columns()
         columns = tuple(column_meta(value) for value in compiled.columns)
         return compilation.plan(compiled.text, columns)
 
@@ -143,6 +149,18 @@ class Planner:
             return compilation.plan(f"SELECT {text}")
 
         return self.cached(node, frame, make)
+
+
+def _compiled(make: Callable[[Compilation], Made], compilation: Compilation) -> Made:
+    """What ``make`` compiles.
+
+    Raises:
+        SqlError: 8631 for a tree that is too deep, and what ``make`` raises.
+    """
+    try:
+        return make(compilation)
+    except RecursionError:
+        raise messages.stack_limit() from None
 
 
 def _is_bulk(node: Node) -> bool:

@@ -139,7 +139,7 @@ class QueryRunner:
                 yield chunk
                 if cancelled.is_set():
                     raise messages.cancelled()
-        except apsw.SQLError as error:
+        except (apsw.SQLError, apsw.TooBigError) as error:
             raise translated(error) from error
         finally:
             cursor.close(True)
@@ -262,8 +262,15 @@ def _mentions(node: Any, names: set[str]) -> bool:
     return any(_mentions(getattr(node, slot), names) for slot in slots)
 
 
-def translated(error: apsw.SQLError) -> SqlError:
-    """An error of SQLite's own arithmetic as SQL Server's."""
+def translated(error: apsw.Error) -> SqlError:
+    """An error of SQLite's own as SQL Server's: of its arithmetic, or of its limits."""
+    text = str(error)
+    if isinstance(error, apsw.TooBigError):
+        return messages.value_too_large()
+    if any(limit in text for limit in ("tree is too large", "stack overflow", "Recursion limit")):
+        return messages.expression_limit()
+    if "too many columns" in text:
+        return not_supported("result sets of more than 2000 columns")
     if "integer overflow" in str(error):
         return messages.arithmetic_overflow("bigint")
     if "interrupted" in str(error):

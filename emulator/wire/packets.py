@@ -119,8 +119,9 @@ class MessageReader:
             del buffer[:length]
             if self._type is None:
                 self._type, self._status = kind, status_byte
-            self._parts.append(payload)
-            self._size += len(payload)
+            if payload:  # else a client could make the list grow with empty packets
+                self._parts.append(payload)
+                self._size += len(payload)
             if status_byte & _END_OF_MESSAGE:
                 message = Message(kind, b"".join(self._parts), self._status)
                 self._parts, self._size, self._type = [], 0, None

@@ -2,7 +2,8 @@
 
 Documented: by default one INSERT or UPDATE may put at most 65,536 bytes into a captured large
 column; sp_configure changes that, -1 lifts it. Known from users' reports: the limit holds for every
-large column of a tracked table, captured or not.
+large column that a table had when it was enabled, captured or not, and for none that was added
+since.
 
 https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-max-text-repl-size-server-configuration-option
 """
@@ -95,7 +96,8 @@ def _watched(engine: Engine, table: Table) -> tuple[dict[int, int], int]:
     return {
         place: 2 if column.type.name in _WIDE_TYPES else 1
         for place, column in enumerate(table.columns)
-        if column.type.length == MAX or column.type.name in _LARGE_TYPES
+        if (column.type.length == MAX or column.type.name in _LARGE_TYPES)
+        and column.column_id < table.tracked_below_column_id
     }, limit
 
 

@@ -320,8 +320,7 @@ def _create_instance(
             for ordinal, column_id in enumerate(index.column_ids if index is not None else (), 1)
         ],
     )
-    if not source.is_tracked_by_cdc:
-        ddl.set_tracked_by_cdc(connection, database, source, tracked=True)
+    ddl.set_tracked_by_cdc(connection, database, source, tracked=True)
     scan_position.await_instance(
         connection,
         database,

@@ -215,7 +215,8 @@ def drop_table(target: DdlTarget, database: Database, table: Table, *, command: 
 def set_tracked_by_cdc(target: DdlTarget, database: Database, table: Table, tracked: bool) -> Table:
     """Begin or end logging a table's changes with full images; returns the new Table."""
     with ddl_scope(target, database, table) as connection:
-        changed = replace(table, is_tracked_by_cdc=tracked)
+        below = table.next_column_id if tracked else 0
+        changed = replace(table, is_tracked_by_cdc=tracked, tracked_below_column_id=below)
         database.put_table(connection, changed, table_to_text(changed))
         return changed
 

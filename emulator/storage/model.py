@@ -118,6 +118,8 @@ class Table:
     is_ms_shipped: bool = False
     is_tracked_by_cdc: bool = False
     next_column_id: int = field(default=0)
+    tracked_below_column_id: int = 0
+    """Of a tracked table: its columns below this id were there when it was last enabled."""
     filegroup: str | None = None
     """Where it was asked to lie; None means the default filegroup."""
     partition_scheme: str | None = None

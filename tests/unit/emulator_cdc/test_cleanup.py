@@ -3,6 +3,8 @@ import pytest
 from emulator.cdc import cleanup, jobs
 from emulator.cdc.jobs import JobOptions
 from emulator.errors import SqlError
+from emulator.storage.model import Column
+from emulator.types import INT
 
 MINUTE_S = 60
 
@@ -144,3 +146,29 @@ def test_databases_without_change_data_capture_are_refused(shop):
     with pytest.raises(SqlError) as error:
         cleanup.run_cleanup_job(shop.engine, other)
     assert error.value.number == 22910
+
+
+def test_failure_on_one_table_does_not_stop_the_others(shop):
+    for name in ("one", "two"):
+        shop.create(name, Column(0, "id", INT, False))
+        shop.track(name)
+        shop.insert(name, (1,))
+    shop.scan()
+    shop.clock.advance(5 * 24 * 60 * MINUTE_S)
+    shop.insert("two", (2,))
+    shop.scan()
+    broken = shop.database.table("cdc", "dbo_one_CT")
+    with shop.engine.write() as connection:
+        connection.execute(
+            f'CREATE TRIGGER broken BEFORE DELETE ON "{broken.sqlite_name}"'
+            " BEGIN SELECT RAISE(ABORT, 'this table cannot be deleted from'); END"
+        )
+
+    result = cleanup.run_cleanup_job(shop.engine, shop.database)
+
+    assert result.failed == ("dbo_one",)
+    assert result.deleted == {"dbo_two": 1}
+    assert [row["id"] for row in shop.changes("dbo_one")] == [1]
+    assert [row["id"] for row in shop.changes("dbo_two")] == [2]
+    marks = starts(shop)
+    assert marks["dbo_one"] == marks["dbo_two"] == shop.changes("dbo_two")[0]["__$start_lsn"]

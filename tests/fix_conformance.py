@@ -16,6 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run tests/conformance against this server (an ODBC connection string of a login that"
         " may create databases) instead of the embedded one",
     )
+    parser.addoption(
+        "--kill-rounds",
+        type=int,
+        default=3,
+        help="how often tests/conformance/test_kill.py kills the embedded server",
+    )
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -36,6 +36,7 @@ _FETCH_ROWS: Final = 10_000
 _SEED_ROWS: Final = 1000
 _ARROW_BATCH_ROWS: Final = 20_000
 _LIMIT_S: Final = 900.0
+_SCAN_PAUSE_S: Final = 0.1
 _QUIET_COMMITS: Final = 500
 
 
@@ -221,7 +222,7 @@ def _best_of_turns(rounds: int, *sides: Callable[[], object]) -> list[float]:
 def _transactions(
     server: EmulatorProcess, directory: Path, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Single-row transactions of several connections, while a session scans continuously."""
+    """Single-row transactions of several connections, while a session scans ten times a second."""
     del directory
     each = -(-arguments.transactions // arguments.writers)
     total = each * arguments.writers
@@ -264,6 +265,7 @@ def _scan_until(server: EmulatorProcess, stop: threading.Event) -> None:
     with _connection(server) as connection:
         while not stop.is_set():
             connection.execute("EXEC sys.sp_cdc_scan @maxtrans = 1000, @maxscans = 100")
+            stop.wait(_SCAN_PAUSE_S)
 
 
 def _wait_until_captured(connection: pyodbc.Connection, rows: int) -> None:

@@ -36,6 +36,47 @@ _OF_DB_OWNER: Final = frozenset(
     }
 )
 
+_OF_ALL: Final = frozenset(
+    {
+        "sp_cdc_generate_wrapper_function",
+        "sp_cdc_get_captured_columns",
+        "sp_cdc_get_ddl_history",
+        "sp_cdc_help_change_data_capture",
+        "sp_configure",
+        "sp_databases",
+        "sp_rename",
+    }
+)
+"""With those that describe something (sp_help, sp_columns): each shows what its caller may see, or
+checks by itself."""
+
+_DESCRIBING: Final = (
+    "sp_help",
+    "sp_columns",
+    "sp_datatype_info",
+    "sp_fkeys",
+    "sp_pkeys",
+    "sp_server_info",
+    "sp_spaceused",
+    "sp_special_columns",
+    "sp_statistics",
+    "sp_stored_procedures",
+    "sp_tables",
+    "sp_who",
+    "sp_describe",
+)
+
+_OF_PRINCIPALS: Final = (
+    "sp_addlogin",
+    "sp_addrole",
+    "sp_addsrvrole",
+    "sp_droplogin",
+    "sp_droprole",
+    "sp_dropsrvrole",
+    "sp_dropuser",
+)
+"""They check as the statements do that they stand for."""
+
 _CONFIGURES: Final = "sp_configure"
 
 
@@ -61,6 +102,9 @@ def authorize_procedure(
     if folded in _OF_DB_OWNER and not is_database_owner(context, context.database):
         raise cdc_error(22904, procedure=name)
     if schema != "sys":
+        raise not_allowed()
+    is_known = folded in _OF_ALL or folded.startswith(_DESCRIBING + _OF_PRINCIPALS)
+    if not is_known and not is_database_owner(context, context.database):
         raise not_allowed()
     is_change = folded == _CONFIGURES and args.get("@configvalue") is not None
     if is_change and not context.security.has_on_server("ALTER SETTINGS"):

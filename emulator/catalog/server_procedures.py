@@ -24,11 +24,13 @@ from emulator.catalog.procedure_registry import (
 )
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
+from emulator.security.access import of_object
 from emulator.storage import alter
 from emulator.types import SYSNAME, SqlType, StorageValue, nvarchar, varchar
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.storage.model import Table
 
 _P = ProcedureParameter
 _NAME: Final = nvarchar(1035)
@@ -89,7 +91,7 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
         table = (
             context.database.table(parts.schema or "dbo", parts.name) if parts is not None else None
         )
-        if table is None:
+        if table is None or not _may_alter(context, table):
             raise _ambiguous(name, kind)
         alter.rename_table(context.store, context.database, table, new_name, command=command)
     else:
@@ -101,6 +103,10 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
     )
 
 
+def _may_alter(context: SessionContext, table: Table) -> bool:
+    return context.security.has(of_object(context.database, table), "ALTER")
+
+
 def _rename_column(context: SessionContext, name: str, new_name: str, command: str) -> None:
     parts = split_name(name)
     table = (
@@ -109,7 +115,7 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
         else None
     )
     column = table.column(parts.name) if table is not None and parts is not None else None
-    if table is None or column is None:
+    if table is None or column is None or not _may_alter(context, table):
         raise _ambiguous(name, "COLUMN")
     alter.rename_column(
         context.store, context.database, table, column.column_id, new_name, command=command

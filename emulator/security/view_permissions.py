@@ -18,10 +18,17 @@ if TYPE_CHECKING:
 _DATABASE_VIEWS: Final = {
     "dm_cdc_log_scan_sessions": "VIEW DATABASE PERFORMANCE STATE",
     "dm_cdc_errors": "VIEW DATABASE PERFORMANCE STATE",
+    "dm_db_partition_stats": "VIEW DATABASE PERFORMANCE STATE",
 }
 _SERVER_VIEWS: Final = {
     "dm_server_services": "VIEW SERVER SECURITY STATE",
+    "dm_exec_connections": "VIEW SERVER SECURITY STATE",
 }
+_OF_ALL: Final = frozenset({"dm_exec_sessions", "dm_exec_requests", "dm_os_host_info"})
+"""They show a session itself, or what everybody may know."""
+
+_OTHER_VIEWS: Final = "VIEW SERVER PERFORMANCE STATE"
+"""What every other dynamic management view of the server needs."""
 
 
 def authorize_view(security: SecurityContext, database: Database, schema: str, name: str) -> None:
@@ -48,6 +55,9 @@ def authorize_view(security: SecurityContext, database: Database, schema: str, n
     permission = _DATABASE_VIEWS.get(folded)
     if permission is not None and not security.has(Securable(database), permission):
         raise database_denied(permission, database.name)
-    permission = _SERVER_VIEWS.get(folded)
+    if permission is None and folded.startswith("dm_") and folded not in _OF_ALL:
+        permission = _SERVER_VIEWS.get(folded, _OTHER_VIEWS)
+    else:
+        permission = None
     if permission is not None and not security.has_on_server(permission):
         raise server_denied(permission)

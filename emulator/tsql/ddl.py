@@ -17,7 +17,6 @@ from emulator.storage.object_details import put_columns
 from emulator.storage.principals import DBO_ID, set_owner
 from emulator.tsql import messages, synonyms
 from emulator.tsql.alter_table import TableAlterer
-from emulator.tsql.definition_access import authorize_definition
 from emulator.tsql.definitions import DefinitionBuilder
 from emulator.tsql.frames import Frame
 from emulator.tsql.function_rules import function_type, refuse_side_effects
@@ -90,7 +89,6 @@ class Definer(TableAlterer):
         Raises:
             SqlError: what SQL Server would report.
         """
-        authorize_definition(self.context, statement)
         if isinstance(statement, AlterAdd | AlterDrop):
             # Several columns are several changes: all of them or none, in one transaction.
             with self.context.store.statement():

@@ -19,38 +19,79 @@ from emulator.security.messages import (
     denied,
     no_object,
     no_schema,
+    not_allowed,
 )
 from emulator.tsql import messages
 from emulator.tsql.access import OWNER, SELF
-from emulator.tsql.names import creation_name, resolve_name
+from emulator.tsql.names import ObjectName, creation_name, resolve_name
+from emulator.tsql.nodes import Name, TableName
+from emulator.tsql.partition_statements import AlterSwitch
+from emulator.tsql.security_statements import (
+    AlterAuthorization,
+    AlterPrincipal,
+    AlterRole,
+    CreatePrincipal,
+    DropPrincipal,
+    ExecuteAs,
+    Permissions,
+    Revert,
+)
 from emulator.tsql.statements import (
     AlterAdd,
     AlterColumn,
     AlterDatabase,
     AlterDrop,
+    Block,
     CreateDatabase,
     CreateIndex,
     CreateModule,
     CreateSchema,
     CreateSynonym,
     CreateTable,
+    CursorStatement,
+    Declare,
+    Delete,
     DropObject,
+    Execute,
+    ExecuteString,
+    If,
+    Ignored,
+    Insert,
+    Jump,
+    Merge,
+    Print,
+    QueryStatement,
+    RaiseError,
+    Return,
+    SetIdentityInsert,
+    SetOption,
+    SetVariable,
     Statement,
     SwitchTrigger,
+    Throw,
+    Transaction,
+    Truncate,
+    TryCatch,
+    Update,
+    Use,
+    WaitFor,
+    While,
 )
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
-    from emulator.tsql.nodes import Name
     from emulator.tsql.targets import Target
 
 _TRUNCATE_STATE: Final = 7
 _KINDS: Final = {"VIEW": "view", "PROCEDURE": "procedure", "FUNCTION": "function"}
 
 
-def authorize_definition(context: SessionContext, statement: Statement) -> None:
-    """Check that the session may run a definition statement.
+def authorize_statement(context: SessionContext, statement: Statement) -> None:
+    """Check that the session may run a statement that defines or alters something.
+
+    What reads and changes rows, and what changes logins, users and permissions, checks by itself.
+    A kind of statement that is not known here is for those who may alter the database.
 
     Raises:
         SqlError: 262, 1088, 2760, 3701, 5011, 15151; 15517 and 50900 for EXECUTE AS; 916.
@@ -59,10 +100,24 @@ def authorize_definition(context: SessionContext, statement: Statement) -> None:
         _execute_as(context, statement.execute_as)
     if context.security.is_sysadmin:
         return
-    for kind, authorize in _AUTHORIZERS.items():
-        if isinstance(statement, kind):
-            authorize(context, statement)
-            return
+    kind = type(statement)
+    if kind in _CHECKED_ELSEWHERE:
+        return
+    authorize = _AUTHORIZERS.get(kind)
+    if authorize is not None:
+        authorize(context, statement)
+    elif not context.security.has(Securable(context.database), "ALTER"):
+        raise not_allowed()
+
+
+def authorize_new_table(context: SessionContext, where: ObjectName) -> None:
+    """SELECT INTO needs what CREATE TABLE needs.
+
+    Raises:
+        SqlError: 262, 2760; 916.
+    """
+    if not context.security.is_sysadmin:
+        _create_in_schema(context, where.database, where.schema, "CREATE TABLE")
 
 
 def _execute_as(context: SessionContext, clause: str) -> None:
@@ -241,6 +296,54 @@ def _drop_one(context: SessionContext, node: DropObject, name: Name) -> None:
         raise messages.cannot_drop(kind, messages.dotted(name))
 
 
+def _switch(context: SessionContext, node: AlterSwitch) -> None:
+    _alter_table(context, node.source, node.line)
+    _alter_table(context, node.target, node.line)
+
+
+def _set_identity_insert(context: SessionContext, node: SetIdentityInsert) -> None:
+    if isinstance(node.target, TableName):
+        _alter_table(context, node.target.name, node.line)
+
+
+_CHECKED_ELSEWHERE: Final = frozenset(
+    {
+        AlterAuthorization,
+        AlterPrincipal,
+        AlterRole,
+        Block,
+        CreatePrincipal,
+        CursorStatement,
+        Declare,
+        Delete,
+        DropPrincipal,
+        Execute,
+        ExecuteAs,
+        ExecuteString,
+        If,
+        Ignored,
+        Insert,
+        Jump,
+        Merge,
+        Permissions,
+        Print,
+        QueryStatement,
+        RaiseError,
+        Return,
+        Revert,
+        SetOption,
+        SetVariable,
+        Throw,
+        Transaction,
+        Truncate,
+        TryCatch,
+        Update,
+        Use,
+        WaitFor,
+        While,
+    }
+)
+
 _AUTHORIZERS: Final[dict[type, Callable[[SessionContext, Any], None]]] = {
     CreateDatabase: _create_database,
     AlterDatabase: _alter_database,
@@ -250,7 +353,9 @@ _AUTHORIZERS: Final[dict[type, Callable[[SessionContext, Any], None]]] = {
     CreateIndex: _create_index,
     AlterAdd: _alter,
     AlterDrop: _alter,
+    AlterSwitch: _switch,
     CreateSynonym: _create_synonym,
+    SetIdentityInsert: _set_identity_insert,
     SwitchTrigger: _switch_trigger,
     AlterColumn: _alter,
     DropObject: _drop,

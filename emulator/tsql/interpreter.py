@@ -24,6 +24,7 @@ from emulator.tsql.conversions import convert
 from emulator.tsql.cursors import Cursors
 from emulator.tsql.data_runner import DataRunner
 from emulator.tsql.ddl import Definer
+from emulator.tsql.definition_access import authorize_statement
 from emulator.tsql.frames import Frame
 from emulator.tsql.function_runner import FunctionRunner
 from emulator.tsql.nodes import Binary, Expression, Select, Variable
@@ -160,6 +161,7 @@ class Interpreter:
                 and _starts_transaction(node)
             ):
                 yield from self.transactions.begin()
+            authorize_statement(context, node)
             method = self._methods.get(type(node))
             if method is not None:
                 yield from method(node, frame)

@@ -19,7 +19,8 @@ from emulator.tsql import messages
 from emulator.tsql.arithmetic import arithmetic
 from emulator.tsql.certain import known
 from emulator.tsql.ddl import Definer
-from emulator.tsql.names import resolve_name
+from emulator.tsql.definition_access import authorize_new_table
+from emulator.tsql.names import creation_name
 from emulator.tsql.nodes import Name, Query, Select, Variable
 from emulator.tsql.plan import Execution, Plan
 from emulator.tsql.planner import Planner, assigned
@@ -217,7 +218,8 @@ class QueryRunner:
             local = self.definer.create_temporary(name[-1], columns, [], [])
             local.insert(rows)
             return len(rows)
-        where = resolve_name(self.context, name, 1)
+        where = creation_name(self.context, name, 1)
+        authorize_new_table(self.context, where)
 
         def body() -> int:
             table = store_ddl.create_table(

@@ -180,6 +180,7 @@ _BY_SIZE: Final = {
     (DataType.DATETIME, 8): DATETIME,
     (DataType.DATEN, 3): DATE,
     (DataType.GUID, 16): UNIQUEIDENTIFIER,
+    (DataType.NULL, 0): INT,  # the type of a bare NULL
 }
 _DECIMALS: Final = {
     DataType.DECIMALN: "decimal",

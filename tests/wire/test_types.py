@@ -103,7 +103,7 @@ GOLDEN = [
         "f100",
         "0800000000000000 08000000" + "3c0061002f003e00 00000000",
     ),
-    (TypeInfo(8009), "8\0\x07\0\0\0", "62491f0000", "06000000380007000000"),
+    (TypeInfo(DataType.SSVARIANT, 8009), "8\0\x07\0\0\0", "62491f0000", "06000000380007000000"),
     # forms that only clients send
     (TypeInfo(DataType.INT4, 4), 7, "38", "07000000"),
     (TypeInfo(DataType.BIT, 1), 1, "32", "01"),
@@ -411,7 +411,18 @@ def test_impossible_types(raw):
         decode_type_info(Reader(bytes.fromhex(raw)))
 
 
-@pytest.mark.parametrize("token", [DataType.UDT, DataType.TVP, DataType.NULL])
+@pytest.mark.parametrize("token", [DataType.UDT, DataType.TVP])
 def test_types_that_are_not_spoken_are_named(token):
     with pytest.raises(UnsupportedTypeError, match=token.name):
         decode_type_info(Reader(bytes((token,)) + bytes(20)))
+
+
+def test_a_parameter_without_a_type_is_null_and_has_no_bytes():
+    reader = Reader(b"\x1f\x00")
+    info = decode_type_info(reader)
+    assert info == TypeInfo(DataType.NULL)
+    assert decoder(info)(reader) is None
+    assert reader.position == 1
+    assert encode_type_info(info) + encoder(info)(None) == b"\x1f"
+    with pytest.raises(LocalProtocolError):
+        encoder(info)(1)

@@ -14,6 +14,7 @@ from emulator.wire.types.decimals import DecimalFamily, MoneyFamily
 from emulator.wire.types.floats import FloatFamily
 from emulator.wire.types.guids import GuidFamily
 from emulator.wire.types.integers import IntegerFamily
+from emulator.wire.types.nulls import NullFamily
 from emulator.wire.types.times import DateFamily, DatetimeFamily, ScaledTimeFamily
 from emulator.wire.types.variants import VariantFamily
 
@@ -29,6 +30,7 @@ _FAMILIES: Final[tuple[TypeFamily, ...]] = (
     BinaryFamily(),
     CharacterFamily(),
     VariantFamily(),
+    NullFamily(),
 )
 _BY_TOKEN: Final[dict[int, TypeFamily]] = {
     int(token): family for family in _FAMILIES for token in family.tokens

@@ -1,5 +1,6 @@
 """The embedded SQL Server as a child process: reached only over TDS, as a real one would be."""
 
+import datetime
 import json
 import secrets
 import socket
@@ -31,6 +32,8 @@ class EmulatorProcess(Service):
         *,
         port: int | None = None,
         agent: AgentMode = "auto",
+        clock: datetime.datetime | None = None,
+        admin: bool = False,
         keep: bool = False,
     ) -> None:
         """Describes the server.
@@ -41,11 +44,16 @@ class EmulatorProcess(Service):
                 else a random one.
             port: the TDS port; a free one when None.
             agent: what becomes of SQL Server Agent's jobs.
+            clock: where its clock begins and stands still, which needs ``admin``; the machine's
+                when None.
+            admin: allow the procedures ``tailrace.*``, which move the clock and run the jobs.
             keep: let it live on after this process.
         """
         super().__init__(data_dir, port=port, keep=keep)
         self._password = password
         self._agent = agent
+        self._clock = clock
+        self._admin = admin
 
     @property
     def password(self) -> str:
@@ -82,6 +90,10 @@ class EmulatorProcess(Service):
         command = [sys.executable, "-m", "emulator", "--data-dir", str(self._data_dir / "data")]
         command += ["--port", str(self._port), "--password-file", str(self.password_file)]
         command += ["--agent", self._agent]
+        if self._admin:
+            command.append("--admin")
+        if self._clock is not None:
+            command += ["--clock", self._clock.isoformat()]
         self._process = ChildProcess(
             self.name, command, self.log, output=output, keep=self._keep
         ).start()

@@ -65,11 +65,18 @@ def refuse_switch(
 
 
 def refuse_drop(database: Database, table: Table) -> None:
-    """Refuses to drop a table that is an article of a publication.
+    """Refuses to drop a table of change data capture, or an article of a publication.
 
     Raises:
-        SqlError: 3724.
+        SqlError: 3701 for a table that the system made (inferred), 3724 for an article.
     """
+    if table.is_ms_shipped:
+        raise SqlError(
+            3701,
+            f"Cannot drop the table '{table.schema}.{table.name}', because it does not exist or you"
+            " do not have permission.",
+            severity=11,
+        )
     if is_replicated(database, table):
         raise SqlError(
             3724,

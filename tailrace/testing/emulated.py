@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import tempfile
 from pathlib import Path
@@ -36,6 +37,8 @@ class EmulatedSqlServer(CdcSource):
         password: str | None = None,
         port: int | None = None,
         agent: AgentMode = "auto",
+        clock: datetime.datetime | None = None,
+        admin: bool = False,
     ) -> None:
         """Describes the server; ``start`` or ``with`` starts it.
 
@@ -47,12 +50,18 @@ class EmulatedSqlServer(CdcSource):
             agent: "auto" runs the capture and cleanup jobs as SQL Server Agent does; with "manual"
                 nothing is captured before the test calls :meth:`capture`; "stopped" imitates an
                 Agent that is not running.
+            clock: where its clock begins; it stands still until ``tailrace.advance_clock``. The
+                machine's when None.
+            admin: allow the procedures ``tailrace.*`` of docs/emulator.md, by which a test moves
+                the clock and runs the jobs; a ``clock`` allows them too.
         """
         self._data_dir = data_dir
         self._temporary: Path | None = None
         self._password = password
         self._port = port
         self._agent: AgentMode = agent
+        self._clock = clock
+        self._admin = admin or clock is not None
         self._process: EmulatorProcess | None = None
 
     @property
@@ -83,7 +92,12 @@ class EmulatedSqlServer(CdcSource):
             if folder is None:
                 folder = self._temporary = Path(tempfile.mkdtemp(prefix="tailrace-sqlserver-"))
             self._process = EmulatorProcess(
-                folder, self._password, port=self._port, agent=self._agent
+                folder,
+                self._password,
+                port=self._port,
+                agent=self._agent,
+                clock=self._clock,
+                admin=self._admin,
             )
         try:
             self._process.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import socket
@@ -143,3 +144,18 @@ def pytester_project(tmp_path: Path):
         return done.stdout + done.stderr
 
     return run
+
+
+def test_a_test_moves_the_clock_and_lets_the_daily_cleanup_run():
+    begins = datetime.datetime(2026, 3, 1, 1, 59, tzinfo=datetime.UTC)
+    with EmulatedSqlServer(agent="manual", clock=begins) as server:
+        server.create_database("Shop", ORDERS)
+        server.enable_cdc("Shop", "orders")
+        server.execute("Shop", "INSERT INTO dbo.orders VALUES (1, N'old')")
+        server.capture("Shop")
+        server.execute("master", "EXEC tailrace.advance_clock @days = 4")
+        server.execute("Shop", "INSERT INTO dbo.orders VALUES (2, N'new')")
+        server.capture("Shop")
+        server.execute("master", "EXEC tailrace.run_due_jobs")
+
+        assert [row["id"] for row in server.change_rows("Shop", "dbo_orders")] == [2]

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.tsql.arithmetic import arithmetic
-from emulator.tsql.nodes import DefaultMark, Join, Source, TableName, Top, VariableTable
+from emulator.tsql.common_tables import table_names
+from emulator.tsql.nodes import (
+    DefaultMark,
+    Derived,
+    Join,
+    Source,
+    TableName,
+    Top,
+    VariableTable,
+)
 from emulator.tsql.output import OutputPlan, compile_output
 from emulator.tsql.parser import parse_expression
 from emulator.tsql.plan import Execution, Plan
@@ -19,6 +28,7 @@ from emulator.tsql.rows import RowProgram, row_program, stored
 from emulator.tsql.scope import BoundSource, Scope
 from emulator.tsql.statements import Assignment, Delete, Update
 from emulator.tsql.targets import StoredTarget, Target, resolve_target
+from emulator.tsql.through import Through, behind, find_view, renamed
 from emulator.tsql.values import Value
 from emulator.types import StorageValue
 
@@ -60,9 +70,10 @@ class UpdatePlan:
         if self.output is not None:
             self.output.begin()
             now = self.target.read(context, [rid for rid, _ in changes])
+            end = 2 * width + 1
             for row in found:
-                old = row[width + 1 : 2 * width + 1]
-                self.output.add(execution, new=now[row[0]], old=old, action="UPDATE")
+                old, others = row[width + 1 : end], row[end : end + len(self.output.other_texts)]
+                self.output.add(execution, new=now[row[0]], old=old, action="UPDATE", others=others)
         if self.variables and found:
             for name, value in zip(self.variables, found[-1][-len(self.variables) :], strict=True):
                 execution.frame.values[name] = value
@@ -88,8 +99,9 @@ class DeletePlan:
             self.target.delete(execution.context, [row[0] for row in found])
         if self.output is not None:
             self.output.begin()
+            end = 1 + len(self.target.table.columns)
             for row in found:
-                self.output.add(execution, old=row[1:], action="DELETE")
+                self.output.add(execution, old=row[1:end], action="DELETE", others=row[end:])
         return len(found)
 
 
@@ -102,24 +114,38 @@ class ChangeCompiler:
 
     def update(self, node: Update) -> UpdatePlan:
         """The plan of an UPDATE."""
-        prefix = self.compiler.enter_common_tables(node.common_tables)
-        target, source, scope, bound = self._sources(node.target, node.source)
+        prefix = self._enter(node)
+        assigned_names = [a.column[-1] for a in node.assignments if a.column]
+        target, source, scope, bound, through = self._sources(
+            node.target, node.source, assigned_names
+        )
+        if through is not None:
+            node = replace(node, assignments=renamed(through, node.assignments))
+            if node.output is not None and through.renames:
+                raise not_supported("OUTPUT of a change through columns with other names")
         named = [find_column(target, a.column[-1])[1] for a in node.assignments if a.column]
         self.compilation.access.change(target, "UPDATE", named)
         assigned_columns = assignments(self.compiler, node.assignments, target, bound, scope)
         texts = [f"{bound.key}.rid"]
         for position, column in enumerate(target.table.columns):
             texts.append(assigned_columns.get(position) or f"{bound.key}.{column.sqlite_name}")
-        output = compile_output(self.compilation, node.output, target, ["inserted", "deleted"])
+        output = compile_output(
+            self.compilation,
+            node.output,
+            target,
+            ["inserted", "deleted"],
+            [s for s in scope.sources if s is not bound and through is None],
+        )
         if output is not None:
             texts += [f"{bound.key}.{c.sqlite_name}" for c in target.table.columns]
+            texts += output.other_texts
         names, values = self._variables(node.assignments, target, assigned_columns, scope)
         texts += values
         text = prefix + self._text(texts, source, node.where, node.top, scope)
         return UpdatePlan(
             target,
             self.compilation.plan(text),
-            node.source is not None,
+            node.source is not None or through is not None,
             row_program(self.compilation, target),
             output,
             names,
@@ -127,15 +153,36 @@ class ChangeCompiler:
 
     def delete(self, node: Delete) -> DeletePlan:
         """The plan of a DELETE."""
-        prefix = self.compiler.enter_common_tables(node.common_tables)
-        target, source, scope, bound = self._sources(node.target, node.source)
+        prefix = self._enter(node)
+        target, source, scope, bound, through = self._sources(node.target, node.source, ())
+        joined = node.source is not None or through is not None
         self.compilation.access.change(target, "DELETE")
         texts = [f"{bound.key}.rid"]
-        output = compile_output(self.compilation, node.output, target, ["deleted"])
+        if node.output is not None and through is not None and through.renames:
+            raise not_supported("OUTPUT of a change through columns with other names")
+        output = compile_output(
+            self.compilation,
+            node.output,
+            target,
+            ["deleted"],
+            [s for s in scope.sources if s is not bound and through is None],
+        )
         if output is not None:
             texts += [f"{bound.key}.{c.sqlite_name}" for c in target.table.columns]
+            texts += output.other_texts
         text = prefix + self._text(texts, source, node.where, node.top, scope)
-        return DeletePlan(target, self.compilation.plan(text), node.source is not None, output)
+        return DeletePlan(target, self.compilation.plan(text), joined, output)
+
+    def _enter(self, node: Update | Delete) -> str:
+        """The WITH clause; its tables show their rows' ids if the change may go through one."""
+        named = node.target.name[-1:] if isinstance(node.target, TableName) else ()
+        folded = {name.casefold() for name in named}
+        aliases = {name.casefold() for name in table_names(node.source)} if node.source else set()
+        tables = {table.name.casefold() for table in node.common_tables}
+        self.compiler.exposes_rows = bool(tables & (folded | aliases))
+        prefix = self.compiler.enter_common_tables(node.common_tables)
+        self.compiler.exposes_rows = False
+        return prefix
 
     def _text(
         self, texts: list[str], source: str, where: Any, top: Top | None, scope: Scope
@@ -144,14 +191,18 @@ class ChangeCompiler:
         condition = f" WHERE {self.compiler.condition(where, scope)}" if where is not None else ""
         limit = ""
         if top is not None:
-            if top.percent:
-                raise not_supported("TOP ... PERCENT")
             limit = f" LIMIT {self.compiler.row_count(top.count)}"
+            if top.percent:
+                count = f"SELECT count(*) FROM {source}{condition}"
+                limit = f" LIMIT t_percent(({count}), {self.compiler.percentage(top)})"
         return f"SELECT {', '.join(texts)} FROM {source}{condition}{limit}"
 
     def _sources(
-        self, node: TableName | VariableTable, source: Source | None
-    ) -> tuple[Target, str, Scope, BoundSource]:
+        self,
+        node: TableName | VariableTable,
+        source: Source | None,
+        columns: Sequence[str],
+    ) -> tuple[Target, str, Scope, BoundSource, Through | None]:
         """The target among the sources of FROM; alone without one.
 
         Raises:
@@ -159,26 +210,58 @@ class ChangeCompiler:
         """
         scope = Scope()
         if source is None:
-            self._refuse_common_table(node)
+            if self._is_common_table(node) or find_view(self.compilation, node):
+                return self._through(node, node, scope, columns)
             target = resolve_target(self.compilation, node)
             self.compiler.changed = node
             text = self.compiler.source(node, scope)
-            return target, text, scope, scope.sources[0]
-        text = self.compiler.source(source, scope)
+            return target, text, scope, scope.sources[0], None
         name = (node.name,) if isinstance(node, VariableTable) else node.name
         named = self._named(source, name)
+        if named is not None and (
+            isinstance(named, Derived)
+            or self._is_common_table(named)
+            or find_view(self.compilation, named)
+        ):
+            return self._through(source, node, scope, columns)
+        text = self.compiler.source(source, scope)
         matches = [s for s in scope.sources if s.answers_to(name)]
         if len(matches) > 1:
             raise messages.compile_error(8154, f"The table '{name[-1]}' is ambiguous.")
         if not matches:
-            self._refuse_common_table(node)
+            if self._is_common_table(node):
+                raise not_supported("changing a common table expression that FROM does not name")
             target = resolve_target(self.compilation, node)
             extra = self.compiler.source(node, scope)
-            return target, f"{extra} JOIN ({text})", scope, scope.sources[-1]
-        self._refuse_common_table(named or node)
-        return resolve_target(self.compilation, named or node), text, scope, matches[0]
+            return target, f"{extra} JOIN ({text})", scope, scope.sources[-1], None
+        found = named if isinstance(named, TableName | VariableTable) else node
+        return resolve_target(self.compilation, found), text, scope, matches[0], None
 
-    def _named(self, source: Source, name: tuple[str, ...]) -> TableName | VariableTable | None:
+    def _through(
+        self,
+        source: Source,
+        node: TableName | VariableTable,
+        scope: Scope,
+        columns: Sequence[str],
+    ) -> tuple[Target, str, Scope, BoundSource, Through | None]:
+        """The table behind a query, joined to it by row id."""
+        self.compiler.exposes_rows = True
+        text = self.compiler.source(source, scope)
+        self.compiler.exposes_rows = False
+        name = (node.name,) if isinstance(node, VariableTable) else node.name
+        relation = next(s for s in scope.sources if s.answers_to(name[-1:]))
+        through = behind(relation, messages.dotted(name), columns)
+        target = resolve_target(self.compilation, through.target)
+        inner = Scope()
+        self.compiler.changed = through.target
+        extra = self.compiler.source(through.target, inner)
+        bound = inner.sources[0]
+        joined = f"{text} JOIN {extra} ON {bound.key}.rid = {through.rid}"
+        return target, joined, scope, bound, through
+
+    def _named(
+        self, source: Source, name: tuple[str, ...]
+    ) -> TableName | VariableTable | Derived | None:
         """The table of FROM that the target's name (often an alias) means."""
         if isinstance(source, Join):
             return self._named(source.left, name) or self._named(source.right, name)
@@ -186,18 +269,19 @@ class ChangeCompiler:
             own = source.name if isinstance(source, VariableTable) else source.name[-1]
             if (source.alias or own).casefold() == name[-1].casefold():
                 return source
-        elif getattr(source, "alias", "").casefold() == name[-1].casefold():
-            raise not_supported("changing rows through a subquery")
+        elif (getattr(source, "alias", None) or "").casefold() == name[-1].casefold():
+            if isinstance(source, Derived):
+                return source
+            raise not_supported("changing rows through a function or PIVOT")
         return None
 
-    def _refuse_common_table(self, node: TableName | VariableTable) -> None:
-        """Rows are not changed through a CTE."""
-        if (
+    def _is_common_table(self, node: TableName | VariableTable) -> bool:
+        """Whether a name means a CTE of the statement."""
+        return (
             isinstance(node, TableName)
             and len(node.name) == 1
-            and self.compiler.common_table(node.name[0])
-        ):
-            raise not_supported("changing rows through a common table expression")
+            and self.compiler.common_table(node.name[0]) is not None
+        )
 
     def _variables(
         self,

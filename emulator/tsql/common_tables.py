@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emulator.tsql import messages
-from emulator.tsql.nodes import CommonTable, TableName
-from emulator.tsql.values import Value
+from emulator.tsql.nodes import CommonTable, Join, Source, TableName
+from emulator.tsql.values import HIDDEN, Value
 
 
 def mentions_table(node: object, name: str) -> bool:
@@ -54,11 +54,20 @@ def renamed_values(columns: list[Value], table: CommonTable) -> list[Value]:
     """
     if not table.column_names:
         return columns
-    if len(table.column_names) != len(columns):
-        more = len(columns) > len(table.column_names)
+    shown = sum(not column.name.startswith(HIDDEN) for column in columns)
+    if len(table.column_names) != shown:
+        more = shown > len(table.column_names)
         raise messages.compile_error(
             8158 if more else 8159,
             f"'{table.name}' has {'more' if more else 'fewer'} columns than were specified in the"
             " column list.",
         )
-    return [replace(c, name=n) for c, n in zip(columns, table.column_names, strict=True)]
+    named = zip(columns, table.column_names, strict=False)
+    return [replace(c, name=n) for c, n in named] + columns[shown:]
+
+
+def table_names(node: Source) -> list[str]:
+    """The unqualified names of tables in FROM."""
+    if isinstance(node, Join):
+        return table_names(node.left) + table_names(node.right)
+    return [node.name[0]] if isinstance(node, TableName) and len(node.name) == 1 else []

@@ -10,13 +10,22 @@ from emulator.errors import SqlError, not_supported
 from emulator.storage.values import GENERATED
 from emulator.tsql import messages, types_of
 from emulator.tsql.conversions import assigner, check_allowed
-from emulator.tsql.nodes import DefaultMark, Expression, Literal, Query, ValueRows, Variable
+from emulator.tsql.nodes import (
+    DefaultMark,
+    Expression,
+    Literal,
+    Query,
+    TableName,
+    ValueRows,
+    Variable,
+)
 from emulator.tsql.output import OutputPlan, compile_output
 from emulator.tsql.plan import Execution, Plan
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import Defaults, RowProgram, compile_defaults, row_program, stored
 from emulator.tsql.scope import Scope
 from emulator.tsql.targets import Target, resolve_target
+from emulator.tsql.through import find_view, inserted_through
 from emulator.tsql.values import Value, converted
 from emulator.types import SqlType, StorageValue
 
@@ -89,8 +98,13 @@ class InsertPlan:
         """Inserts; returns how many rows. Called inside a statement, perhaps repeatedly."""
         return self.write(execution, self.rows(execution))
 
-    def write(self, execution: Execution, given: Iterator[list[Any]] | list[list[Any]]) -> int:
-        """Inserts rows of given values."""
+    def write(
+        self,
+        execution: Execution,
+        given: Iterator[list[Any]] | list[list[Any]],
+        others: Sequence[Sequence[Any]] = (),
+    ) -> int:
+        """Inserts rows of given values; ``others`` is what OUTPUT reads of other tables, by row."""
         rows = [self.complete(execution, values) for values in given]
         if self.program is not None:
             rows = [self.program.run(execution, row, "INSERT", self.target) for row in rows]
@@ -98,8 +112,9 @@ class InsertPlan:
         if self.output is not None:
             self.output.begin()
             now = self.target.read(execution.context, rids)
-            for rid in rids:
-                self.output.add(execution, new=now[rid], action="INSERT")
+            for number, rid in enumerate(rids):
+                beside = others[number] if others else ()
+                self.output.add(execution, new=now[rid], action="INSERT", others=beside)
         if self.target.is_replaced("INSERT"):
             return len(rids)
         if rids and any(c.identity for c in self.target.table.columns):
@@ -114,6 +129,8 @@ class InsertCompiler:
         self.compilation = compilation
         self.node = node
         self.compiler = QueryCompiler(compilation)
+        if isinstance(node.target, TableName) and find_view(compilation, node.target):
+            node = self.node = self._through(node, node.target)
         self.target = resolve_target(compilation, node.target)
         compilation.access.change(self.target, "INSERT")
 
@@ -139,6 +156,15 @@ class InsertCompiler:
         if node.top is not None and plan.cells is not None:
             raise not_supported("INSERT TOP (n) ... VALUES")
         return plan
+
+    def _through(self, node: Insert, view: TableName) -> Insert:
+        """The INSERT into the table behind a view."""
+        scope = Scope()
+        self.compiler.exposes_rows = True
+        self.compiler.source(view, scope)
+        self.compiler.exposes_rows = False
+        target, columns = inserted_through(node, view.name, scope.sources[0])
+        return replace(node, target=target, columns=columns)
 
     def _given_positions(self) -> tuple[int, ...]:
         """Positions of the columns that the source gives."""

@@ -71,19 +71,23 @@ class MergePlan:
         """Writes what one clause found."""
         context, target, output = execution.context, self.target, self.output
         width = len(target.table.columns)
+        beside = len(output.other_texts) if output is not None else 0
+        others = [row[len(row) - beside :] for row in rows]
+        if beside:
+            rows = [row[:-beside] for row in rows]
         if clause.insert is not None:
             clause.insert.output = output
             kept = output.collected if output is not None else []
-            clause.insert.write(execution, [list(row) for row in rows])
+            clause.insert.write(execution, [list(row) for row in rows], others)
             if output is not None:
                 output.collected = kept + output.collected
             return
         old = {row[0]: row[-width:] for row in rows}
         if clause.action == "DELETE":
             target.delete(context, list(old))
-            for image in old.values():
+            for image, more in zip(old.values(), others, strict=True):
                 if output is not None:
-                    output.add(execution, old=image, action="DELETE")
+                    output.add(execution, old=image, action="DELETE", others=more)
             return
         changes: list[tuple[int, Any]] = [(row[0], row[1 : width + 1]) for row in rows]
         if self.program is not None:
@@ -92,8 +96,8 @@ class MergePlan:
         target.update(context, changes)
         if output is not None:
             now = target.read(context, list(old))
-            for rid, image in old.items():
-                output.add(execution, new=now[rid], old=image, action="UPDATE")
+            for (rid, image), more in zip(old.items(), others, strict=True):
+                output.add(execution, new=now[rid], old=image, action="UPDATE", others=more)
 
 
 class MergeCompiler:
@@ -125,7 +129,15 @@ class MergeCompiler:
         matched = f"{target_text} JOIN ({source_text}) ON {condition}"
         if " JOIN " not in source_text:
             matched = f"{target_text} JOIN {source_text} ON {condition}"
-        output = compile_output(self.compilation, node.output, target, ["inserted", "deleted"])
+        output = compile_output(
+            self.compilation,
+            node.output,
+            target,
+            ["inserted", "deleted"],
+            source_scope.sources,
+            optional=any(clause.action == "DELETE" for clause in node.clauses),
+        )
+        others = list(output.other_texts) if output is not None else []
         clauses: list[ClausePlan] = []
         before: dict[str, list[str]] = {"MATCHED": [], "TARGET": [], "SOURCE": []}
         for clause in node.clauses:
@@ -145,8 +157,11 @@ class MergeCompiler:
                 own = self.compiler.condition(clause.condition, clause_scope)
                 conditions.append(own)
             before[clause.when].append(own)
+            beside = others if clause.when != "SOURCE" else ["NULL"] * len(others)
             clauses.append(
-                self._clause(clause, target, bound, clause_scope, prefix, origin, conditions)
+                self._clause(
+                    clause, target, bound, clause_scope, prefix, origin, conditions, beside
+                )
             )
         return MergePlan(target, tuple(clauses), row_program(self.compilation, target), output)
 
@@ -159,6 +174,7 @@ class MergeCompiler:
         prefix: str,
         origin: str,
         conditions: list[str],
+        others: list[str],
     ) -> ClausePlan:
         """The query of one WHEN."""
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -172,6 +188,7 @@ class MergeCompiler:
                 changed = assignments(self.compiler, clause.assignments, target, bound, scope)
                 texts += [changed.get(n) or text for n, text in enumerate(old)]
             texts += old
+        texts += others
         text = f"{prefix}SELECT {', '.join(texts)} FROM {origin}{where}"
         return ClausePlan(clause.action, self.compilation.plan(text), insert)
 

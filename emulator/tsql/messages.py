@@ -318,6 +318,24 @@ def subquery_many_rows() -> SqlError:
     )
 
 
+def ties_without_order() -> SqlError:
+    """1062."""
+    return compile_error(
+        1062,
+        "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY clause.",
+        severity=15,
+    )
+
+
+def recursion_without_union_all(name: str) -> SqlError:
+    """252."""
+    return compile_error(
+        252,
+        f"Recursive common table expression '{name}' does not contain a top-level UNION ALL"
+        " operator.",
+    )
+
+
 def missing_procedure(name: str) -> SqlError:
     """2812."""
     return SqlError(2812, f"Could not find stored procedure '{name}'.", state=62)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from emulator.errors import not_supported
 from emulator.results import ColumnMeta, Event, ResultSet, Rows
 from emulator.security.access import of_object
-from emulator.tsql.nodes import ColumnName, Star
+from emulator.tsql.nodes import ColumnName, Name, Star
 from emulator.tsql.plan import Execution, Plan
 from emulator.tsql.planner import column_meta
 from emulator.tsql.queries import QueryCompiler
@@ -33,6 +32,8 @@ class OutputPlan:
     columns: tuple[ColumnMeta, ...]
     into: TargetName | None
     into_columns: tuple[str, ...]
+    other_texts: tuple[str, ...] = ()
+    """SQLite texts of the other tables' columns, which the statement's query must yield."""
     collected: list[tuple[StorageValue, ...]] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -45,9 +46,11 @@ class OutputPlan:
         new: Sequence[Any] = (),
         old: Sequence[Any] = (),
         action: str = "",
+        others: Sequence[Any] = (),
     ) -> None:
         """Evaluates the list for one changed row."""
         self.holder.row, self.holder.old, self.holder.action = new, old, action
+        self.holder.others = others
         text, bindings = self.plan.prepare(execution)
         self.collected += execution.workspace.connection.execute(text, bindings).fetchall()
 
@@ -60,7 +63,13 @@ class OutputPlan:
 
 
 def compile_output(
-    compilation: Compilation, output: Output | None, target: Target, pseudo: Sequence[str]
+    compilation: Compilation,
+    output: Output | None,
+    target: Target,
+    pseudo: Sequence[str],
+    sources: Sequence[BoundSource] = (),
+    *,
+    optional: bool = False,
 ) -> OutputPlan | None:
     """The plan of an OUTPUT clause, or None without one.
 
@@ -69,6 +78,8 @@ def compile_output(
         output: the clause.
         target: the table changed.
         pseudo: which of inserted and deleted exist here.
+        sources: the statement's tables other than the target.
+        optional: whether inserted may have no row (MERGE that deletes).
     """
     if output is None:
         return None
@@ -80,18 +91,14 @@ def compile_output(
     holder = RowExecution()
     scope = Scope()
     for name in pseudo:
-        source = row_scope(compiler, target, holder, name, old=name == "deleted")
+        source = row_scope(compiler, target, holder, name, old=name == "deleted", optional=optional)
         scope.sources.append(source)
     action = SourceColumn(
         "$action", nvarchar(10), False, own.slot(("action",), lambda _: holder.action)
     )
-    for item in output.items:
-        node = item.expression
-        parts = node.parts if isinstance(node, ColumnName) else ()
-        qualifier = node.qualifier if isinstance(node, Star) else parts[:-1]
-        known = not qualifier or qualifier[0].casefold() in pseudo
-        if not known:
-            raise not_supported("OUTPUT of columns other than inserted and deleted")
+    others: list[str] = []
+    for source in sources if _names_others(output, pseudo) else ():
+        scope.sources.append(_other_source(own, holder, source, others))
     scope.sources.append(BoundSource("", [action], ""))
     values = compiler.select_list(output.items, scope)
     plan = own.plan("SELECT " + ", ".join(v.sql for v in values))
@@ -102,4 +109,46 @@ def compile_output(
         tuple(column_meta(v) for v in values),
         output.into,
         output.into_columns,
+        tuple(others),
     )
+
+
+def _names_others(output: Output, pseudo: Sequence[str]) -> bool:
+    """Whether a list names columns of other tables than inserted and deleted."""
+    return any(name[0].casefold() not in pseudo for name in _qualifiers(output.items))
+
+
+def _qualifiers(node: Any) -> Iterator[Name]:
+    """The qualifiers of every column in a tree."""
+    if isinstance(node, ColumnName):
+        if len(node.parts) > 1:
+            yield node.parts[:-1]
+    elif isinstance(node, Star):
+        if node.qualifier:
+            yield node.qualifier
+    elif isinstance(node, tuple):
+        for item in node:
+            yield from _qualifiers(item)
+    else:
+        slots = [slot for kind in type(node).__mro__ for slot in getattr(kind, "__slots__", ())]
+        for slot in slots:
+            yield from _qualifiers(getattr(node, slot))
+
+
+def _other_source(
+    compilation: Compilation, holder: RowExecution, source: BoundSource, texts: list[str]
+) -> BoundSource:
+    """A source whose columns are read from what the statement's query yielded beside its rows."""
+    columns = []
+    for column in source.columns:
+        value = column.value()
+        position = len(texts)
+        texts.append(value.sql)
+
+        def read(_: Execution, position: int = position) -> StorageValue:
+            found: StorageValue = holder.others[position] if holder.others else None
+            return found
+
+        slot = compilation.slot(("other", position), read)
+        columns.append(SourceColumn(column.name, value.type, True, slot))
+    return BoundSource(source.alias, columns, source.key, source.path)

@@ -40,6 +40,7 @@ from emulator.tsql.set_operations import (
     unqualified,
 )
 from emulator.tsql.sources import SourceCompiler
+from emulator.tsql.through import is_updatable
 from emulator.tsql.values import Value, converted
 from emulator.types import BIGINT, FLOAT, INT, SqlType
 
@@ -63,7 +64,9 @@ class QueryCompiler(SourceCompiler):
 
     def subquery(self, query: Query, scope: Scope) -> tuple[str, list[Value]]:
         """A subquery in an expression."""
+        exposes, self.exposes_rows = self.exposes_rows, False
         compiled = self.query(query, replace(scope, grouped=None))
+        self.exposes_rows = exposes
         return compiled.text, compiled.columns
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
@@ -143,10 +146,8 @@ class QueryCompiler(SourceCompiler):
         """One CTE; recursive when its UNION ALL names itself on the right."""
         key = self.compilation.alias("w")
         body = table.query.body
-        if isinstance(body, SetOperation) and body.operator == "UNION ALL":
-            recursive = self._recursive_table(key, body, table, visible)
-            if recursive is not None:
-                return recursive, True
+        if isinstance(body, SetOperation) and mentions_table(body.right, table.name):
+            return self._recursive_table(key, body, table, visible), True
         compiled = self.query(table.query)
         visible[table.name.casefold()] = (key, renamed_values(compiled.columns, table))
         names = ", ".join(f"v{n}" for n in range(len(compiled.columns)))
@@ -158,15 +159,16 @@ class QueryCompiler(SourceCompiler):
         body: SetOperation,
         table: CommonTable,
         visible: dict[str, tuple[str, list[Value]]],
-    ) -> str | None:
-        """A CTE whose right side names itself; None when it does not.
+    ) -> str:
+        """A CTE whose right side names itself.
 
         A hidden column counts the depth, so that MAXRECURSION is kept.
         """
-        if not mentions_table(body.right, table.name):
-            return None
+        if body.operator != "UNION ALL":
+            raise messages.recursion_without_union_all(table.name)
         if mentions_table(body.left, table.name):
             raise not_supported("a common table expression with several recursive members")
+        exposes, self.exposes_rows = self.exposes_rows, False
         anchor = self.query(body.left)
         columns = renamed_values(anchor.columns, table)
         visible[table.name.casefold()] = (key, columns)
@@ -174,6 +176,7 @@ class QueryCompiler(SourceCompiler):
         if not isinstance(step, Select) or step.grouping_sets or step.distinct or step.top:
             raise not_supported("this form of the recursive member of a common table expression")
         core = self._core(step, (), None)
+        self.exposes_rows = exposes
         texts = matched_columns(core.columns, columns, table.name)
         reference = next((s for s in core.scope.sources if s.table == key), None)
         if reference is None:
@@ -223,6 +226,8 @@ class QueryCompiler(SourceCompiler):
         where = self.condition(select.where, scope) if select.where is not None else ""
         group_terms = self._group(select, order_by, scope, present)
         columns = self.select_list(select.items, scope)
+        if self.exposes_rows and is_updatable(select):
+            columns += [column.value() for column in scope.hidden()]
         having = self.condition(select.having, scope) if select.having is not None else ""
         orders = self._order_values(order_by, columns, scope, distinct=select.distinct)
         tail = f" FROM {source}" if source else ""
@@ -264,24 +269,22 @@ class QueryCompiler(SourceCompiler):
         """TOP (n) PERCENT and WITH TIES: the rows are numbered, then cut by their numbers."""
         top = known(limits.top, "TOP clause")
         if top.ties and not core.orders:
-            raise messages.compile_error(
-                1062, "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY"
-                " clause.", severity=15,
-            )  # fmt: skip
+            raise messages.ties_without_order()
         names = ", ".join(f"v{n}" for n in range(len(core.columns)))
         terms = core.outer_terms()
         order = f"ORDER BY {', '.join(terms)}" if terms else ""
         number = "rank()" if top.ties else "row_number()"
-        count = self._percentage(top) if top.percent else self.row_count(top.count)
+        count = self.row_count(top.count)
+        if top.percent:
+            count = f"t_percent(n, {self.percentage(top)})"
         inner = f"SELECT *, {number} OVER ({order}) AS r, count(*) OVER () AS n FROM ({text})"
         return CompiledQuery(
             f"SELECT {names} FROM ({inner}) WHERE r <= {count} ORDER BY r", core.columns, True
         )
 
-    def _percentage(self, top: Top) -> str:
-        """How many of n rows TOP (p) PERCENT takes; 1031 when p is not 0 to 100."""
-        given = converted(self.value(top.count, Scope()), FLOAT, explicit=True)
-        return f"t_percent(n, {given.sql})"
+    def percentage(self, top: Top) -> str:
+        """The argument of TOP (p) PERCENT."""
+        return converted(self.value(top.count, Scope()), FLOAT, explicit=True).sql
 
     def _group(
         self,
@@ -295,11 +298,8 @@ class QueryCompiler(SourceCompiler):
         nodes += [item.expression for item in order_by]
         if select.having is not None:
             nodes.append(select.having)
-        if (
-            not select.group_by
-            and select.having is None
-            and not any(contains_aggregate(node) for node in nodes)
-        ):
+        aggregates = any(contains_aggregate(node) for node in nodes)
+        if not select.group_by and select.having is None and not aggregates:
             return []
         values = [self.value(node, scope) for node in select.group_by]
         if any(value.constant is not None for value in values):
@@ -415,7 +415,9 @@ class QueryCompiler(SourceCompiler):
     def _set_operation(self, node: SetOperation, parent: Scope | None) -> CompiledQuery:
         """UNION and its like; a chain of UNION ALL is compiled as one."""
         parts = chain(node)
+        exposes, self.exposes_rows = self.exposes_rows, False
         compiled = [self.query(part, parent) for part in parts]
+        self.exposes_rows = exposes
         width = len(compiled[0].columns)
         if any(len(c.columns) != width for c in compiled):
             raise messages.compile_error(

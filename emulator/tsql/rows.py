@@ -45,10 +45,18 @@ class RowExecution:
     row: Sequence[Any] = ()
     old: Sequence[Any] = ()
     action: str = ""
+    others: Sequence[Any] = ()
+    """Columns of the statement's other tables, for OUTPUT."""
 
 
 def row_scope(
-    compiler: QueryCompiler, target: Target, holder: RowExecution, name: str, *, old: bool = False
+    compiler: QueryCompiler,
+    target: Target,
+    holder: RowExecution,
+    name: str,
+    *,
+    old: bool = False,
+    optional: bool = False,
 ) -> BoundSource:
     """A source whose columns are the values of the row in ``holder``."""
     columns: list[SourceColumn] = []
@@ -73,7 +81,7 @@ def row_scope(
             SourceColumn(
                 column.name,
                 column.type,
-                column.nullable or old,
+                column.nullable or old or optional,
                 slot,
                 identity=column.identity is not None,
                 make=make,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.nodes import Name, Over
-from emulator.tsql.values import Value
+from emulator.tsql.values import HIDDEN, Origin, Value
 from emulator.types import SqlType
 
 
@@ -26,6 +26,7 @@ class SourceColumn:
     make: Callable[[], Value] | None = None
     check: Callable[[], None] | None = None
     """Raises when the session may not read it."""
+    origin: Origin | None = None
 
     def value(self) -> Value:
         """The column as an expression."""
@@ -42,6 +43,7 @@ class SourceColumn:
             computed=self.computed,
             name=self.name,
             stored=self.stored,
+            origin=self.origin,
         )
 
 
@@ -173,4 +175,13 @@ class Scope:
                 severity=15,
                 line=line,
             )
-        return [column for source in sources for column in source.columns]
+        return [
+            column
+            for source in sources
+            for column in source.columns
+            if not column.name.startswith(HIDDEN)
+        ]
+
+    def hidden(self) -> list[SourceColumn]:
+        """The row ids that sources show for a change through this query."""
+        return [c for source in self.sources for c in source.columns if c.name.startswith(HIDDEN)]

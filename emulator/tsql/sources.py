@@ -38,8 +38,8 @@ from emulator.tsql.plan import Execution
 from emulator.tsql.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.statements import CreateModule
 from emulator.tsql.user_functions import called, table_function_of
-from emulator.tsql.values import Value, converted
-from emulator.types import StorageValue
+from emulator.tsql.values import HIDDEN, Origin, Value, converted
+from emulator.types import BIGINT, StorageValue
 
 if TYPE_CHECKING:
     from emulator.storage.database import Module
@@ -95,6 +95,9 @@ class SourceCompiler(ExpressionCompiler):
 
     changed: object = None
     """The table in FROM that the statement changes: reading it needs no permission by itself."""
+
+    exposes_rows = False
+    """Whether sources show row ids, because a change goes through a query that is compiled now."""
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
         """Text and columns of a subquery in FROM."""
@@ -217,14 +220,14 @@ class SourceCompiler(ExpressionCompiler):
             if firing is not None and name[0].casefold() in PSEUDO_TABLES:
                 return self._pseudo_table(name[0].casefold(), firing.table, scope, alias, key)
         if name[-1].startswith("#"):
-            return self._local(self._temporary(name, node.line), scope, alias, key)
+            return self._local(self._temporary(name, node.line), scope, alias, key, node)
         where = base_object(self.compilation.context, name, node.line)
         self.compilation.depend_on(self.compilation.context.database)
         self.compilation.depend_on(where.database)
         path: Name = () if node.alias else (where.database.name, where.schema)
         table = where.database.table(where.schema, where.name)
         if table is not None:
-            columns_of = self.table_columns(table, key)
+            columns_of = self._exposed(self.table_columns(table, key), key, node)
             self._check_read(of_object(where.database, table), table, columns_of, node)
             self._bind(scope, alias, key, columns_of, path)
             return f"{self.compilation.table_hole(table, node.hints)} AS {key}"
@@ -275,8 +278,8 @@ class SourceCompiler(ExpressionCompiler):
             access.chain = outer_chain
         if statement.column_names:
             values = [
-                replace(v, name=n) for v, n in zip(values, statement.column_names, strict=True)
-            ]
+                replace(v, name=n) for v, n in zip(values, statement.column_names, strict=False)
+            ] + values[len(statement.column_names) :]
         return compiled, values
 
     def table_columns(self, table: Table, key: str) -> list[SourceColumn]:
@@ -299,6 +302,18 @@ class SourceCompiler(ExpressionCompiler):
                 )
             )
         return columns
+
+    def _exposed(
+        self, columns: list[SourceColumn], key: str, node: TableName | VariableTable
+    ) -> list[SourceColumn]:
+        """While a change goes through a query: where each column comes from, and the row id."""
+        if not self.exposes_rows:
+            return columns
+        rid = f"{HIDDEN}{key}"
+        for column in columns:
+            column.origin = Origin(rid, node, column.name)
+        hidden = SourceColumn(rid, BIGINT, False, f"{key}.rid", origin=Origin(rid, node, ""))
+        return [*columns, hidden]
 
     def _computed(
         self, column: Column, table: Table, key: str, columns: list[SourceColumn]
@@ -327,11 +342,19 @@ class SourceCompiler(ExpressionCompiler):
         if table is None:
             raise messages.undeclared_table_variable(node.name)
         key = self.compilation.alias()
-        return self._local(table, scope, node.alias or node.name, key)
+        return self._local(table, scope, node.alias or node.name, key, node)
 
-    def _local(self, table: LocalTable, scope: Scope, alias: str, key: str) -> str:
+    def _local(
+        self,
+        table: LocalTable,
+        scope: Scope,
+        alias: str,
+        key: str,
+        node: TableName | VariableTable,
+    ) -> str:
         """A table of the session's own."""
-        self._bind(scope, alias, key, self.table_columns(table.table, key))
+        columns = self._exposed(self.table_columns(table.table, key), key, node)
+        self._bind(scope, alias, key, columns)
         return f"{table.source} AS {key}"
 
     # Subqueries and functions -------------------------------------------------------------------
@@ -443,22 +466,29 @@ def _named(columns: list[Value], names: Sequence[str], alias: str) -> list[Sourc
     Raises:
         SqlError: 8155 for a column without one, 8158 or 8159 for a wrong number of names.
     """
-    if names and len(names) != len(columns):
+    shown = sum(not column.name.startswith(HIDDEN) for column in columns)
+    if names and len(names) != shown:
         raise messages.compile_error(
-            8158 if len(columns) > len(names) else 8159,
-            f"'{alias}' has {'more' if len(columns) > len(names) else 'fewer'} columns than were"
+            8158 if shown > len(names) else 8159,
+            f"'{alias}' has {'more' if shown > len(names) else 'fewer'} columns than were"
             " specified in the column list.",
         )
     bound = []
     for position, column in enumerate(columns):
-        name = names[position] if names else column.name
+        name = names[position] if position < len(names) else column.name
         if not name:
             raise messages.compile_error(
                 8155, f"No column name was specified for column {position + 1} of '{alias}'."
             )
         bound.append(
             SourceColumn(
-                name, column.type, column.nullable, column.sql, column.identity, column.computed
+                name,
+                column.type,
+                column.nullable,
+                column.sql,
+                column.identity,
+                column.computed,
+                origin=column.origin,
             )
         )
     return bound

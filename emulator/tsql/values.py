@@ -10,6 +10,7 @@ from emulator.errors import SqlError
 from emulator.storage.collation import ordering_of
 from emulator.tsql.conversions import Conversion, check_allowed, converter
 from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.nodes import TableName, VariableTable
 from emulator.types import INT, SqlType, StorageValue
 
 
@@ -18,6 +19,25 @@ class Constant:
     """A value known when the statement is compiled."""
 
     value: StorageValue
+
+
+HIDDEN: Final = "\0rid"
+"""How the names of hidden columns begin: row ids that a change through a query needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The column of a table that a value is, unchanged, so that it can be assigned through.
+
+    Attributes:
+        rid: name of the hidden column with the row's id.
+        target: the table, as the query names it.
+        column: the column's name; empty for the row id itself.
+    """
+
+    rid: str
+    target: TableName | VariableTable
+    column: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +55,7 @@ class Value:
         stored: whether it is a column of a stored table, which SQLite may seek in an index.
         literal: whether it is written as a constant: NULL has no type of its own then, and an
             integer counts its digits towards a decimal.
+        origin: the column of a table that it is; only while a change goes through a query.
         form: ``json`` when its text is JSON that is not escaped where JSON is built of it.
         explicit: whether its collation was given by COLLATE, and beats a column's.
         learn: told the type that its surroundings give an undeclared parameter.
@@ -52,6 +73,7 @@ class Value:
     literal: bool = False
     form: str = ""
     explicit: bool = False
+    origin: Origin | None = None
 
     @property
     def is_null(self) -> bool:

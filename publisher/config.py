@@ -47,6 +47,13 @@ class SnapshotMode(StrEnum):
     NO_DATA = "no_data"
 
 
+class OnGap(StrEnum):
+    """What becomes of a table whose change rows were cleaned up before they were read."""
+
+    STOP = "stop"
+    SNAPSHOT = "snapshot"
+
+
 class SourceConfig(Section):
     """The SQL Server database whose changes are published."""
 
@@ -194,6 +201,13 @@ class SnapshotConfig(Section):
         default=SnapshotMode.INITIAL,
         description="initial (default) publishes every row once as op r; no_data starts with the"
         " changes from now on.",
+    )
+    on_gap: OnGap = Field(
+        default=OnGap.STOP,
+        description="What becomes of a table whose change rows were cleaned up before they were"
+        " read: stop (default) leaves it out, loudly, until the publisher is started again;"
+        " snapshot takes a new snapshot of it at once. In the lake a new snapshot replaces the"
+        " table; subscribers of its topic miss the changes that were cleaned up.",
     )
     chunk_rows: int = Field(
         default=50_000,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from schemas.lsn import Lsn
+from schemas.topics import TableName
 
 
 class PublisherError(Exception):
@@ -101,9 +102,9 @@ class PositionExpired(SourceError):
         super().__init__(
             f"capture instance {instance}: rows after {requested} are needed but its change table"
             f" starts at {minimum} (sys.fn_cdc_get_min_lsn): the cleanup job has removed rows that"
-            " were never published. Take a new snapshot of its table (remove the checkpoint, or"
-            " publish under a new prefix), and raise the retention with sys.sp_cdc_change_job"
-            " @job_type = N'cleanup', @retention = <minutes>"
+            " were never published. Take a new snapshot of its table (snapshot.on_gap: snapshot),"
+            " and raise the retention with sys.sp_cdc_change_job @job_type = N'cleanup',"
+            " @retention = <minutes>"
         )
 
 
@@ -139,6 +140,20 @@ class LsnWentBack(SourceError):
 
 class UnsupportedSchemaChange(SourceError):
     """A column changed in a way that events cannot follow."""
+
+
+class TableFailed(PublisherError):
+    """One table cannot go on; the others can.
+
+    Attributes:
+        table: the table.
+        cause: what it cannot go on for.
+    """
+
+    def __init__(self, table: TableName, cause: Exception) -> None:
+        self.table = table
+        self.cause = cause
+        super().__init__(f"table {table}: {cause}")
 
 
 class SchemaRefused(PublisherError):

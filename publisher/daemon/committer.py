@@ -65,6 +65,7 @@ class Committer:
         self._opened_at = 0.0
         self._open_rows = 0
         self._committed_at = time.monotonic()
+        self._announced: set[str] = set()
         self._times: dict[bytes, int] = {}
         self._position_ms: int | None = None
         self._through_ms: int | None = None
@@ -132,6 +133,14 @@ class Committer:
             self._position_ms = max(known_ms, self._position_ms or 0)
         self.commit()
 
+    def announce_snapshots(self) -> None:
+        """Name every table that is not part of the cut, before the first row of its snapshot.
+
+        A reader takes what a table brings from there on for the whole of it.
+        """
+        if not self._announced.issuperset(self._snapshotting()):
+            self.heartbeat(None)
+
     def finish(self) -> None:
         """Commit what was sent before a clean stop; it is whole up to the position."""
         if self._delivery.rows_in_transaction:
@@ -149,17 +158,19 @@ class Committer:
         through_ms = self._position_ms if closed else self._through_ms
         rows = self._delivery.rows_in_transaction
         checkpoints = book.records_to_write(through, self._clock_ms)
+        snapshotting = self._snapshotting()
         self._on_step("before_commit")
         self._delivery.commit(
             after_lsn=book.through,
             through_lsn=through,
             through_commit_ms=through_ms,
             closed=closed,
-            snapshotting=self._snapshotting(),
+            snapshotting=snapshotting,
             checkpoints=checkpoints,
         )
         self._on_committed(checkpoints)
         book.written(through)
+        self._announced = set(snapshotting)
         self._through_ms = through_ms
         self._committed_at = time.monotonic()
         self._open_rows = 0

@@ -12,7 +12,8 @@ from publisher.config import PublisherConfig
 from publisher.daemon.book import DATABASE_RECORD
 from publisher.daemon.lease import Lease
 from publisher.daemon.session import Session
-from publisher.errors import LeaseLost, PublisherError, SchemaRefused
+from publisher.daemon.stopped import StoppedTables
+from publisher.errors import LeaseLost, PublisherError, SchemaRefused, TableFailed
 from publisher.metrics import Metrics
 from schemas.checkpoint import CheckpointKey
 from schemas.registry import RegistryError
@@ -69,6 +70,7 @@ class _Conductor:
         self._clock_ms = clock_ms
         self._on_step = on_step
         self._attempts = 0
+        self._stopped = StoppedTables(config.snapshot, metrics)
         self._lease = Lease(
             CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
         )
@@ -82,9 +84,15 @@ class _Conductor:
                 self._clock_ms,
                 self._stepped,
                 self._lease,
+                self._stopped,
             )
             try:
                 session.run()
+            except TableFailed as error:
+                if not self._stopped.add(error.table, error.cause):
+                    raise
+                if self._stopped.is_taken_up(error.cause):
+                    self._wait(error)
             except LeaseLost as error:
                 self._lease.doubt(error)
                 self._wait(error)

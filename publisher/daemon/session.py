@@ -23,14 +23,15 @@ from publisher.daemon.book import Book
 from publisher.daemon.committer import Committer
 from publisher.daemon.lease import Lease
 from publisher.daemon.preflight import check_source
+from publisher.daemon.stopped import StoppedTables
 from publisher.daemon.stream import Stream
 from publisher.daemon.tables import PublishedTables
 from publisher.daemon.watch import CaptureWatch
 from publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from publisher.encode.envelope import EnvelopeEncoder
-from publisher.errors import PermissionMissing
+from publisher.errors import EncodeError, PermissionMissing, TableFailed
 from publisher.metrics import Metrics
-from publisher.snapshot.rounds import PendingTable, Snapshots
+from publisher.snapshot.rounds import PendingTable, SnapshotPart, Snapshots
 from publisher.source.connection import Connection
 from publisher.source.loss import check_not_backwards, check_same_database
 from publisher.source.queries import (
@@ -59,6 +60,7 @@ class Session:
         clock_ms: milliseconds UTC.
         on_step: called with a name at each step, for tests that stop the process there.
         lease: what this process last knew of the checkpoint.
+        stopped: the tables that cannot go on.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Session:
         clock_ms: Callable[[], int],
         on_step: Callable[[str], None],
         lease: Lease,
+        stopped: StoppedTables,
     ) -> None:
         self._config = config
         self._stop = stop
@@ -76,6 +79,7 @@ class Session:
         self._clock_ms = clock_ms
         self._on_step = on_step
         self._lease = lease
+        self._stopped = stopped
         self._resources = ExitStack()
         self._offset_read_at = 0.0
 
@@ -121,7 +125,13 @@ class Session:
         delivery.start()
         self._book = self._open_book(registry)
         self._tables = PublishedTables(
-            config, self._control, registry, delivery.ensure_topics, self._book, self._metrics
+            config,
+            self._control,
+            registry,
+            delivery.ensure_topics,
+            self._book,
+            self._metrics,
+            self._stopped,
         )
         self._tables.refresh()
         self._committer = Committer(
@@ -235,14 +245,13 @@ class Session:
         if not self._snapshots.is_waiting:
             pending = self._pending_tables(position)
             if pending:
+                self._committer.announce_snapshots()
                 self._snapshots.begin(pending)
                 self._on_step("snapshot_read")
             return False
         if not self._snapshots.has_passed(position):
             return False
-        parts = self._snapshots.finish(
-            position, self._stream.utc_offset_minutes, self._current_encoder
-        )
+        parts = self._finished_parts(position)
         self._committer.add_snapshot(part.rows for part in parts)
         for part in parts:
             self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
@@ -251,6 +260,17 @@ class Session:
                     self._tables.set_snapshot(table, part.progress)
         self._committer.commit()
         return True
+
+    def _finished_parts(self, position: Lsn) -> list[SnapshotPart]:
+        try:
+            return self._snapshots.finish(
+                position, self._stream.utc_offset_minutes, self._current_encoder
+            )
+        except EncodeError as error:
+            for table in self._tables:
+                if str(table.name) == error.table:
+                    raise TableFailed(table.name, error) from error
+            raise
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:
         """Tables to read next: their capture instance must cover what comes behind the position."""

@@ -10,9 +10,10 @@ from publisher.change.ranges import first_lsn_after
 from publisher.config import PublisherConfig
 from publisher.daemon.book import Book
 from publisher.daemon.committer import Committer
+from publisher.daemon.stopped import OF_ONE_TABLE
 from publisher.daemon.tables import PublishedTables, Reading
 from publisher.encode.rows import EncodedRows
-from publisher.errors import CaptureInstanceGone
+from publisher.errors import CaptureInstanceGone, TableFailed
 from publisher.metrics import Metrics
 from publisher.source.connection import Connection
 from publisher.source.merge import merge
@@ -77,8 +78,9 @@ class Stream:
             Whether there may be more at once.
 
         Raises:
-            PositionExpired: rows that are still needed were cleaned up.
-            SourceError, EncodeError, DeliveryError, RegistryError: as their classes say.
+            TableFailed: one table cannot go on: rows that are still needed were cleaned up, a value
+                does not fit, or a schema was refused.
+            SourceError, DeliveryError, RegistryError: as their classes say.
         """
         before = self._control.queries + self._bulk.queries
         try:
@@ -144,6 +146,15 @@ class Stream:
         self._metrics.transactions.inc(len(window.commit_ms))
 
     def _pages(self, window: Window, reading: Reading, page_rows: int) -> Iterator[EncodedRows]:
+        """The encoded pages of one instance; what goes wrong with them concerns its table."""
+        try:
+            yield from self._encoded_pages(window, reading, page_rows)
+        except OF_ONE_TABLE as error:
+            raise TableFailed(reading.table.name, error) from error
+
+    def _encoded_pages(
+        self, window: Window, reading: Reading, page_rows: int
+    ) -> Iterator[EncodedRows]:
         """The encoded pages of one instance; the first is on its way before it is asked for."""
         encoder = self._tables.encoder(reading.table, reading.schema)
         pages = read_ahead(

@@ -11,9 +11,10 @@ from publisher.change.instance import CaptureInstance
 from publisher.change.ranges import first_lsn_after
 from publisher.config import PublisherConfig, SnapshotMode
 from publisher.daemon.book import Book, InstanceState
+from publisher.daemon.stopped import OF_ONE_TABLE, StoppedTables
 from publisher.deliver.topics import TopicSpec
 from publisher.encode.envelope import EnvelopeEncoder
-from publisher.errors import PositionExpired
+from publisher.errors import PositionExpired, SchemaRefused, TableFailed
 from publisher.metrics import Metrics
 from publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from publisher.source.connection import Connection
@@ -23,9 +24,8 @@ from publisher.source.queries import CatalogState
 from publisher.source.versions import current_columns, timeline, version_at
 from schemas.envelope import TableSchema, envelope_schema, key_schema, table_schema_of
 from schemas.lsn import Lsn
-from schemas.registry import SchemaRegistry
+from schemas.registry import RegistryError, SchemaRegistry
 from schemas.topics import TableName, key_subject, value_subject
-from schemas.types import UnsupportedType
 
 _log = structlog.get_logger(__name__)
 
@@ -38,13 +38,16 @@ class PublishedTable:
         name: the table.
         topic: where its events go.
         instances: its capture instances, oldest first.
-        versions: per recognised capture instance its schema versions, oldest first.
+        versions: per recognised capture instance its schema versions, oldest first; empty when the
+            table cannot go on.
+        is_stopped: whether it cannot go on.
     """
 
     name: TableName
     topic: str
     instances: list[CaptureInstance]
     versions: dict[str, tuple[TableSchema, ...]] = field(default_factory=dict)
+    is_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class PublishedTables:
         ensure_topics: creates topics.
         book: what is out.
         metrics: counts.
+        stopped: the tables that cannot go on.
     """
 
     def __init__(
@@ -84,8 +88,10 @@ class PublishedTables:
         ensure_topics: Callable[[list[TopicSpec]], None],
         book: Book,
         metrics: Metrics,
+        stopped: StoppedTables,
     ) -> None:
         self._config = config
+        self._stopped = stopped
         self._connection = connection
         self._registry = registry
         self._ensure_topics = ensure_topics
@@ -106,7 +112,7 @@ class PublishedTables:
         """Read the catalog again and take in what is new.
 
         Raises:
-            PositionExpired: a table's new instance does not reach back to our position.
+            PublisherError: no table can go on; that of the first.
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
         catalog = read_catalog(
@@ -126,14 +132,10 @@ class PublishedTables:
         for name, instances in found.items():
             table = self._tables.get(name) or PublishedTable(name, topics[name], instances)
             table.instances = instances
-            try:
-                self._take_in(table, catalog)
-            except UnsupportedType as error:
-                _log.error("table_stopped", table=str(name), reason=str(error))
-                self._metrics.stopped_tables.labels(table=str(name)).set(1)
-                self._tables.pop(name, None)
-                continue
             self._tables[name] = table
+            self._take_in_or_stop(table, catalog)
+        if self._tables and all(table.is_stopped for table in self._tables.values()):
+            raise self._stopped.fail(self._tables)
         self._forget_unread()
         self.state = catalog.state
         self._metrics.snapshotting.set(len(self.snapshotting()))
@@ -160,12 +162,33 @@ class PublishedTables:
             )
             self._book.forget(name)
 
+    def _take_in_or_stop(self, table: PublishedTable, catalog: Catalog) -> None:
+        """Take a table in; what it cannot go on for stops it alone, or has it begin again."""
+        try:
+            if self._stopped.error_of(table.name) is None:
+                self._take_in(table, catalog)
+        except OF_ONE_TABLE as error:
+            self._stopped.add(table.name, error)
+        cause = self._stopped.error_of(table.name)
+        if cause is None:
+            return
+        if self._stopped.is_taken_up(cause):
+            self._stopped.take_up(self._book, table.name, table.instances)
+            self._take_in(table, catalog)
+            return
+        self._stopped.stop(self._book, table.name, table.instances)
+        table.versions.clear()
+        table.is_stopped = True
+
     def _take_in(self, table: PublishedTable, catalog: Catalog) -> None:
         recognised = [instance for instance in table.instances if instance.start_lsn is not None]
         if not recognised:
             _log.info("capture_instance_not_recognised_yet", table=str(table.name))
             return
         registered = self._registered_versions(table.topic)
+        states = [self._book.instances.get(instance.name) for instance in recognised]
+        if any(state and state.snapshot.state is SnapshotState.STOPPED for state in states):
+            self._stopped.take_up(self._book, table.name, recognised)
         self._enter_in_book(table, recognised, registered)
         first = first_lsn_after(self._book.position)
         lossless = self._lossless.get(f"{table.name.schema}.{table.name.table}".casefold(), ())
@@ -230,17 +253,24 @@ class PublishedTables:
 
     def _registered_versions(self, topic: str) -> list[TableSchema]:
         if topic not in self._registered:
-            self._registered[topic] = [
-                table_schema_of(version.schema)
-                for version in self._registry.versions(value_subject(topic))
-            ]
+            subject = value_subject(topic)
+            try:
+                self._registered[topic] = [
+                    table_schema_of(version.schema) for version in self._registry.versions(subject)
+                ]
+            except ValueError as error:
+                raise SchemaRefused(
+                    f"subject {subject} of the schema registry: {error}; it belongs to somebody"
+                    " else: remove it there, or publish under another prefix"
+                ) from error
         return self._registered[topic]
 
     def encoder(self, table: PublishedTable, schema: TableSchema) -> EnvelopeEncoder:
         """The encoder of a version; its schemas are registered the first time.
 
         Raises:
-            RegistryError: the registry did not answer or refused a schema.
+            RegistryError: the registry did not answer.
+            SchemaRefused: it refused a schema for good.
             UnsupportedType: a column has a type that events cannot carry.
         """
         identity = (schema.capture_instance, schema.schema_lsn)
@@ -249,8 +279,13 @@ class PublishedTables:
             return known
         key = key_schema(self._config.prefix, schema)
         value = envelope_schema(self._config.prefix, schema)
-        key_id = None if key is None else self._registry.register(key_subject(table.topic), key)
-        value_id = self._registry.register(value_subject(table.topic), value)
+        try:
+            key_id = None if key is None else self._registry.register(key_subject(table.topic), key)
+            value_id = self._registry.register(value_subject(table.topic), value)
+        except RegistryError as error:
+            if error.retryable:
+                raise
+            raise SchemaRefused(str(error)) from error
         registered = self._registered_versions(table.topic)
         if not any((known.capture_instance, known.schema_lsn) == identity for known in registered):
             registered.append(table_schema_of(value))
@@ -281,6 +316,8 @@ class PublishedTables:
         """From where each table's changes of a commit are read."""
         readings: list[Reading] = []
         for table in self._tables.values():
+            if table.is_stopped:
+                continue
             starts = {name: self._book.instances[name].covered_from for name in table.versions}
             instance = choose_instance(table.instances, starts, lsn)
             if instance is not None:
@@ -292,19 +329,24 @@ class PublishedTables:
         """Check that no change table lost rows that are still needed.
 
         Raises:
-            PositionExpired, CaptureInstanceGone: names the instance.
+            TableFailed: for a table that did, with PositionExpired as its cause.
+            CaptureInstanceGone: names the instance.
         """
         first = first_lsn_after(self._book.position)
         for reading in readings:
             minimum = state.start_lsns.get((reading.instance.name, reading.instance.object_id))
-            check_not_expired(reading.instance.name, max(first, reading.covered_from), minimum)
+            try:
+                check_not_expired(reading.instance.name, max(first, reading.covered_from), minimum)
+            except PositionExpired as error:
+                raise TableFailed(reading.table.name, error) from error
 
     def snapshotting(self) -> list[PublishedTable]:
-        """Tables whose snapshot is not over."""
+        """Tables that are not part of the cut: their snapshot is not over, or they were stopped."""
         return [
             table
             for table in self._tables.values()
-            if not all(self._book.instances[name].snapshot.is_over for name in table.versions)
+            if table.is_stopped
+            or not all(self._book.instances[name].snapshot.is_over for name in table.versions)
         ]
 
     def set_snapshot(self, table: PublishedTable, snapshot: SnapshotProgress) -> None:

@@ -9,12 +9,13 @@ from schemas.lsn import Lsn
 
 
 class SnapshotState(StrEnum):
-    """``snapshot_state`` of a checkpoint record."""
+    """``snapshot_state`` of a checkpoint record; stopped: the table cannot go on as it is."""
 
     PENDING = "pending"
     RUNNING = "running"
     DONE = "done"
     SKIPPED = "skipped"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,119 @@
+"""Tables that cannot go on: each stops alone, or is taken up anew, and the others go on.
+
+What was lost or cannot be carried concerns one table. It is named in every progress record like a
+table whose snapshot is not over, so no reader takes its lake table for a part of the cut. The next
+start of the publisher takes it up with a new snapshot, which replaces what the lake has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from publisher.change.instance import CaptureInstance
+from publisher.config import OnGap, SnapshotConfig, SnapshotMode
+from publisher.daemon.book import Book, InstanceState
+from publisher.errors import (
+    EncodeError,
+    PositionExpired,
+    PreflightError,
+    PublisherError,
+    SchemaRefused,
+    UnsupportedSchemaChange,
+)
+from publisher.metrics import Metrics
+from publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from schemas.lsn import Lsn
+from schemas.topics import TableName
+from schemas.types import UnsupportedType
+
+_log = structlog.get_logger(__name__)
+
+OF_ONE_TABLE: Final = (
+    EncodeError,
+    PositionExpired,
+    SchemaRefused,
+    UnsupportedSchemaChange,
+    UnsupportedType,
+)
+"""Errors that concern one table, whatever the others do."""
+
+_STOPPED: Final = SnapshotProgress(SnapshotState.STOPPED)
+
+
+class StoppedTables:
+    """The tables that cannot go on, and why; kept from one life of the publisher to the next.
+
+    Args:
+        options: says what becomes of a table with a gap.
+        metrics: counts.
+    """
+
+    def __init__(self, options: SnapshotConfig, metrics: Metrics) -> None:
+        self._options = options
+        self._metrics = metrics
+        self._errors: dict[TableName, Exception] = {}
+
+    def add(self, table: TableName, error: Exception) -> bool:
+        """Note what a table cannot go on for; False when it was noted already."""
+        known = table in self._errors
+        self._errors[table] = error
+        return not known
+
+    def error_of(self, table: TableName) -> Exception | None:
+        """What the table cannot go on for."""
+        return self._errors.get(table)
+
+    def is_taken_up(self, error: Exception | None) -> bool:
+        """Whether the configuration wants a new snapshot rather than a stop."""
+        return isinstance(error, PositionExpired) and self._options.on_gap is OnGap.SNAPSHOT
+
+    def stop(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
+        """Write into the book that a table is not followed any more."""
+        error = self._errors[table]
+        _log.error(
+            "table_stopped",
+            table=str(table),
+            error=type(error).__name__,
+            reason=str(error),
+            effect="the other tables go on; this one is not part of the lake's cuts",
+            fix="mend the cause and restart the publisher: the table then gets a new snapshot",
+        )
+        self._metrics.stopped_tables.labels(table=str(table)).set(1)
+        for instance in instances:
+            if instance.start_lsn is not None:
+                covered_from = _covered_from(book, instance, instance.start_lsn)
+                book.set_instance(instance.name, InstanceState(covered_from, None, _STOPPED))
+
+    def take_up(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
+        """Write into the book that a table begins again, with what its instances hold now."""
+        error = self._errors.pop(table, None)
+        wanted = self._options.mode is SnapshotMode.INITIAL or self.is_taken_up(error)
+        state = SnapshotState.PENDING if wanted else SnapshotState.SKIPPED
+        _log.warning(
+            "table_taken_up_again",
+            table=str(table),
+            gap_behind=str(book.position.commit_lsn),
+            snapshot=state.value,
+            reason=None if error is None else str(error),
+        )
+        self._metrics.stopped_tables.labels(table=str(table)).set(0)
+        for instance in instances:
+            if instance.start_lsn is not None:
+                progress = SnapshotProgress(state)
+                book.set_instance(instance.name, InstanceState(instance.start_lsn, None, progress))
+
+    def fail(self, tables: Iterable[TableName]) -> PublisherError:
+        """The error to end with when no table can go on: that of the first."""
+        first = min(tables)
+        error = self._errors[first]
+        if isinstance(error, PublisherError):
+            return error
+        return PreflightError([f"table {first}: {error}"])
+
+
+def _covered_from(book: Book, instance: CaptureInstance, start: Lsn) -> Lsn:
+    known = book.instances.get(instance.name)
+    return start if known is None else known.covered_from

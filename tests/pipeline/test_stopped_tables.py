@@ -1,0 +1,141 @@
+"""What concerns one table stops that table alone, and a later start takes it up again."""
+
+from __future__ import annotations
+
+import pytest
+
+from publisher.errors import PreflightError, SchemaRefused
+from schemas.registry import SchemaRegistry
+from schemas.topics import TableName, value_subject
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running
+
+pytestmark = pytest.mark.kafka
+
+
+def two_tables(pipe: Pipe) -> None:
+    for table in ("keeps", "loses"):
+        pipe.source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, note int)")
+        pipe.source.execute(f"INSERT dbo.{table} VALUES (1, 1), (2, 2)")
+        pipe.source.enable(table)
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "both snapshots are out")
+
+
+def lose_changes(pipe: Pipe) -> None:
+    """Changes of both tables; cleanup takes those of one before they are read."""
+    source = pipe.source
+    # Cleanup keeps the commits that share the low watermark's time, so they must not share it.
+    source.execute(
+        "DELETE dbo.loses WHERE id = 1",
+        "UPDATE dbo.keeps SET note = 10 WHERE id = 1",
+        "WAITFOR DELAY '00:00:00.050'",
+        "INSERT dbo.loses VALUES (3, 3)",
+    )
+    source.scan()
+    source.connection.execute(
+        "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_loses',"
+        " @low_water_mark = ?, @threshold = 5000",
+        source.max_lsn().to_bytes(),
+    )
+
+
+def topic_of(pipe: Pipe, table: str) -> str:
+    return pipe.topics.names.data(TableName(pipe.source.name, "dbo", table))
+
+
+def keeps_is_out(pipe: Pipe) -> bool:
+    return pipe.topics.state(pipe.source.name, "keeps", "id")[1]["note"] == 10
+
+
+def snapshot_keys(pipe: Pipe, table: str) -> list[int]:
+    events = pipe.topics.snapshot(pipe.source.name, table)
+    return sorted(event.envelope["after"]["id"] for event in events if event.envelope)
+
+
+def scanned_keys(pipe: Pipe, table: str) -> list[int]:
+    """The same, after a scan: a snapshot waits for one."""
+    pipe.source.scan()
+    return snapshot_keys(pipe, table)
+
+
+def test_a_table_with_a_gap_stops_alone_and_begins_again_at_the_next_start(pipe: Pipe):
+    two_tables(pipe)
+    lose_changes(pipe)
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
+        (told,) = publisher.told("table_stopped")
+        assert told["error"] == "PositionExpired"
+        assert told["table"].endswith("dbo.loses")
+        publisher.until(
+            lambda: pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")],
+            "it is named as no part of the cut",
+        )
+    assert snapshot_keys(pipe, "loses") == [1, 2]
+    assert not pipe.topics.changes(pipe.source.name, "loses"), "nothing behind the gap is out"
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "its new snapshot is out")
+        assert publisher.told("table_taken_up_again")
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
+    assert snapshot_keys(pipe, "keeps") == [1, 2]
+    pipe.assert_exactly_once("keeps")
+
+
+def test_a_gap_is_followed_by_a_new_snapshot_where_the_configuration_says_so(pipe: Pipe):
+    two_tables(pipe)
+    lose_changes(pipe)
+
+    with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
+        publisher.until(pipe.is_caught_up, "the new snapshot is out")
+        assert not publisher.told("table_stopped")
+        assert publisher.told("table_taken_up_again")
+
+    announced = [
+        number
+        for number, record in enumerate(pipe.topics.progress())
+        if topic_of(pipe, "loses") in record["snapshotting"]
+    ]
+    snapshot = [
+        number
+        for number, record in enumerate(pipe.topics.progress())
+        if number > announced[-1] and record["partitions"]
+    ]
+    assert announced[-1] < snapshot[0], "named before the first row of its snapshot"
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
+    pipe.assert_exactly_once("keeps")
+
+
+def test_a_schema_that_the_registry_refuses_stops_its_table_alone(pipe: Pipe):
+    source = pipe.source
+    for table in ("keeps", "refused"):
+        source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, note int)")
+        source.execute(f"INSERT dbo.{table} VALUES (1, 10)")
+        source.enable(table)
+    with SchemaRegistry(pipe.topics.registry_url) as registry:
+        registry.register(
+            value_subject(topic_of(pipe, "refused")), {"type": "string", "name": "foreign"}
+        )
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "the other table goes on")
+        (told,) = publisher.told("table_stopped")
+        assert told["table"].endswith("dbo.refused")
+    assert not pipe.topics.events(source.name, "refused")
+
+
+def test_the_only_table_that_cannot_go_on_ends_the_publisher(pipe: Pipe):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.refused (id int PRIMARY KEY)")
+    source.enable("refused")
+    with SchemaRegistry(pipe.topics.registry_url) as registry:
+        registry.register(
+            value_subject(topic_of(pipe, "refused")), {"type": "string", "name": "foreign"}
+        )
+
+    with Running(pipe.config()) as publisher:
+        error = publisher.ended()
+
+    assert isinstance(error, SchemaRefused | PreflightError)
+    assert "refused" in str(error)

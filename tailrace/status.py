@@ -28,13 +28,16 @@ class Stage:
 
     through_lsn: str
     through_commit_ms: int | None
+    left_out: frozenset[str] = frozenset()
+    """Topics of tables that are not part of the cut: in their snapshot, or stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableLag:
     """One table's newest captured change, and the seconds that each stage is behind it.
 
-    None means that there is no such stage yet; 0.0 that it has the newest change.
+    None means that there is no such stage yet; 0.0 that it has the newest change. A table that is
+    not in the cut is in its snapshot, or was stopped; the publisher's log says which.
     """
 
     table: str
@@ -43,6 +46,7 @@ class TableLag:
     topic_lag_s: float | None
     lake_lsn: str | None
     lake_lag_s: float | None
+    in_cut: bool = True
 
 
 def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
@@ -83,16 +87,18 @@ def show(settings: Settings, *, as_json: bool) -> None:
         table.add_row(
             lag.table,
             lag.newest_lsn or "none",
-            lag.topic_lsn or "nothing published",
-            _seconds(lag.topic_lag_s),
-            lag.lake_lsn or "nothing applied",
-            _seconds(lag.lake_lag_s),
+            *_stage(lag.topic_lsn or "nothing published", lag.topic_lag_s, in_cut=lag.in_cut),
+            *_stage(lag.lake_lsn or "nothing applied", lag.lake_lag_s, in_cut=lag.in_cut),
         )
     console = Console()
     console.print(table)
     if topics is not None and topics.through_commit_ms is not None:
         age = max(0.0, time.time() - topics.through_commit_ms / 1000)
         console.print(f"The topics are known to be complete up to {age:.0f} s ago.")
+
+
+def _stage(reached: str, lag: float | None, *, in_cut: bool) -> tuple[str, str]:
+    return (reached, _seconds(lag)) if in_cut else ("in snapshot or stopped", "")
 
 
 def _seconds(lag: float | None) -> str:
@@ -105,7 +111,10 @@ def _topics(config: PublisherConfig) -> Stage | None:
     from tailrace.progress import last_record
 
     record = last_record(config.kafka.bootstrap, config.topics)
-    return None if record is None else Stage(record.through_lsn, record.through_commit_ms)
+    if record is None:
+        return None
+    left_out = frozenset(record.snapshotting)
+    return Stage(record.through_lsn, record.through_commit_ms, left_out)
 
 
 def _lake(settings: Settings) -> Stage | None:
@@ -128,7 +137,8 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
     with Connection(config.source) as connection:
         offset = timedelta(minutes=queries.utc_offset_minutes(connection))
         for row in catalog.change_tables(connection):
-            if not config.tables.selects(TableName(config.source.database, row.schema, row.table)):
+            name = TableName(config.source.database, row.schema, row.table)
+            if not config.tables.selects(name):
                 continue
             newest_lsn, committed = _newest(connection, row.instance)
             newest_ms = None
@@ -141,6 +151,7 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
                 topic_lag_s=lag_s(newest_lsn, newest_ms, topics),
                 lake_lsn=lake.through_lsn if lake else None,
                 lake_lag_s=lag_s(newest_lsn, newest_ms, lake),
+                in_cut=topics is None or config.topics.data(name) not in topics.left_out,
             )
 
 

@@ -22,7 +22,7 @@ demo: setup ## real flights from SQL Server change tables to Delta tables, verif
 	@$(BIN)/tailrace demo $(ARGS)
 
 test: setup ## all tests, in three workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 images: setup ## container images: publisher, emulator, sink, stand-ins for Kafka and registry (BASE=image ARGS="sink")
 	$(BIN)/python -m compose.images.build $(if $(BASE),--base $(BASE)) $(ARGS)

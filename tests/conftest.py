@@ -1,9 +1,4 @@
-"""Loads the fixtures of tests/fix_*.py, one file for each part of the stack; orders the tests.
-
-Without workers (plain pytest) what is quick to tell is told first. With workers (make test) the
-tests that share one Spark session begin first, since they take longest, and every other file is
-a group of its own: its fixtures of module scope are made once.
-"""
+"""Loads the fixtures of tests/fix_*.py, one file for each part of the stack; orders the tests."""
 
 from pathlib import Path
 
@@ -36,15 +31,9 @@ STAGES = (
 NEEDS_PROCESSES = ("kafka", "spark", "slow")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sorts the tests by stage; within a stage the (random) order stays."""
     items.sort(key=stage_of)
-    if config.getoption("dist", "no") == "no":
-        return
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
-    items.sort(key=lambda item: "spark" not in item.fixturenames)
 
 
 def stage_of(item: pytest.Item) -> tuple[bool, int]:
@@ -52,10 +41,3 @@ def stage_of(item: pytest.Item) -> tuple[bool, int]:
     folder = item.path.relative_to(TESTS).parts[0]
     stage = STAGES.index(folder) if folder in STAGES else len(STAGES)
     return any(item.get_closest_marker(name) for name in NEEDS_PROCESSES), stage
-
-
-def group_of(item: pytest.Item) -> str:
-    """The tests that one worker runs in a row."""
-    if "spark" in item.fixturenames:
-        return "spark"
-    return item.path.relative_to(TESTS).with_suffix("").as_posix().replace("/", ".")

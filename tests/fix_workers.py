@@ -1,0 +1,61 @@
+"""How the tests are shared out to workers (make test), so that dear fixtures are made once.
+
+Plain pytest runs in one process, what is quick to tell first. With workers every file is a group
+that one worker runs in a row, because its fixtures of module scope are made once for it; the tests
+of one Spark session are one group, and those groups that take longest begin first.
+
+A scheduler of our own, because pytest-xdist 3.8 cannot tell groups by marker under pytest 9.2.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+LONGEST = ("end_to_end", "sink", "clients")
+"""Folders that begin first, in this order."""
+ONE_SPARK_SESSION = ("sink", "clients")
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """A worker takes a group, and the next one when it is nearly done."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """Shares out groups, in the order in which they were collected."""
+    return GroupScheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Among workers the longest groups begin first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: begins(item.nodeid))
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test: its file, or what it shares with other files."""
+    path = PurePosixPath(nodeid.partition("::")[0])
+    folder = folder_of(nodeid)
+    if folder in ONE_SPARK_SESSION:
+        return "spark"
+    return folder if folder == "end_to_end" else str(path)
+
+
+def folder_of(nodeid: str) -> str:
+    """The folder below tests/."""
+    parts = PurePosixPath(nodeid.partition("::")[0]).parts
+    return parts[parts.index("tests") + 1] if "tests" in parts else ""
+
+
+def begins(nodeid: str) -> int:
+    """Order among workers: the longest groups first."""
+    folder = folder_of(nodeid)
+    return LONGEST.index(folder) if folder in LONGEST else len(LONGEST)

@@ -17,6 +17,7 @@ from emulator.catalog.type_facts import (
     numeric_facts,
     octet_length,
 )
+from emulator.catalog.visibility import definition
 from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
@@ -181,10 +182,12 @@ def _schemata(_context: SessionContext, database: Database) -> Iterator[Row]:
     """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
  VIEW_DEFINITION nvarchar(4000), CHECK_OPTION varchar(7), IS_UPDATABLE varchar(2)!""",
 )
-def _views(_context: SessionContext, database: Database) -> Iterator[Row]:
+def _views(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
         if module.type == "V":
-            yield database.name, module.schema, module.name, module.text[:4000], "NONE", "NO"
+            text = definition(context, database, module)
+            shown = text[:4000] if text is not None else None
+            yield database.name, module.schema, module.name, shown, "NONE", "NO"
 
 
 @view(
@@ -216,11 +219,13 @@ def _constraint_table_usage(context: SessionContext, database: Database) -> Iter
  ROUTINE_TYPE nvarchar(20), ROUTINE_DEFINITION nvarchar(4000), CREATED datetime!,
  LAST_ALTERED datetime!""",
 )
-def _routines(_context: SessionContext, database: Database) -> Iterator[Row]:
+def _routines(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
         if module.type not in {"P", "FN", "IF", "TF"}:
             continue
         kind = "PROCEDURE" if module.type == "P" else "FUNCTION"
         created = datetime_of(module.create_ticks)
         place = (database.name, module.schema, module.name)
-        yield (*place, *place, kind, module.text[:4000], created, created)
+        text = definition(context, database, module)
+        shown = text[:4000] if text is not None else None
+        yield (*place, *place, kind, shown, created, created)

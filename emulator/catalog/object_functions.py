@@ -12,7 +12,7 @@ from emulator.catalog.objects import DatabaseObject, find_object, object_by_id, 
 from emulator.catalog.property_functions import as_variant, database_properties
 from emulator.catalog.scalar_registry import scalar
 from emulator.catalog.type_facts import SYSNAME_USER_TYPE_ID, SYSTEM_TYPE_IDS, type_facts
-from emulator.catalog.visibility import is_visible
+from emulator.catalog.visibility import definition, is_visible
 from emulator.types import (
     INT,
     SMALLINT,
@@ -124,8 +124,9 @@ def _object_schema_name(
 
 @scalar("OBJECT_DEFINITION", nvarchar(-1), INT)
 def _object_definition(context: SessionContext, object_id: StorageValue) -> StorageValue:
-    modules = context.database.modules.values()
-    return next((m.text for m in modules if m.object_id == object_id), None)
+    database = context.database
+    found = next((m for m in database.modules.values() if m.object_id == object_id), None)
+    return definition(context, database, found) if found is not None else None
 
 
 @scalar("PARSENAME", SYSNAME, _NAME, INT)

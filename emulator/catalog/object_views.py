@@ -19,6 +19,7 @@ from emulator.catalog.objects import (
 )
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import table_by_id
+from emulator.catalog.visibility import definition
 from emulator.cdc.capture_instance import is_enabled
 from emulator.cdc.metadata_tables import DDL_TRIGGER
 from emulator.cdc.replication import is_replicated
@@ -311,9 +312,9 @@ def _trigger_events(_context: SessionContext, database: Database) -> Iterator[Ro
  is_schema_bound bit, uses_database_collation bit, is_recompiled bit, null_on_null_input bit,
  execute_as_principal_id int""",
 )
-def _sql_modules(_context: SessionContext, database: Database) -> Iterator[Row]:
+def _sql_modules(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
-        yield module.object_id, module.text, 1, 1, 0, 0, 0, 0, None
+        yield module.object_id, definition(context, database, module), 1, 1, 0, 0, 0, 0, None
 
 
 @view(

@@ -22,6 +22,7 @@ from emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
+from emulator.catalog.visibility import definition, sees
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
 from emulator.security.access import of_object
@@ -210,13 +211,16 @@ def _helptext(context: SessionContext, args: Arguments) -> Iterator[Event]:
     module = (
         context.database.module(parts.schema or "dbo", parts.name) if parts is not None else None
     )
-    if module is None:
+    if module is None or not sees(context, context.database, module):
         raise SqlError(
             15009,
             f"The object '{name}' does not exist in database '{context.database.name}' or is"
             " invalid for this operation.",
             procedure="sp_helptext",
         )
+    shown = definition(context, context.database, module)
+    if shown is None:
+        raise SqlError(15197, f"There is no text for object '{name}'.", procedure="sp_helptext")
     yield from result_set(
-        "Text nvarchar(255)", ((line,) for line in module.text.splitlines(keepends=True))
+        "Text nvarchar(255)", ((line,) for line in shown.splitlines(keepends=True))
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.objects import DatabaseObject, objects
-from emulator.security import access
-from emulator.security.access import Securable
+from emulator.security.access import Securable, of_object
 from emulator.security.permissions import OBJECT
 from emulator.security.view_permissions import authorize_view
 
@@ -44,24 +43,21 @@ def securable_of(database: Database, item: DatabaseObject) -> Securable:
 
 def is_visible(context: SessionContext, database: Database, item: DatabaseObject) -> bool:
     """Whether the session may know of an object; a constraint is as visible as its table."""
-    if context.security.is_sysadmin:
-        return True
-    token = context.security.user_or_none(database)
-    if token is None:
-        return False
     number = item.parent_object_id or item.object_id
     if number < 0:
         return True  # a system view, or the session's own temporary table
-    securable = Securable(database, OBJECT, number, 0, item.schema, item.name)
-    return access.sees(token, securable)
+    return context.security.sees(Securable(database, OBJECT, number, 0, item.schema, item.name))
+
+
+def definition(context: SessionContext, database: Database, module: Module) -> str | None:
+    """The text of a module; None without VIEW DEFINITION on it."""
+    may_view = context.security.has(of_object(database, module), "VIEW DEFINITION")
+    return module.text if may_view else None
 
 
 def sees(context: SessionContext, database: Database, item: Table | Module) -> bool:
     """Whether the session may know of a table or module."""
-    if context.security.is_sysadmin:
-        return True
-    token = context.security.user_or_none(database)
-    return token is not None and access.sees(token, access.of_object(database, item))
+    return context.security.sees(of_object(database, item))
 
 
 def visible_rows(context: SessionContext, database: Database, view: SystemView) -> list[Row]:

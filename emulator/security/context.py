@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.security.access import Securable, permits, server_has
+from emulator.security.access import Securable, permits, sees, server_has
 from emulator.security.messages import (
     cannot_impersonate_login,
     cannot_impersonate_user,
@@ -63,6 +63,7 @@ class SecurityContext:
         self._stack = [Identity(self._first.principal_id)]
         self._users: dict[tuple[Identity, int], tuple[int, int, UserToken | None]] = {}
         self._server: tuple[Identity, int, ServerToken | None] | None = None
+        self._seen: dict[tuple[Identity, int], tuple[UserToken, dict[int, bool]]] = {}
 
     @property
     def identity(self) -> Identity:
@@ -146,6 +147,24 @@ class SecurityContext:
         """Whether the session has a permission on something in a database."""
         token = self.user_or_none(securable.database)
         return token is not None and permits(token, securable, permission)
+
+    def sees(self, securable: Securable) -> bool:
+        """Whether the session may know of an object: it has any permission on it."""
+        if self.is_sysadmin:
+            return True
+        database = securable.database
+        token = self.user_or_none(database)
+        if token is None or token.is_dbo:
+            return token is not None
+        # A token is made anew with every change of the database's permissions.
+        key = (self.identity, database.database_id)
+        known = self._seen.get(key)
+        if known is None or known[0] is not token:
+            known = self._seen[key] = (token, {})
+        found = known[1].get(securable.major_id)
+        if found is None:
+            found = known[1][securable.major_id] = sees(token, securable)
+        return found
 
     def has_on_server(self, permission: str) -> bool:
         """Whether the session has a permission on the server."""

@@ -258,7 +258,9 @@ class Agent:
     def _parameters(self, database: Database, job_type: str) -> JobParameters | None:
         if job_type == replication.LOG_READER:
             return log_reader(database) if replication.has_log_reader(database) else None
-        found = jobs.jobs_of(self._connection, self._engine, database)
+        # Read in turn with writers: who started the job may not have committed it yet.
+        with self._engine.write() as connection:
+            found = jobs.jobs_of(connection, self._engine, database)
         return next((job for job in found if job.job_type == job_type), None)
 
 

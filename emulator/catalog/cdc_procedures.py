@@ -1,7 +1,7 @@
 """sys.sp_cdc_*: T-SQL names and parameters over the functions of emulator/cdc.
 
-Each commits its own work, whatever transaction the caller has open (in SQL Server they take part in
-it; inferred to matter to nobody, because SQL Server advises against it).
+Those that enable and disable take part in the caller's transaction (cdc_transactions.py). A scan
+and a cleanup commit their own work, and are refused in a transaction with DDL.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/change-data-capture-stored-procedures-transact-sql
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_transactions import as_ddl, refuse_within_ddl
 from emulator.catalog.instance_access import may_read_instance
 from emulator.catalog.procedure_registry import (
     Arguments,
@@ -57,13 +58,15 @@ _LONG: Final = nvarchar(MAX)
 
 @procedure("sp_cdc_enable_db")
 def _enable_db(context: SessionContext, _args: Arguments) -> Iterator[Event]:
-    if not enable_database.enable_database(context.engine, context.database):
+    if not as_ddl(
+        context, lambda: enable_database.enable_database(context.engine, context.database)
+    ):
         yield Message(22905, message_text(22905, context.database.name), severity=10)
 
 
 @procedure("sp_cdc_disable_db")
 def _disable_db(context: SessionContext, _args: Arguments) -> Iterator[Event]:
-    enable_database.disable_database(context.engine, context.database)
+    as_ddl(context, lambda: enable_database.disable_database(context.engine, context.database))
     yield from ()
 
 
@@ -94,7 +97,11 @@ def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
         filegroup_name=text(args["@filegroup_name"]),
         allow_partition_switch=flag(args["@allow_partition_switch"]) is not False,
     )
-    for notice in enable_table(context.engine, context.database, request):
+    source = context.database.table(request.source_schema or "", request.source_name or "")
+    notices = as_ddl(
+        context, lambda: enable_table(context.engine, context.database, request), source
+    )
+    for notice in notices:
         yield Message(notice.number, notice.text, severity=notice.severity)
 
 
@@ -105,12 +112,12 @@ def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
     _P("@capture_instance", SYSNAME),
 )
 def _disable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
-    disable.disable_table(
-        context.engine,
-        context.database,
-        text(args["@source_schema"]),
-        text(args["@source_name"]),
-        text(args["@capture_instance"]),
+    schema, name = text(args["@source_schema"]), text(args["@source_name"])
+    instance = text(args["@capture_instance"])
+    as_ddl(
+        context,
+        lambda: disable.disable_table(context.engine, context.database, schema, name, instance),
+        context.database.table(schema or "", name or ""),
     )
     yield from ()
 
@@ -130,6 +137,7 @@ def _scan(context: SessionContext, args: Arguments) -> Iterator[Event]:
     pause_s = integer(args["@pollinginterval"]) or 0
     capture_scan.check_scan_parameters(maxtrans, maxscans, continuous, pause_s)
     refuse_beside_log_reader(context.database, "sp_cdc_scan")
+    refuse_within_ddl(context, "sys.sp_cdc_scan")
     while True:
         capture_scan.scan(
             context.engine,
@@ -273,6 +281,7 @@ def _get_ddl_history(context: SessionContext, args: Arguments) -> Iterator[Event
     _P("@fCleanupFailed", BIT, 0, output=True),
 )
 def _cleanup_change_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    refuse_within_ddl(context, "sys.sp_cdc_cleanup_change_table")
     mark = args["@low_water_mark"]
     cleanup.cleanup_change_table(
         context.engine,
@@ -286,6 +295,7 @@ def _cleanup_change_table(context: SessionContext, args: Arguments) -> Iterator[
 
 @procedure("sp_MScdc_cleanup_job")
 def _cleanup_job(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+    refuse_within_ddl(context, "sys.sp_MScdc_cleanup_job")
     result = cleanup.run_cleanup_job(context.engine, context.database)
     for name in result.failed:
         yield Message(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_transactions import as_ddl
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
@@ -61,25 +62,37 @@ def _options(args: Arguments) -> jobs.JobOptions:
 )
 def _add_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
     job_type = text(args["@job_type"])
-    with context.engine.write() as connection:
-        jobs.add_job(connection, context.engine, context.database, job_type, _options(args))
+
+    def add() -> None:
+        with context.engine.write() as connection:
+            jobs.add_job(connection, context.engine, context.database, job_type, _options(args))
+
+    as_ddl(context, add)
     if args["@start_job"]:
         yield from _started(context, job_type)
 
 
 @procedure("sp_cdc_change_job", _P("@job_type", _JOB_TYPE, jobs.CAPTURE), *_OPTIONS)
 def _change_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
-    with context.engine.write() as connection:
-        jobs.change_job(
-            connection, context.engine, context.database, text(args["@job_type"]), _options(args)
-        )
+    job_type = text(args["@job_type"])
+
+    def change() -> None:
+        with context.engine.write() as connection:
+            jobs.change_job(connection, context.engine, context.database, job_type, _options(args))
+
+    as_ddl(context, change)
     yield from ()
 
 
 @procedure("sp_cdc_drop_job", _P("@job_type", _JOB_TYPE))
 def _drop_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
-    with context.engine.write() as connection:
-        jobs.drop_job(connection, context.engine, context.database, text(args["@job_type"]))
+    job_type = text(args["@job_type"])
+
+    def drop() -> None:
+        with context.engine.write() as connection:
+            jobs.drop_job(connection, context.engine, context.database, job_type)
+
+    as_ddl(context, drop)
     yield from ()
 
 

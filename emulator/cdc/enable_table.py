@@ -352,8 +352,7 @@ def _add_job(
 
 def _start_jobs(engine: Engine, database: Database) -> list[Notice]:
     notices: list[Notice] = []
-    connection = engine.connect()
-    try:
+    with engine.write() as connection:
         for job_type in _job_types(database):
             if jobs.is_running(engine, database, job_type):
                 continue
@@ -365,6 +364,4 @@ def _start_jobs(engine: Engine, database: Database) -> list[Notice]:
                 notices.append(Notice(error.number, error.message))
             else:
                 notices.append(Notice(JOB_MESSAGE, text))
-    finally:
-        connection.close()
     return notices

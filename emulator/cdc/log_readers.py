@@ -93,13 +93,11 @@ def start_log_reader(engine: Engine, database: Database) -> list[str]:
 
 
 def _start_capture(engine: Engine, database: Database) -> list[str]:
-    connection = engine.connect()
-    try:
-        return [jobs.start_job(connection, engine, database, jobs.CAPTURE)]
-    except SqlError as error:
-        return [error.message]  # SQL Server Agent does not run: the job starts with it
-    finally:
-        connection.close()
+    with engine.write() as connection:
+        try:
+            return [jobs.start_job(connection, engine, database, jobs.CAPTURE)]
+        except SqlError as error:
+            return [error.message]  # SQL Server Agent does not run: the job starts with it
 
 
 def all_jobs(

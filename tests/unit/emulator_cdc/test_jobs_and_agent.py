@@ -223,3 +223,24 @@ def test_dropped_database_leaves_nothing_to_the_next_of_its_id(orders, agent):
 
     assert [r["id"] for r in orders.changes("dbo_orders")] == [7]
     assert jobs.is_running(orders.engine, database, "capture")
+
+
+def test_job_of_an_open_transaction_runs_when_it_commits(orders):
+    made = Agent(orders.engine, AgentMode.AUTOMATIC)
+    made.start()
+    try:
+        with orders.engine.write() as connection:
+            jobs.drop_job(connection, orders.engine, orders.database, "capture")
+        orders.insert("orders", (1, "a", 1, None))
+        with orders.engine.write() as connection:
+            jobs.add_job(connection, orders.engine, orders.database, "capture", JobOptions())
+            jobs.start_job(connection, orders.engine, orders.database, "capture")
+            threading.Event().wait(0.05)  # the agent has been woken, and must wait for the commit
+        deadline = threading.Event()
+        for _ in range(500):
+            if orders.changes("dbo_orders"):
+                break
+            deadline.wait(0.02)
+        assert [row["id"] for row in orders.changes("dbo_orders")] == [1]
+    finally:
+        made.close()

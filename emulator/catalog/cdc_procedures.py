@@ -283,26 +283,30 @@ def _get_ddl_history(context: SessionContext, args: Arguments) -> Iterator[Event
 def _cleanup_change_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
     refuse_within_ddl(context, "sys.sp_cdc_cleanup_change_table")
     mark = args["@low_water_mark"]
-    cleanup.cleanup_change_table(
+    result = cleanup.cleanup_change_table(
         context.engine,
         context.database,
         text(args["@capture_instance"]),
         mark if isinstance(mark, bytes) else None,
         integer(args["@threshold"]) or 0,
     )
-    yield ReturnValue("@fCleanupFailed", BIT, 0)
+    yield from _failures(context, result)
+    yield ReturnValue("@fCleanupFailed", BIT, int(bool(result.failed)))
+
+
+def _failures(context: SessionContext, result: cleanup.CleanupResult) -> Iterator[Event]:
+    """One message for each change table that could not be cleaned up."""
+    for name in result.failed:
+        command = f"delete from cdc.{name}_CT"
+        text_of = message_text(22852, context.database.name, command, 0, name)
+        yield Message(22852, text_of, severity=10)
 
 
 @procedure("sp_MScdc_cleanup_job")
 def _cleanup_job(context: SessionContext, _args: Arguments) -> Iterator[Event]:
     refuse_within_ddl(context, "sys.sp_MScdc_cleanup_job")
     result = cleanup.run_cleanup_job(context.engine, context.database)
-    for name in result.failed:
-        yield Message(
-            22852,
-            message_text(22852, context.database.name, f"delete from cdc.{name}_CT", 0, name),
-            severity=10,
-        )
+    yield from _failures(context, result)
 
 
 @procedure("sp_cdc_vupgrade")

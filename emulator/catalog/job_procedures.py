@@ -18,14 +18,21 @@ from emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
-from emulator.cdc import capture_scan, jobs
+from emulator.cdc import capture_scan, jobs, replication
 from emulator.cdc.capture_instance import require_enabled
-from emulator.cdc.log_readers import refuse_beside_log_reader
+from emulator.cdc.log_readers import (
+    all_jobs,
+    job_name,
+    refuse_beside_log_reader,
+    start_log_reader,
+)
+from emulator.errors import SqlError
 from emulator.results import Event, Message
-from emulator.types import BIGINT, BIT, INT, nvarchar, pack_guid
+from emulator.types import BIGINT, BIT, INT, SYSNAME, UNIQUEIDENTIFIER, nvarchar, pack_guid
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
 
 _P = ProcedureParameter
 _JOB_TYPE: Final = nvarchar(20)
@@ -158,3 +165,51 @@ def _capture_job(context: SessionContext, _args: Arguments) -> Iterator[Event]:
         if not job.continuous or context.cancelled.wait(job.pollinginterval or 1):
             break
     yield from ()
+
+
+def _job_of_name(context: SessionContext, name: str) -> tuple[Database, str]:
+    for database, job in all_jobs(context.store.connection, context.engine):
+        if job_name(database, job.job_type).casefold() == name.casefold():
+            return database, job.job_type
+    raise SqlError(
+        14262,
+        f"The specified @job_name ('{name}') does not exist.",
+        procedure="sp_verify_job_identifiers",
+    )
+
+
+@procedure(
+    "sp_start_job",
+    _P("@job_name", SYSNAME),
+    _P("@job_id", UNIQUEIDENTIFIER, None),
+    _P("@error_flag", INT, 1),
+    _P("@server_name", SYSNAME, None),
+    _P("@step_name", SYSNAME, None),
+    _P("@output_flag", INT, 1),
+)
+def _agent_start_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    """msdb.dbo.sp_start_job, by name."""
+    database, job_type = _job_of_name(context, text(args["@job_name"]) or "")
+    if job_type == replication.LOG_READER:
+        for message in start_log_reader(context.engine, database):
+            yield Message(JOB_STARTED, message)
+        return
+    started = jobs.start_job(context.store.connection, context.engine, database, job_type)
+    yield Message(JOB_STARTED, started)
+
+
+@procedure(
+    "sp_stop_job",
+    _P("@job_name", SYSNAME),
+    _P("@job_id", UNIQUEIDENTIFIER, None),
+    _P("@originating_server", SYSNAME, None),
+    _P("@server_name", SYSNAME, None),
+)
+def _agent_stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    """msdb.dbo.sp_stop_job, by name."""
+    database, job_type = _job_of_name(context, text(args["@job_name"]) or "")
+    if job_type == replication.LOG_READER:
+        jobs.end_run(context.engine, database, job_type)
+        return
+    stopped = jobs.stop_job(context.store.connection, context.engine, database, job_type)
+    yield Message(JOB_STOPPED, stopped)

@@ -111,3 +111,37 @@ def _sysjobactivity(context: SessionContext, _database: Database) -> Iterator[Ro
 )
 def _restorehistory(_context: SessionContext, _database: Database) -> tuple[Row, ...]:
     return ()
+
+
+AGENT_START: Final = 64
+DAILY: Final = 4
+_TWO_O_CLOCK: Final = 20_000
+"""hhmmss"""
+
+
+@view(
+    "msdb:dbo.sysschedules",
+    """schedule_id int!, schedule_uid uniqueidentifier!, name sysname!, enabled int!,
+ freq_type int!, freq_interval int!, freq_subday_type int!, active_start_date int!,
+ active_start_time int!""",
+)
+def _sysschedules(context: SessionContext, _database: Database) -> Iterator[Row]:
+    """The capture job starts with the Agent; the cleanup job runs daily at 2 A.M."""
+    for number, (_, job) in enumerate(_jobs(context), 1):
+        cleanup = job.job_type == jobs.CLEANUP
+        yield (
+            *(number, pack_guid(job.job_id)),
+            f"CDC {'cleanup' if cleanup else 'capture'} agent schedule.",
+            *(1, DAILY if cleanup else AGENT_START, 1, 1, 19900101),
+            _TWO_O_CLOCK if cleanup else 0,
+        )
+
+
+@view(
+    "msdb:dbo.sysjobschedules",
+    "schedule_id int!, job_id uniqueidentifier!, next_run_date int!, next_run_time int!",
+)
+def _sysjobschedules(context: SessionContext, _database: Database) -> Iterator[Row]:
+    for number, (_, job) in enumerate(_jobs(context), 1):
+        time = _TWO_O_CLOCK if job.job_type == jobs.CLEANUP else 0
+        yield number, pack_guid(job.job_id), 0, time

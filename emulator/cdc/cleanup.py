@@ -86,9 +86,13 @@ def cleanup_change_table(
             _raise_mark(connection, database, instance, mark)
     if mark is None:
         return CleanupResult({instance.name: 0})
-    deleted = _delete_below(
-        engine, database, instance, max(mark, instance.start_lsn or mark), threshold
-    )
+    try:
+        deleted = _delete_below(
+            engine, database, instance, max(mark, instance.start_lsn or mark), threshold
+        )
+    except apsw.Error:
+        _log.exception("cleanup of %s.cdc.%s_CT failed", database.name, instance.name)
+        return CleanupResult({}, (instance.name,))
     _trim_mapping(engine, database, threshold)
     return CleanupResult({instance.name: deleted})
 

@@ -12,6 +12,7 @@ from emulator.errors import SqlError, not_supported
 from emulator.security.messages import cannot_find
 from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
+from emulator.storage.filegroups import add_file, add_filegroup
 from emulator.storage.model import Check, Column, Index, Table
 from emulator.storage.object_details import put_columns
 from emulator.storage.principals import DBO_ID, set_owner
@@ -114,6 +115,12 @@ class Definer(TableAlterer):
                 " the database or server level.",
             )
         database = self.context.engine.create_database(node.name, found.name)
+        if node.filegroups:
+            with self.context.engine.write() as connection:
+                for group, files in node.filegroups:
+                    add_filegroup(connection, database, group)
+                    for file in files:
+                        add_file(connection, database, group, file)
         login = self.context.security.login
         if login is not None and login.principal_id != SA_ID:
             set_owner(self.context.store, database, "database", login.principal_id)

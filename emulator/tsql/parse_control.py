@@ -114,6 +114,8 @@ class ControlParser(AlterParser):
                 raise not_supported("labels and GOTO")
             if self.at("GOTO"):
                 raise not_supported("GOTO")
+            if self.at_any("WRITETEXT", "UPDATETEXT", "READTEXT"):
+                raise not_supported(self.token.upper)
             if self.at_any("DBCC", "KILL", "BACKUP", "RESTORE", "BULK", "SHUTDOWN", "RECONFIGURE"):
                 if self.accept("RECONFIGURE"):
                     self.accept("WITH", "OVERRIDE")

@@ -245,4 +245,7 @@ class DataParser(QueryParser):
         line = self.token.line
         self.expect("TRUNCATE", "TABLE")
         name_line = self.token.line
-        return Truncate(TableName(self.dotted_name(), name_line), line=line)
+        table = TableName(self.dotted_name(), name_line)
+        if self.at("WITH", "(", "PARTITIONS"):
+            raise not_supported("TRUNCATE TABLE ... WITH (PARTITIONS)")
+        return Truncate(table, line=line)

@@ -90,10 +90,11 @@ class DefinitionParser(SecurityParser, PartitionParser):
     def _create_database(self, line: int) -> Statement:
         """CREATE DATABASE name [options]."""
         name = self.identifier()
+        filegroups = self.database_files()
         collation = self.identifier() if self.accept("COLLATE") else ""
-        if self.at("ON") or self.at("AS") or self.at("FOR"):
-            raise not_supported("file and snapshot options of CREATE DATABASE")
-        return CreateDatabase(name, collation, line=line)
+        if self.at("AS") or self.at("FOR"):
+            raise not_supported("snapshots and attached files (CREATE DATABASE ... AS, FOR)")
+        return CreateDatabase(name, collation, filegroups, line=line)
 
     def _create_schema(self, line: int) -> Statement:
         """CREATE SCHEMA [name] [AUTHORIZATION owner]."""

@@ -150,6 +150,27 @@ class PartitionParser(DataParser):
             return AlterFiles(database, "ignored", line=line)
         return None
 
+    def database_files(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """``CONTAINMENT = NONE ON PRIMARY (..), FILEGROUP x (..) LOG ON (..)``: the filegroups."""
+        if self.accept("CONTAINMENT", "=") and not self.accept("NONE"):
+            raise not_supported("contained databases")
+        groups: dict[str, tuple[str, ...]] = {}
+        if self.accept("ON"):
+            group = "PRIMARY"
+            self.accept("PRIMARY")
+            while True:
+                if self.accept("FILEGROUP"):
+                    group = self.identifier()
+                    self.accept("DEFAULT")
+                groups[group] = (*groups.get(group, ()), self._file())
+                if not self.accept(","):
+                    break
+        if self.accept("LOG", "ON"):
+            self._file()
+            while self.accept(","):
+                self._file()
+        return tuple((name, files) for name, files in groups.items() if name != "PRIMARY")
+
     def _file(self) -> str:
         """``( NAME = x, FILENAME = 'y', .. )``: its logical name."""
         self.expect("(", "NAME", "=")

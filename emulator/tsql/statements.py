@@ -347,10 +347,11 @@ class Ignored(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CreateDatabase(Statement):
-    """CREATE DATABASE; ``collation`` is empty for the server's."""
+    """CREATE DATABASE; ``collation`` is empty for the server's. Filegroups with their files."""
 
     name: str
     collation: str = ""
+    filegroups: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

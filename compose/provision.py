@@ -136,9 +136,7 @@ def provision(plan: Plan) -> None:
     with closing(plan.connect("master")) as connection:
         if connection.execute("SELECT DB_ID(?)", plan.database).fetchval() is None:
             connection.execute(f"CREATE DATABASE [{plan.database}]")
-        if connection.execute("SELECT SUSER_ID(?)", plan.login).fetchval() is None:
-            secret = plan.login_password.replace("'", "''")
-            connection.execute(f"CREATE LOGIN [{plan.login}] WITH PASSWORD = N'{secret}'")
+        create_login(connection, plan.login, plan.login_password)
     with closing(plan.connect(plan.database)) as connection:
         for table, definition in TABLES.items():
             if connection.execute("SELECT OBJECT_ID(?)", f"dbo.{table}").fetchval() is None:
@@ -149,7 +147,7 @@ def provision(plan: Plan) -> None:
                 [(n, f"Customer {n}", "Göteborg", "100.00") for n in range(1, CUSTOMERS + 1)],
             )
         _enable_cdc(connection)
-        _grant(connection, plan.login)
+        grant_publisher(connection, plan.login)
 
 
 def _enable_cdc(connection: pyodbc.Connection) -> None:
@@ -166,12 +164,19 @@ def _enable_cdc(connection: pyodbc.Connection) -> None:
             )
 
 
-def _grant(connection: pyodbc.Connection, login: str) -> None:
+def create_login(connection: pyodbc.Connection, login: str, password: str) -> None:
+    """Makes a login where it is missing."""
+    if connection.execute("SELECT SUSER_ID(?)", login).fetchval() is None:
+        secret = password.replace("'", "''")
+        connection.execute(f"CREATE LOGIN [{login}] WITH PASSWORD = N'{secret}'")
+
+
+def grant_publisher(connection: pyodbc.Connection, login: str) -> None:
     """Lets the publisher read the tables, the change tables, and how far the capture job is."""
     if connection.execute("SELECT DATABASE_PRINCIPAL_ID(?)", login).fetchval() is None:
         connection.execute(f"CREATE USER [{login}] FOR LOGIN [{login}]")
-    connection.execute(f"ALTER ROLE db_datareader ADD MEMBER [{login}]")
-    connection.execute(f"GRANT VIEW DATABASE STATE TO [{login}]")
+    for permission in ("SELECT ON SCHEMA::cdc", "SELECT ON SCHEMA::dbo", "VIEW DATABASE STATE"):
+        connection.execute(f"GRANT {permission} TO [{login}]")
 
 
 def work(plan: Plan, per_second: float, stop: threading.Event) -> None:

@@ -1,4 +1,4 @@
-"""The option that points the conformance cases at a real SQL Server, and their count by source."""
+"""The option that points tests at a real SQL Server; cases by source, and where servers differ."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sqlserver-dsn",
         metavar="CONNECTION_STRING",
-        help="run tests/conformance against this server (an ODBC connection string of a login that"
-        " may create databases) instead of the embedded one",
+        help="run tests/conformance, tests/pipeline and tests/end_to_end against this server (an"
+        " ODBC connection string of a login that may create databases) instead of the embedded"
+        " one; see docs/real-sqlserver.md",
     )
     parser.addoption(
         "--kill-rounds",
@@ -24,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_terminal_summary(terminalreporter) -> None:
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     # The reports know the source: with several workers the cases ran in other processes.
     counts = collections.Counter(
         (source, outcome)
@@ -39,3 +40,22 @@ def pytest_terminal_summary(terminalreporter) -> None:
     for source in ("documented", "inferred"):
         passed, failed = counts[source, "passed"], counts[source, "failed"]
         terminalreporter.line(f"{source}: {passed} passed, {failed} failed")
+    if config.getoption("--sqlserver-dsn"):
+        tell_differences(terminalreporter)
+
+
+def tell_differences(terminalreporter) -> None:
+    """Each case that the embedded server passes and the given one does not."""
+    failed = [
+        (dict(report.user_properties).get(SOURCE), report)
+        for report in terminalreporter.stats.get("failed", ())
+        if SOURCE in dict(report.user_properties)
+    ]
+    terminalreporter.section("where the given server differs from the embedded one")
+    if not failed:
+        terminalreporter.line("nowhere in these cases")
+    for source, report in sorted(failed, key=lambda found: (str(found[0]), found[1].nodeid)):
+        crash = getattr(report.longrepr, "reprcrash", None)
+        said = str(crash.message if crash else report.longrepr).splitlines()[0]
+        name = report.nodeid.rpartition("[")[2].rstrip("]")
+        terminalreporter.line(f"{source}: {name}: {said[:300]}")

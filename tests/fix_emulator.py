@@ -61,6 +61,7 @@ class EmulatorProcess:
     password: str = "Emulator-1"
     agent: str = "manual"
     user: str = "sa"
+    host: str = "127.0.0.1"
     port: int = 0
     options: tuple[str, ...] = ()
     process: subprocess.Popen[str] | None = None
@@ -122,6 +123,15 @@ class EmulatorProcess:
         )
         self._connections.append(connection)
         return connection
+
+    def create_database(self, name: str) -> None:
+        """A database; it goes with the data directory."""
+        with self.connect() as connection:
+            connection.execute(f"CREATE DATABASE [{name}]")
+
+    def scan(self, connection: pyodbc.Connection) -> None:
+        """Let the capture process read the log of the connection's database to its end."""
+        connection.execute("EXEC sys.sp_cdc_scan @maxtrans = 5000, @maxscans = 100")
 
     def close_connections(self) -> None:
         """Close what tests left open."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import configparser
 import contextlib
+import hashlib
 import os
 import shutil
 import subprocess
@@ -63,6 +64,11 @@ class Image:
     jars: jars.Group | None = None
 
 
+SOURCES_LABEL: Final = "tailrace.sources"
+"""Says from which sources of ours an image was built."""
+_SOURCES: Final = ("schemas", "emulator", "publisher", "spark_sink", "compose", "tailrace")
+_CODE: Final = (".py", ".avsc", ".lock", ".Dockerfile", ".sh")
+
 IMAGES: Final[Mapping[str, Image]] = {
     "publisher": Image("tailrace-publisher:local", "publisher.Dockerfile", "publisher"),
     "emulator": Image("tailrace-emulator:local", "publisher.Dockerfile", "emulator"),
@@ -99,12 +105,28 @@ def _build(engine: Engine, image: Image, arguments: Sequence[str]) -> None:
         command = [engine.client, "build", "--progress=plain", "--tag", image.tag]
         command += ["--file", str(FOLDER / image.dockerfile), "--build-arg", f"VERSION={version}"]
         command += ["--target", image.target] if image.target else []
+        command += ["--label", f"{SOURCES_LABEL}={sources_digest()}"]
         lines = _follow([*command, *arguments, str(context)], image.tag)
     seconds = time.monotonic() - started
     if lines is not None:
         tail = "\n".join(lines[-25:])
         raise BuildFailed(f"{image.tag} could not be built:\n{tail}")
     _say(f"{image.tag} built in {seconds:.0f} s")
+
+
+def sources_digest() -> str:
+    """A digest of all code that goes into our images, and of the lock."""
+    digest = hashlib.sha256()
+    files = [path for name in _SOURCES for path in (CLONE / name).rglob("*") if path.is_file()]
+    wanted = [
+        path
+        for path in (*files, CLONE / "requirements.lock")
+        if path.suffix in _CODE and "secrets" not in path.parts
+    ]
+    for path in sorted(wanted):
+        digest.update(f"{path.relative_to(CLONE)}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _version_of(image: Image) -> str:

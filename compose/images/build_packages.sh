@@ -1,5 +1,5 @@
 # Installs into /opt/tailrace inside an image's build stage, which is thrown away with pip and compilers in it.
-#   locked GROUP   the packages of requirements.lock that an image of that group needs, hashes checked
+#   locked         the packages of group.lock, hashes checked; builder.lock has what builds them
 #   jars           the locked jars of the sink, SHA-256 checked
 #   project        Tailrace itself, from the sources beside this script
 set -eu
@@ -20,8 +20,6 @@ locked)
         apt-get update
         apt-get install --yes --no-install-recommends python3-venv
     fi
-    python3 packages.py builder < requirements.lock > builder.lock
-    python3 packages.py "$2" < requirements.lock > group.lock
     python3 -m venv /build/tools
     /build/tools/bin/pip install --require-hashes --no-deps -r builder.lock
     # PySpark comes as a source archive only. What builds it comes from the lock, too: no build isolation.
@@ -32,8 +30,10 @@ locked)
     rm -rf /build/wheels
     ;;
 jars)
-    TAILRACE_CACHE=/opt/tailrace/cache /opt/tailrace/venv/bin/python -m compose.local.jars fetch spark
-    rm -rf /opt/tailrace/cache/ivy
+    # The downloads are kept between builds; each file's SHA-256 is checked all the same.
+    TAILRACE_CACHE=/var/cache/tailrace /opt/tailrace/venv/bin/python -m compose.local.jars fetch spark
+    mkdir -p /opt/tailrace/cache/jars
+    cp -r /var/cache/tailrace/jars/spark /opt/tailrace/cache/jars/
     ;;
 project)
     /build/tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /build/wheels /build

@@ -5,12 +5,18 @@
 # The base has Python 3.11 or newer as python3; any Debian or Ubuntu image with it will do.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
+# The part of the lock that this image needs: what follows is built anew only when that part changes.
+FROM ${BASE_IMAGE} AS lock
+COPY requirements.lock compose/images/packages.py /
+RUN python3 packages.py builder < requirements.lock > builder.lock && python3 packages.py publisher < requirements.lock > group.lock
+
 FROM ${BASE_IMAGE} AS build
 WORKDIR /build
-COPY requirements.lock compose/images/packages.py compose/images/build_packages.sh ./
+COPY --from=lock builder.lock group.lock ./
+COPY compose/images/build_packages.sh ./
 # A network's own certificate authorities (id=ca) and pip's settings (id=pip) are mounted for the step, not copied.
 RUN --mount=type=secret,id=ca --mount=type=secret,id=pip --mount=type=cache,target=/root/.cache/pip \
-    sh build_packages.sh locked publisher
+    sh build_packages.sh locked
 COPY pyproject.toml README.md ./
 COPY schemas schemas
 COPY emulator emulator

@@ -11,17 +11,23 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates openjdk-17-jre-headless unixodbc libltdl7 libgssapi-krb5-2 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt /var/log/dpkg.log
 
+# The part of the lock that this image needs: what follows is built anew only when that part changes.
+FROM ${BASE_IMAGE} AS lock
+COPY requirements.lock compose/images/packages.py /
+RUN python3 packages.py builder < requirements.lock > builder.lock && python3 packages.py sink < requirements.lock > group.lock
+
 FROM java AS build
 WORKDIR /build
-COPY requirements.lock compose/images/packages.py compose/images/build_packages.sh ./
+COPY --from=lock builder.lock group.lock ./
+COPY compose/images/build_packages.sh ./
 # A network's own certificate authorities (id=ca) and pip's settings (id=pip) are mounted for the step, not copied.
 RUN --mount=type=secret,id=ca --mount=type=secret,id=pip --mount=type=cache,target=/root/.cache/pip \
-    sh build_packages.sh locked sink
+    sh build_packages.sh locked
 # Only what fetching the jars needs, so that a change of the code does not fetch them again.
 COPY compose/__init__.py compose/__init__.py
 COPY compose/local compose/local
 ARG TAILRACE_MAVEN_MIRROR
-RUN --mount=type=secret,id=ca sh build_packages.sh jars
+RUN --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/tailrace sh build_packages.sh jars
 COPY pyproject.toml README.md ./
 COPY schemas schemas
 COPY emulator emulator

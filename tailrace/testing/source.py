@@ -158,23 +158,9 @@ class CdcSource(ABC):
         Raises:
             CaptureTimeout: the log was being read by another all the time.
         """
-        deadline = time.monotonic() + limit_s
-        pause = threading.Event()
-        is_stopped = False
         with closing(self.connect(database)) as connection:
-            try:
-                while not _scan(connection):
-                    if time.monotonic() > deadline:
-                        raise CaptureTimeout(
-                            f"database {database}: another connection read the log for"
-                            f" {limit_s:g} s. Stop the transactional publication or the other"
-                            " test that uses this database."
-                        )
-                    is_stopped = is_stopped or _job(connection, "stop")
-                    pause.wait(_RETRY_S)
-            finally:
-                if is_stopped:
-                    _job(connection, "start")
+            if capture_by_hand(connection, limit_s):
+                _job(connection, "start")
 
     def change_rows(self, database: str, capture_instance: str) -> list[dict[str, Any]]:
         """The rows of a change table in their order, columns by name.
@@ -209,6 +195,30 @@ def quoted(name: str) -> str:
 def native_numbers(error: Exception) -> set[int]:
     """SQL Server's error numbers in the text of a driver's error."""
     return {int(number) for number in _NATIVE_NUMBER.findall(str(error.args[-1]))}
+
+
+def capture_by_hand(connection: pyodbc.Connection, limit_s: float = CAPTURE_LIMIT_S) -> bool:
+    """Read the log of the connection's database to its end.
+
+    Returns:
+        Whether the capture job was stopped for it.
+
+    Raises:
+        CaptureTimeout: another connection read the log all the time.
+    """
+    deadline = time.monotonic() + limit_s
+    pause = threading.Event()
+    is_stopped = False
+    while not _scan(connection):
+        if time.monotonic() > deadline:
+            database = connection.execute("SELECT DB_NAME()").fetchval()
+            raise CaptureTimeout(
+                f"database {database}: another connection read the log for {limit_s:g} s. Stop the"
+                " transactional publication or the other test that uses this database."
+            )
+        is_stopped = is_stopped or _job(connection, "stop")
+        pause.wait(_RETRY_S)
+    return is_stopped
 
 
 def _scan(connection: pyodbc.Connection) -> bool:

@@ -128,8 +128,10 @@ class SqlServerCdcContainer(DockerContainer, CdcSource):
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:
-        """Removes the container and its data."""
-        super().stop(force, delete_volume)
+        """Removes the container and its data; does nothing when that has happened."""
+        if self._container is not None:
+            super().stop(force, delete_volume)
+            self._container = None
         self._tds_port = None
 
     def kill(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from schemas.topics import TopicNames
 from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.lake import CommitRow, CommitRows
 from tailrace.topics import Event, existing_data_topics, read_all
-from tests.fix_emulator import EmulatorProcess
+from tests.fix_sqlserver import SourceServer
 
 REACHED_WITHIN_S = 300
 """Two JVMs start and warm up meanwhile; on two busy cores that took more than two minutes."""
@@ -42,12 +43,12 @@ def wait_until(reached: Callable[[], bool], what: str, limit_s: float = REACHED_
 class Pipeline:
     """Source, topics and lake of one test, and the processes between them."""
 
-    emulator: EmulatorProcess
+    server: SourceServer
     folder: Path
     prefix: str
     bootstrap: str
     registry_url: str
-    database: str = "Bank"
+    database: str
     publisher_options: dict[str, Any] = field(default_factory=dict)
     sink_options: dict[str, Any] = field(default_factory=dict)
     children: dict[str, ChildProcess] = field(default_factory=dict)
@@ -63,17 +64,17 @@ class Pipeline:
 
     def config(self) -> Path:
         password_file = self.folder / "password"
-        password_file.write_text(self.emulator.password)
+        password_file.write_text(self.server.password)
         options = {
             "prefix": self.prefix,
             "kafka": {"bootstrap": self.bootstrap},
             "registry": {"url": self.registry_url},
             "publisher": {
                 "source": {
-                    "host": "127.0.0.1",
-                    "port": self.emulator.port,
+                    "host": self.server.host,
+                    "port": self.server.port,
                     "database": self.database,
-                    "user": self.emulator.user,
+                    "user": self.server.user,
                     "password_file": str(password_file),
                     "trust_server_certificate": True,
                 },
@@ -114,7 +115,7 @@ class Pipeline:
             return list(read_all(self.bootstrap, registry, topics))
 
     def max_lsn(self) -> str:
-        with closing(self.emulator.connect(self.database)) as connection:
+        with closing(self.server.connect(self.database)) as connection:
             raw = connection.execute(
                 "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
             ).fetchval()
@@ -122,8 +123,8 @@ class Pipeline:
 
     def scan(self) -> None:
         """Let the capture process read the log to its end; only one may at a time."""
-        with self.scanning, closing(self.emulator.connect(self.database)) as connection:
-            connection.execute("EXEC sys.sp_cdc_scan @maxtrans = 5000, @maxscans = 100")
+        with self.scanning, closing(self.server.connect(self.database)) as connection:
+            self.server.scan(connection)
 
     def lake_has(self, *tables: str) -> None:
         """Wait until the tables' snapshots are in the lake, scanning past their fences."""
@@ -149,7 +150,7 @@ class Pipeline:
 
     def compare_topic(self, table: str, events: list[Event]) -> TopicComparison:
         """The change table of dbo.<table> against its topic, by position."""
-        with closing(self.emulator.connect(self.database)) as connection:
+        with closing(self.server.connect(self.database)) as connection:
             rows = connection.execute(
                 "SELECT [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
                 f" FROM cdc.[dbo_{table}_CT]"
@@ -176,7 +177,7 @@ class Pipeline:
     ) -> TableComparison:
         """Source table and lake table at the last cut; the first column is the key."""
         monkeypatch.setattr(pyodbc, "native_uuid", True)  # values, not upper-case text
-        with closing(self.emulator.connect(self.database)) as connection:
+        with closing(self.server.connect(self.database)) as connection:
             source = connection.execute(
                 f"SELECT {', '.join(columns)} FROM dbo.[{table}]"
             ).fetchall()
@@ -186,13 +187,15 @@ class Pipeline:
 
 @pytest.fixture
 def pipeline(
-    emulator: EmulatorProcess, kafka: str, registry: str, tmp_path: Path, request: Any
+    source_server: SourceServer, kafka: str, registry: str, tmp_path: Path, request: Any
 ) -> Iterator[Pipeline]:
     """A pipeline with nothing started yet; whatever a test starts is stopped."""
     prefix = request.node.name.replace("_", "-")[:60].strip("-")
+    # A name that is nobody's on a server that is used for other things, too.
+    database = f"Bank_{uuid.uuid4().hex[:8]}"
     folder = tmp_path / "pipeline"
     folder.mkdir()
-    built = Pipeline(emulator, folder, prefix, kafka, registry)
+    built = Pipeline(source_server, folder, prefix, kafka, registry, database)
     try:
         yield built
     finally:

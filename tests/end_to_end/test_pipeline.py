@@ -20,9 +20,8 @@ COLUMNS = ["account_id", "owner", "balance", "opened", "reference"]
 
 def create_bank(pipeline: Pipeline) -> None:
     """Accounts that exist before change data capture, and a journal that is empty."""
-    with pipeline.emulator.connect() as connection:
-        connection.execute(f"CREATE DATABASE [{pipeline.database}]")
-    with pipeline.emulator.connect(pipeline.database) as connection:
+    pipeline.server.create_database(pipeline.database)
+    with pipeline.server.connect(pipeline.database) as connection:
         connection.execute(
             "CREATE TABLE dbo.accounts (account_id int NOT NULL PRIMARY KEY,"
             " owner nvarchar(40) NOT NULL, balance decimal(12, 2) NOT NULL,"
@@ -87,7 +86,7 @@ class Traffic:
 
     def _run(self) -> None:
         chance = random.Random(self._seed)
-        connection = self._pipeline.emulator.connect(self._pipeline.database, autocommit=False)
+        connection = self._pipeline.server.connect(self._pipeline.database, autocommit=False)
         try:
             while not self._stop.is_set():
                 transfer(connection, chance)
@@ -147,7 +146,7 @@ def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, sp
     publisher = pipeline.start("publish")
     pipeline.start("sink")
     pipeline.lake_has("accounts")
-    with pipeline.emulator.connect(pipeline.database) as connection:
+    with pipeline.server.connect(pipeline.database) as connection:
         connection.execute("UPDATE dbo.accounts SET account_id = account_id + 1")
         connection.execute("DELETE FROM dbo.accounts WHERE account_id % 7 = 0")
     pipeline.scan()

@@ -17,7 +17,7 @@ from schemas.position import ChangePosition
 from schemas.registry import SchemaRegistry
 from schemas.topics import TableName, TopicNames
 from tailrace.topics import AvroDecoder, Event, consumer_of, existing_data_topics, read_all
-from tests.fix_emulator import EmulatorProcess
+from tests.fix_sqlserver import SourceServer
 from tests.pipeline.source_database import SourceDatabase
 
 
@@ -113,7 +113,7 @@ class Pipe:
         server = self.source.server
         return {
             "source": {
-                "host": "127.0.0.1",
+                "host": server.host,
                 "port": server.port,
                 "database": self.source.name,
                 "user": server.user,
@@ -153,10 +153,10 @@ class Pipe:
 
 
 @pytest.fixture
-def pipe(module_emulator: EmulatorProcess, kafka: str, registry: str) -> Iterator[Pipe]:
+def pipe(source_server: SourceServer, kafka: str, registry: str) -> Iterator[Pipe]:
     """A database with CDC enabled and topics that no other test uses."""
     suffix = uuid.uuid4().hex[:8]
-    source = SourceDatabase(module_emulator, f"db_{suffix}")
+    source = SourceDatabase(source_server, f"db_{suffix}")
     topics = Topics(kafka, registry, f"p{suffix}")
     yield Pipe(source, topics)
     topics.close()

@@ -58,7 +58,11 @@ class Proxy:
                 client, _ = listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._target)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()  # what is behind is away: so is what is before it
+                continue
             threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:

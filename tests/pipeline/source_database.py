@@ -9,17 +9,16 @@ import pyodbc
 
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition, Operation
-from tests.fix_emulator import EmulatorProcess
+from tests.fix_sqlserver import SourceServer
 
 
 class SourceDatabase:
     """A database with CDC enabled; the test drives the capture process itself."""
 
-    def __init__(self, server: EmulatorProcess, name: str, *, cdc: bool = True) -> None:
+    def __init__(self, server: SourceServer, name: str, *, cdc: bool = True) -> None:
         self.server = server
         self.name = name
-        with server.connect() as connection:
-            connection.execute(f"CREATE DATABASE [{name}]")
+        server.create_database(name)
         self.connection: pyodbc.Connection = server.connect(name)
         if cdc:
             self.execute("EXEC sys.sp_cdc_enable_db")
@@ -52,7 +51,7 @@ class SourceDatabase:
 
     def scan(self) -> None:
         """Let the capture process read the log to its end."""
-        self.execute("EXEC sys.sp_cdc_scan @maxtrans = 5000, @maxscans = 100")
+        self.server.scan(self.connection)
 
     def max_lsn(self) -> Lsn:
         """The newest LSN of the database."""

@@ -60,7 +60,7 @@ def scanning(source: SourceDatabase) -> Iterator[None]:
     def scan() -> None:
         with source.server.connect(source.name) as connection:
             while not stop.wait(0.05):
-                connection.execute("EXEC sys.sp_cdc_scan")
+                source.server.scan(connection)
 
     scanner = threading.Thread(target=scan)
     scanner.start()

@@ -1,0 +1,188 @@
+"""What goes wrong with containers is said with what to do about it, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pyodbc
+import pytest
+from testcontainers.core.container import DockerContainer
+
+from compose.local.process import free_port
+from tailrace.testing import SqlServerCdcContainer, engine
+from tailrace.testing.errors import (
+    ContainerFailed,
+    EulaNotAccepted,
+    ImageMissing,
+    PasswordRefused,
+    PortTaken,
+)
+from tailrace.testing.source import native_numbers
+from tests.pipeline.running import wait_until
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
+NOWHERE = "tailrace-nowhere.invalid/none:1"
+
+
+@pytest.fixture
+def client(container_engine):
+    import docker
+
+    opened = docker.from_env()
+    yield opened
+    opened.close()
+
+
+def names(client) -> set[str]:
+    return {container.name for container in client.containers.list(all=True)}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(client):
+    before = names(client)
+    yield
+    assert names(client) == before
+
+
+def test_a_port_that_is_taken_is_named(images):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PortTaken, match=str(port)):
+            SqlServerCdcContainer(images["source"], accept_eula=True, port=port).start()
+
+
+def test_an_image_that_cannot_be_had_is_named():
+    with pytest.raises(ImageMissing, match=f"{NOWHERE}.*make images"):
+        SqlServerCdcContainer(NOWHERE, accept_eula=True).start()
+
+
+def test_the_terms_must_be_accepted_by_the_user(monkeypatch):
+    monkeypatch.delenv("ACCEPT_EULA", raising=False)
+    monkeypatch.delenv("TAILRACE_SQLSERVER_IMAGE", raising=False)
+    with pytest.raises(EulaNotAccepted, match="accept_eula=True"):
+        SqlServerCdcContainer()
+
+
+def test_a_weak_password_is_refused_before_anything_starts(images):
+    with pytest.raises(PasswordRefused, match="three kinds"):
+        SqlServerCdcContainer(images["source"], accept_eula=True, password="secretsecret")
+
+
+def test_a_container_that_ends_shows_the_end_of_its_log(images):
+    container = SqlServerCdcContainer(images["source"], accept_eula=True)
+    container.with_env("TAILRACE_AGENT", "on").with_env("MSSQL_LCID", "none")
+    with pytest.raises(ContainerFailed, match="ended with status") as failed:
+        container.start()
+    assert "log ends with" in str(failed.value)
+    container.stop()  # a second time does no harm
+
+
+def test_an_unhealthy_container_shows_what_its_check_said(images):
+    container = DockerContainer(images["registry"]).with_kwargs(
+        network_mode="host",
+        entrypoint=["sleep", "600"],
+        healthcheck={
+            "test": ["CMD-SHELL", "echo the disk is full; exit 1"],
+            "interval": 200_000_000,
+            "retries": 1,
+            # Failures count from the first on; zero would mean the image's own 60 seconds.
+            "start_period": 1_000_000,
+        },
+    )
+    engine.start(container)
+    try:
+        with pytest.raises(ContainerFailed, match=r"is unhealthy \(the disk is full"):
+            engine.wait_until(container, lambda: False, 60, "ready")
+    finally:
+        container.stop()
+
+
+def test_a_container_that_is_never_ready_is_given_up_in_time(images):
+    container = DockerContainer(images["registry"]).with_kwargs(
+        network_mode="host", entrypoint=["sleep", "600"]
+    )
+    engine.start(container)
+    try:
+        with pytest.raises(ContainerFailed, match="an answer: not within 1 s"):
+            engine.wait_until(container, lambda: False, 1, "an answer")
+    finally:
+        container.stop()
+
+
+def test_a_wrong_password_is_refused_by_server_and_publisher(images, tmp_path):
+    with SqlServerCdcContainer(images["source"], accept_eula=True) as server:
+        with pytest.raises(pyodbc.Error) as refused:
+            pyodbc.connect(server.connection_string(PWD="Wrong-123"), timeout=5)
+        assert 18456 in native_numbers(refused.value)
+
+        publisher = DockerContainer(images["publisher"]).with_kwargs(network_mode="host")
+        flags = ["prefix=p", "kafka.bootstrap=127.0.0.1:1", "registry.url=http://127.0.0.1:1"]
+        source = {"host": "127.0.0.1", "port": server.port, "database": "master"}
+        source |= {"user": "sa", "password": "Wrong-123", "trust_server_certificate": "true"}
+        flags += [f"publisher.source.{name}={value}" for name, value in source.items()]
+        flags += [f"publisher.metrics_port={free_port()}"]
+        publisher.with_command(["publish", *(word for flag in flags for word in ("--set", flag))])
+        engine.start(publisher)
+        try:
+            wrapped = publisher.get_wrapped_container()
+
+            def is_told() -> bool:
+                return "LoginRefused" in wrapped.logs().decode()
+
+            wait_until(is_told, "the publisher says that its login is refused", 60)
+            assert "Wrong-123" not in wrapped.logs().decode()
+        finally:
+            publisher.stop()
+
+
+def test_ctrl_c_leaves_no_container(images, client):
+    script = (
+        "import sys\n"
+        "from tailrace.testing import SqlServerCdcContainer\n"
+        "with SqlServerCdcContainer(sys.argv[1], accept_eula=True) as server:\n"
+        "    print(server.get_wrapped_container().name, flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, images["source"]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as child:
+        assert child.stdout is not None
+        name = child.stdout.readline().strip()
+        assert name in names(client)
+        child.send_signal(signal.SIGINT)
+        child.wait(60)
+    assert name not in names(client)
+
+
+def test_our_images_hold_no_build_tools_and_no_settings_of_the_build(images):
+    for part in ("publisher", "sink"):
+        container = DockerContainer(images[part]).with_kwargs(
+            network_mode="none", entrypoint=["sleep", "60"], read_only=True
+        )
+        engine.start(container)
+        try:
+            looked = container.exec(
+                [
+                    "sh",
+                    "-c",
+                    "id -u; command -v pip gcc cc make git; ls /run/secrets 2>/dev/null; env",
+                ]
+            )
+        finally:
+            container.stop()
+        user, *rest = looked.output.decode().splitlines()
+        assert user == "10001"
+        assert not [line for line in rest if line.startswith("/") or "proxy" in line.lower()]
+        assert not [line for line in rest if "CERT" in line or "INDEX_URL" in line]

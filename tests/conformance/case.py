@@ -6,8 +6,8 @@ A file of ``cases/`` is a list of cases. Each runs in a database of its own::
       source: documented            # or inferred
       reference: where it is written, or why it is believed
       database: cdc                 # plain (default) or cdc: enabled for change data capture
-      server: admin                 # optional: a server with --admin and a clock that stands still;
-                                    # such a case does not run on another SQL Server
+      server: admin                 # optional; admin: a server with --admin and a clock that stands
+                                    # still; embedded: not for another SQL Server
       logins: [reader]              # optional: users of the database, each with a login
                                     # {database}_reader of the server
       steps:

@@ -41,8 +41,8 @@ def target(request, case: Case) -> str:
     if given and case.server == "plain":
         return str(given)
     if given:
-        pytest.skip("drives the clock and the jobs of the embedded server")
-    name = "module_emulator" if case.server == "plain" else "admin_emulator"
+        pytest.skip("about the embedded server only")
+    name = "admin_emulator" if case.server == "admin" else "module_emulator"
     server = request.getfixturevalue(name)
     return str(server.connection_string())
 

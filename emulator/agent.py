@@ -83,7 +83,10 @@ class Agent:
         if self.mode is AgentMode.STOPPED:
             return
         self._start_capture_jobs()
-        if self.mode is AgentMode.AUTOMATIC:
+        self._start_thread()
+
+    def _start_thread(self) -> None:
+        if self.mode is not AgentMode.MANUAL and self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="agent", daemon=True)
             self._thread.start()
 
@@ -116,6 +119,7 @@ class Agent:
         if running and not was_running:
             self._next_cleanup = _next_two_o_clock(self._engine.clock.now_ticks())
             self._start_capture_jobs()
+            self._start_thread()
             self.wake()
 
     def run_due(self) -> int:

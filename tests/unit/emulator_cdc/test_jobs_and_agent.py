@@ -225,6 +225,30 @@ def test_dropped_database_leaves_nothing_to_the_next_of_its_id(orders, agent):
     assert jobs.is_running(orders.engine, database, "capture")
 
 
+def wait_for_changes(shop, instance):
+    pause = threading.Event()
+    for _ in range(500):
+        if shop.changes(instance):
+            break
+        pause.wait(0.02)
+    return [row["id"] for row in shop.changes(instance)]
+
+
+def test_agent_that_was_stopped_is_started(orders):
+    made = Agent(orders.engine, AgentMode.STOPPED)
+    made.start()
+    try:
+        orders.insert("orders", (1, "a", 1, None))
+        made.set_running(True)
+        assert wait_for_changes(orders, "dbo_orders") == [1]
+        made.set_running(False)
+        with pytest.raises(SqlError) as error:
+            start(orders, "capture")
+        assert error.value.number == 22022
+    finally:
+        made.close()
+
+
 def test_job_of_an_open_transaction_runs_when_it_commits(orders):
     made = Agent(orders.engine, AgentMode.AUTOMATIC)
     made.start()
@@ -236,11 +260,6 @@ def test_job_of_an_open_transaction_runs_when_it_commits(orders):
             jobs.add_job(connection, orders.engine, orders.database, "capture", JobOptions())
             jobs.start_job(connection, orders.engine, orders.database, "capture")
             threading.Event().wait(0.05)  # the agent has been woken, and must wait for the commit
-        deadline = threading.Event()
-        for _ in range(500):
-            if orders.changes("dbo_orders"):
-                break
-            deadline.wait(0.02)
-        assert [row["id"] for row in orders.changes("dbo_orders")] == [1]
+        assert wait_for_changes(orders, "dbo_orders") == [1]
     finally:
         made.close()

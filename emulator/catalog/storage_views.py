@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import time_zones
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import row_count, tables
@@ -143,6 +144,18 @@ def _host_info(_context: SessionContext, _database: Database) -> Iterator[Row]:
 def _xml_schema_collections(_context: SessionContext, _database: Database) -> Iterator[Row]:
     created = datetime_of(0)
     yield 1, 4, None, "sys", created, created
+
+
+@view(
+    "sys.time_zone_info",
+    "name sysname!, current_utc_offset nvarchar(6)!, is_currently_dst bit!",
+)
+def _time_zone_info(context: SessionContext, _database: Database) -> Iterator[Row]:
+    now = context.engine.clock.now_ticks()
+    for name in time_zones.WINDOWS_ZONES:
+        minutes = time_zones.offset_at(now, name)
+        shown = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+        yield name, shown, int(time_zones.is_daylight_saving(now, name))
 
 
 @view(

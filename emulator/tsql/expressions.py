@@ -50,6 +50,7 @@ from emulator.tsql.nodes import (
     Unary,
     Variable,
 )
+from emulator.tsql.parsing import parse_text
 from emulator.tsql.scope import Scope
 from emulator.tsql.values import (
     CONVERSIONS,
@@ -212,10 +213,12 @@ class ExpressionCompiler:
     def _cast(self, node: Cast, scope: Scope) -> Value:
         value = self.value(node.operand, scope)
         style = None
+        if node.style is None and "PARSE" in node.function:
+            return parse_text(self, node, value, None)
         if node.style is not None:
-            if "PARSE" in node.function:
-                raise not_supported(f"{node.function} ... USING culture")
             style_value = self.value(node.style, scope)
+            if "PARSE" in node.function:
+                return parse_text(self, node, value, style_value)
             if style_value.constant is None or not isinstance(style_value.constant.value, int):
                 if style_value.is_null:
                     return replace(constant(None, node.type), type=node.type)
@@ -269,15 +272,24 @@ class ExpressionCompiler:
         return Value(single, column.type, form=column.form)
 
     def _at_time_zone(self, node: AtTimeZone, scope: Scope) -> Value:
-        zone = self.value(node.zone, scope)
-        if zone.constant is None or str(zone.constant.value).upper() != "UTC":
-            raise not_supported("AT TIME ZONE other than 'UTC'")
+        zone = self.as_text(self.value(node.zone, scope))
         value = self.value(node.operand, scope)
+        if value.type.is_character or family(value.type) is Family.DATE:
+            raise messages.compile_error(
+                8116,
+                f"Argument data type {value.type.name} is invalid for argument 1 of AT TIME ZONE"
+                " function.",
+            )
         scale = value.type.scale if value.type.name in {"datetime2", "datetimeoffset"} else 7
         target = SqlType("datetimeoffset", scale=scale)
         if value.type.name == "datetimeoffset":
-            return Value(f"t_switchoffset({value.sql}, 0)", target)
-        return converted(value, target, explicit=True)
+            return Value(f"t_at_time_zone({value.sql}, {zone.sql})", target)
+        if value.type.name == "datetime":
+            target = SqlType("datetimeoffset", scale=3)
+        elif value.type.name == "smalldatetime":
+            target = SqlType("datetimeoffset", scale=0)
+        local = converted(value, target, explicit=True)
+        return Value(f"t_in_time_zone({local.sql}, {zone.sql})", target)
 
     # Conditions ---------------------------------------------------------------------------------
 

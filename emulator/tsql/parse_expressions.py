@@ -38,6 +38,7 @@ from emulator.tsql.nodes import (
 )
 from emulator.tsql.parse_base import TokenCursor
 from emulator.tsql.tokens import RESERVED, Kind
+from emulator.types import DATETIME, UNIQUEIDENTIFIER
 
 _COMPARISONS: Final = {
     "=": "=",
@@ -63,6 +64,28 @@ _LITERALS: Final = {
     Kind.BINARY: literals.binary,
 }
 _CASTS: Final = frozenset({"CAST", "TRY_CAST", "PARSE", "TRY_PARSE"})
+
+
+_ODBC_FUNCTIONS: Final = {
+    "NOW": ("GETDATE", ""),
+    "CURDATE": ("CURRENT_DATE", ""),
+    "UCASE": ("UPPER", ""),
+    "LCASE": ("LOWER", ""),
+    "LENGTH": ("LEN", ""),
+    "IFNULL": ("ISNULL", ""),
+    "DATABASE": ("DB_NAME", ""),
+    "DAYOFMONTH": ("DATEPART", "day"),
+    "DAYOFWEEK": ("DATEPART", "weekday"),
+    "DAYOFYEAR": ("DATEPART", "dayofyear"),
+    "DAYNAME": ("DATENAME", "weekday"),
+    "MONTHNAME": ("DATENAME", "month"),
+    "HOUR": ("DATEPART", "hour"),
+    "MINUTE": ("DATEPART", "minute"),
+    "SECOND": ("DATEPART", "second"),
+    "WEEK": ("DATEPART", "week"),
+    "QUARTER": ("DATEPART", "quarter"),
+}
+"""ODBC's functions that T-SQL has under another name, with the date part that they mean."""
 
 
 class ExpressionParser(TokenCursor):
@@ -193,13 +216,44 @@ class ExpressionParser(TokenCursor):
                 self.advance()
                 return Star()
             if token.text == "{":
-                raise not_supported("ODBC escape sequences in braces")
+                return self._escape()
             self.fail()
         if kind is Kind.WORD:
             return self._word()
         if kind is Kind.QUOTED:
             return self._name()
         self.fail()
+
+    def _escape(self) -> Expression:
+        """ODBC's escape sequences: ``{d '..'}``, ``{t '..'}``, ``{ts '..'}``, ``{fn f(..)}``."""
+        self.expect("{")
+        kind = self.advance().text.lower()
+        found: Expression
+        if kind in {"d", "t", "ts", "guid"} and self.token.kind is Kind.STRING:
+            literal = literals.string(self.advance())
+            found = Cast("CAST", literal, UNIQUEIDENTIFIER if kind == "guid" else DATETIME)
+        elif kind == "fn":
+            found = self._escaped_function()
+        else:
+            raise not_supported(f"the ODBC escape sequence {{{kind} ...}}")
+        self.expect("}")
+        return found
+
+    def _escaped_function(self) -> Expression:
+        """A function of ODBC under T-SQL's name for it."""
+        line = self.token.line
+        word = self.token.upper
+        if word in {"LEFT", "RIGHT", "USER", "CONVERT"} or word not in _ODBC_FUNCTIONS:
+            return self._primary()
+        self.advance()
+        arguments: tuple[Expression, ...] = ()
+        if self.accept("("):
+            arguments = () if self.at(")") else self._arguments()
+            self.expect(")")
+        name, part = _ODBC_FUNCTIONS[word]
+        if part:
+            arguments = (ColumnName((part,), line), *arguments)
+        return Call((name,), arguments, line)
 
     def _money_or_pseudocolumn(self) -> Expression:
         """``$1.5`` or ``$action``."""

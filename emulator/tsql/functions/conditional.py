@@ -128,6 +128,18 @@ def _newsequentialid() -> bytes:
     return _SEQUENCE["last"].to_bytes(10, "big") + b"\x11\xee\x80\x00\x00\x00"
 
 
+@sqlite_function("t_parsed", 3, takes_null=True)
+def _parsed(value: Any, text: str | None, type_name: str) -> Any:
+    """The result of PARSE: text that does not parse is an error."""
+    if value is None and text is not None:
+        raise SqlError(
+            9819,
+            f"Error converting string value '{text}' into data type {type_name} using culture"
+            " 'en-US'.",
+        )
+    return value
+
+
 @builtin("ISNUMERIC", 1)
 def isnumeric(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """1 when the text converts to some number."""

@@ -13,6 +13,7 @@ from emulator.tsql.functions.date_parts import LOCAL_TYPE, local_ticks, part_of
 from emulator.tsql.functions.registry import builtin, special, sqlite_function
 from emulator.tsql.nodes import Call
 from emulator.tsql.temporal import (
+    DAYS_1900,
     DAYS_MAX,
     TICKS_MAX,
     TICKS_PER_HOUR,
@@ -210,6 +211,48 @@ def _datetrunc(part: str, ticks: int) -> int:
     if part not in _UNITS:
         raise not_supported(f"DATETRUNC({part}, ...)")
     return ticks // _UNITS[part] * _UNITS[part]
+
+
+@special("DATE_BUCKET", 3, 4)
+def date_bucket(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+    """DATE_BUCKET(part, number, moment [, origin]): the start of the bucket that holds a moment."""
+    part = part_of(node.arguments[0], "date_bucket")
+    if part not in _MONTHS and part not in {
+        "week", "day", "hour", "minute", "second", "millisecond",
+    }:  # fmt: skip
+        raise messages.compile_error(
+            155, f"'{part}' is not a recognized date_bucket option.", severity=15
+        )
+    number = compiler.as_int(compiler.value(node.arguments[1], scope))
+    value = compiler.value(node.arguments[2], scope)
+    if family(value.type) not in {Family.DATE, Family.MOMENT}:
+        raise not_supported(f"DATE_BUCKET of {value.type.name}")
+    origin = str(DAYS_1900 * TICKS_PER_DAY)
+    if len(node.arguments) > 3:
+        given = converted(compiler.value(node.arguments[3], scope), value.type, explicit=True)
+        origin = local_ticks(given)
+    text = f"t_date_bucket('{part}', {number.sql}, {local_ticks(value)}, {origin})"
+    if family(value.type) is Family.DATE:
+        text = f"({text} / {TICKS_PER_DAY})"
+    return Value(text, value.type)
+
+
+@sqlite_function("t_date_bucket", 4)
+def _date_bucket(part: str, number: int, ticks: int, origin: int) -> int:
+    if number <= 0:
+        raise SqlError(9834, "Invalid bucket width value passed to date_bucket function. Only"
+                       " positive values are allowed.")  # fmt: skip
+    if part in _UNITS:
+        width = _UNITS[part] * number
+        begun: int = origin + (ticks - origin) // width * width
+        return begun
+    a, b = date_of(origin // TICKS_PER_DAY), date_of(ticks // TICKS_PER_DAY)
+    width = _MONTHS[part] * number
+    months = (b.year - a.year) * 12 + b.month - a.month
+    start: int = add("month", months // width * width, origin)
+    if start > ticks:
+        start = add("month", (months // width - 1) * width, origin)
+    return start
 
 
 @builtin("EOMONTH", 1, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import time_zones
 from emulator.errors import SqlError
 from emulator.storage.values import round_datetime
 from emulator.tsql import messages
@@ -19,7 +20,7 @@ from emulator.tsql.temporal import (
     days_of,
     round_fraction,
 )
-from emulator.tsql.values import Value, converted
+from emulator.tsql.values import Value, constant, converted
 from emulator.types import (
     DATE,
     DATETIME,
@@ -180,6 +181,52 @@ def datetime2fromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> 
     parts = ", ".join(compiler.as_int(a).sql for a in arguments[:7])
     target = SqlType("datetime2", scale=scale)
     return Value(f"t_momentfromparts('datetime2', {scale}, {parts})", target)
+
+
+@builtin("DATETIMEOFFSETFROMPARTS", 10)
+def datetimeoffsetfromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """A datetimeoffset of ten parts: seven, hours and minutes of the offset, the scale."""
+    scale = constant_int(arguments[9])
+    if scale is None or not 0 <= scale <= 7:
+        raise messages.compile_error(10760, "Scale argument is not valid.")
+    parts = ", ".join(compiler.as_int(a).sql for a in arguments[:7])
+    hours, minutes = (compiler.as_int(a).sql for a in arguments[7:9])
+    local = f"t_momentfromparts('datetimeoffset', {scale}, {parts})"
+    target = SqlType("datetimeoffset", scale=scale)
+    return Value(f"t_offsetfromparts({local}, {hours}, {minutes})", target)
+
+
+@sqlite_function("t_offsetfromparts", 3)
+def _offsetfromparts(local: int, hours: int, minutes: int) -> bytes:
+    offset = hours * 60 + minutes
+    if hours * minutes < 0 or abs(minutes) > 59 or not -840 <= offset <= 840:
+        raise _bad_parts("datetimeoffset")
+    return pack_offset(local - offset * TICKS_PER_MINUTE, offset)
+
+
+@builtin("CURRENT_TIMEZONE", 0)
+def current_timezone(_: ExpressionCompiler, __: list[Value]) -> Value:
+    """The server's zone."""
+    return constant("(UTC) Coordinated Universal Time", varchar(8000))
+
+
+@builtin("CURRENT_TIMEZONE_ID", 0)
+def current_timezone_id(_: ExpressionCompiler, __: list[Value]) -> Value:
+    """The server's zone by name."""
+    return constant("UTC", varchar(8000))
+
+
+@sqlite_function("t_at_time_zone", 2)
+def _at_time_zone(value: bytes, name: str) -> bytes:
+    utc = unpack_offset(value)[0]
+    return pack_offset(utc, time_zones.offset_at(utc, name))
+
+
+@sqlite_function("t_in_time_zone", 2)
+def _in_time_zone(value: bytes, name: str) -> bytes:
+    """A local time (as UTC) understood in a zone."""
+    utc = time_zones.to_utc(unpack_offset(value)[0], name)
+    return pack_offset(utc, time_zones.offset_at(utc, name))
 
 
 @builtin("TIMEFROMPARTS", 5)

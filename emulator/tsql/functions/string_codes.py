@@ -158,12 +158,6 @@ def _hashbytes(algorithm: str, value: str | bytes, page: int) -> bytes | None:
     return hashlib.new(name, data, usedforsecurity=False).digest()
 
 
-@builtin("FORMAT", 2, 3)
-def format_value(_: ExpressionCompiler, __: list[Value]) -> Value:
-    """FORMAT depends on .NET's cultures."""
-    raise not_supported("FORMAT()")
-
-
 def _refused(name: str) -> None:
     """Registers a function whose algorithm is SQL Server's own."""
 
@@ -172,5 +166,5 @@ def _refused(name: str) -> None:
         raise not_supported(f"{name}()")
 
 
-for _name in ("CHECKSUM", "BINARY_CHECKSUM", "SOUNDEX", "DIFFERENCE", "CHECKSUM_AGG"):
+for _name in ("CHECKSUM", "BINARY_CHECKSUM"):
     _refused(_name)

@@ -199,7 +199,7 @@ ERRORS = [
     ("SUBSTRING('a', 1, -1)", 537),
     ("DATEADD(year, 8000, GETDATE())", 517),
     ("CONVERT(varchar(10), GETDATE(), 999)", 281),
-    ("FORMAT(1, 'N')", 50900),
+    ("FORMAT(1, 'N', 'de-DE')", 50900),
     ("CHECKSUM(1)", 50900),
 ]
 

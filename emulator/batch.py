@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
+from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.frames import Frame
 from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal
 from emulator.tsql.parse_base import TokenCursor
 from emulator.tsql.parser import parse_batch
 from emulator.tsql.procedures import drop_tables, given_parameters
 from emulator.tsql.workspace import Workspace
+from emulator.types import SqlType, StorageValue
 
 
 class BatchRunner:
@@ -101,6 +103,25 @@ class BatchRunner:
                 " rolled back.",
                 aborts="batch",
             )
+
+    def bulk_load(
+        self, types: Sequence[SqlType], rows: Sequence[tuple[StorageValue, ...]]
+    ) -> Iterator[Event]:
+        """The rows of the INSERT BULK that came before.
+
+        Raises:
+            SqlError: 4002 when none came; what inserting the rows raises.
+        """
+        frame = Frame(collation=self.context.database.collation)
+        node, self._workspace.bulk_load = self._workspace.bulk_load, None
+        if node is None:
+            raise SqlError(
+                4002,
+                "The incoming tabular data stream (TDS) protocol stream is incorrect. The stream"
+                " ended unexpectedly.",
+            )
+        statement = InsertBulk(node.target, node.columns, node.options, types, rows, line=node.line)
+        yield from self._guarded(self._interpreter.block((statement,), frame), frame)
 
     def begin(self) -> Iterator[Event]:
         """A transaction manager request: begin."""

@@ -30,7 +30,9 @@ from emulator.security.sessions import session_began, session_ended
 from emulator.security.throttle import LoginThrottle
 from emulator.storage.engine import Database, Engine
 from emulator.storage.transaction import StoreSession
+from emulator.tds_types import from_wire
 from emulator.tsql.messages import stack_limit
+from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.login7 import Login7
 from emulator.wire.requests import (
     Attention,
@@ -108,6 +110,9 @@ class Session:
                         response.end_call(ordinals)
                         if self.context.cancelled.is_set():
                             break
+                case BulkLoad(columns, rows):
+                    types = [from_wire(info) for info in columns]
+                    self._drain(self._runner.bulk_load(types, rows), response)
                 case TransactionRequest():
                     events = self._transaction(request)
                     self._drain((e for e in events if not isinstance(e, StatementDone)), response)

@@ -32,6 +32,7 @@ class SetOptions:
     """The SET options that change results or errors; defaults as of the ODBC driver."""
 
     nocount: bool = False
+    fmtonly: bool = False
     xact_abort: bool = False
     implicit_transactions: bool = False
     ansi_nulls: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ import apsw
 from emulator.errors import SqlError
 from emulator.results import Event, ResultSet, Rows, StatementDone
 from emulator.tsql import messages
+from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.certain import known
 from emulator.tsql.change import ChangeCompiler, DeletePlan, UpdatePlan
 from emulator.tsql.compiler import Compilation
@@ -230,6 +232,41 @@ class DataRunner:
 
         yield from self._written(body, "insert", running, frame)
 
+    def bulk_load(self, node: InsertBulk, frame: Frame) -> Iterator[Event]:
+        """INSERT BULK, and the load itself when its rows have come.
+
+        Constraints are always checked; triggers fire, and NULL stays NULL where the column has a
+        default, only when the options say so. Identity values come from the client if it sends
+        them.
+        """
+        compilation = Compilation(self.context, self.workspace, frame)
+        target = resolve_target(compilation, node.target)
+        compilation.access.change(target, "INSERT")
+        if isinstance(target, TriggeredTarget) and "FIRE_TRIGGERS" not in node.options:
+            target = target.stored
+        with _identity_allowed(self.context, target, node.columns):
+            given = given_positions(compilation, target, node.columns)
+            plan = empty_plan(compilation, target, given)
+            if node.rows is None:
+                self.workspace.bulk_load = node
+                yield StatementDone("other", None)
+                return
+            if node.rows and len(node.types) != len(given):
+                raise SqlError(
+                    4816, "Invalid column type from bcp client for colid 1.", aborts="batch"
+                )
+            rows = self._converted(plan, list(node.types), list(node.rows))
+            if "KEEP_NULLS" not in node.options:
+                rows = [plan.with_defaults(row) for row in rows]
+            running = Running(None, Execution(self.context, self.workspace, frame), node)
+            running.target = plan.target
+
+            def body() -> int:
+                begin(plan.target)
+                return plan.write(running.execution, rows)
+
+            yield from self._written(body, "insert", running, frame)
+
     def truncate(self, node: Truncate, frame: Frame) -> Iterator[Event]:
         """TRUNCATE TABLE."""
         self._refuse_doomed()
@@ -237,6 +274,21 @@ class DataRunner:
         authorize_truncate(self.context, target)
         self.context.store.run(lambda: target.truncate(self.context), "TRUNCATE TABLE")
         yield StatementDone("other", None)
+
+
+@contextmanager
+def _identity_allowed(
+    context: SessionContext, target: Target, columns: Sequence[str]
+) -> Iterator[None]:
+    """Lets a bulk load give the values of an identity column that it names."""
+    folded = {name.casefold() for name in columns}
+    before = context.options.identity_insert
+    if any(c.identity and c.name.casefold() in folded for c in target.table.columns):
+        context.options.identity_insert = target.table.object_id
+    try:
+        yield
+    finally:
+        context.options.identity_insert = before
 
 
 def begin(target: Target) -> None:

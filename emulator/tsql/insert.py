@@ -94,6 +94,14 @@ class InsertPlan:
                 row[position] = value
         return tuple(row)
 
+    def with_defaults(self, given: Sequence[Any]) -> list[Any]:
+        """Given values in which NULL is DEFAULT where the column has one."""
+        columns = self.target.table.columns
+        return [
+            _DEFAULT if value is None and columns[position].default is not None else value
+            for position, value in zip(self.given, given, strict=True)
+        ]
+
     def run(self, execution: Execution) -> int:
         """Inserts; returns how many rows. Called inside a statement, perhaps repeatedly."""
         return self.write(execution, self.rows(execution))

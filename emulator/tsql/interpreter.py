@@ -19,12 +19,14 @@ from emulator.results import (
     Message,
 )
 from emulator.tsql import messages
+from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.conversions import convert
 from emulator.tsql.cursors import Cursors
 from emulator.tsql.data_runner import DataRunner
 from emulator.tsql.ddl import Definer
 from emulator.tsql.definition_access import authorize_statement
+from emulator.tsql.format_only import format_only, is_formatted
 from emulator.tsql.frames import Frame
 from emulator.tsql.function_runner import FunctionRunner
 from emulator.tsql.nodes import Binary, Expression, Select, Variable
@@ -113,6 +115,7 @@ class Interpreter:
             **PartitionRunner(context, self.evaluate).methods(),
             QueryStatement: self.queries.select,
             Insert: self._insert,
+            InsertBulk: self.data.bulk_load,
             Update: self.data.change,
             Delete: self.data.change,
             Merge: self.data.change,
@@ -155,6 +158,9 @@ class Interpreter:
         """
         context = self.context
         try:
+            if context.options.fmtonly and is_formatted(node):
+                yield from format_only(self.planner, node, frame)
+                return
             if (
                 context.options.implicit_transactions
                 and context.store.trancount == 0

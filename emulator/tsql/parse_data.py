@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.errors import not_supported
+from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.nodes import (
     CommonTable,
     DefaultMark,
@@ -60,10 +61,12 @@ class DataParser(QueryParser):
         name = self.dotted_name()
         return TableName(name, line, None, self.table_hints())
 
-    def insert(self, common_tables: tuple[CommonTable, ...] = ()) -> Insert:
+    def insert(self, common_tables: tuple[CommonTable, ...] = ()) -> Insert | InsertBulk:
         """INSERT."""
         line = self.token.line
         self.expect("INSERT")
+        if self.accept("BULK"):
+            return self._insert_bulk(line)
         top = self.top()
         self.accept("INTO")
         target = self.target()
@@ -84,6 +87,35 @@ class DataParser(QueryParser):
             common_tables=common_tables,
             line=line,
         )
+
+    def _insert_bulk(self, line: int) -> InsertBulk:
+        """``INSERT BULK table (column type [COLLATE c] [NULL], ...) [WITH (option, ...)]``."""
+        target = self.target()
+        columns: list[str] = []
+        self.expect("(")
+        while True:
+            columns.append(self.identifier())
+            self.data_type()
+            if self.accept("COLLATE"):
+                self.identifier()
+            self.accept("NOT")
+            self.accept("NULL")
+            if not self.accept(","):
+                break
+        self.expect(")")
+        options: set[str] = set()
+        if self.accept("WITH"):
+            self.expect("(")
+            while True:
+                options.add(self.advance().upper)
+                if self.accept("="):
+                    self.advance()
+                elif self.at("("):
+                    self.skip_parenthesised()
+                if not self.accept(","):
+                    break
+            self.expect(")")
+        return InsertBulk(target, tuple(columns), frozenset(options), line=line)
 
     def _query_in_parentheses(self) -> bool:
         """Whether ``(`` begins a query rather than a column list."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from emulator.security.context import Identity
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
+    from emulator.tsql.bulk_load import InsertBulk
     from emulator.tsql.frames import Frame
     from emulator.tsql.function_runner import FunctionRunner
     from emulator.tsql.local_tables import LocalTable
@@ -73,6 +74,8 @@ class Workspace:
         context.temporary = self.temporary
         self.local_version = 0
         """Bumped when a local table comes or goes."""
+        self.bulk_load: InsertBulk | None = None
+        """The INSERT BULK whose rows are to come with the next request."""
         self.doomed = False
         """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
         self.transaction_name: str | None = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.errors import LocalProtocolError, RemoteProtocolError
 from emulator.wire.login7 import Login7
 from emulator.wire.packets import Message, MessageReader, PacketType
@@ -46,6 +47,7 @@ _CLIENT_MAY_SEND: Final = {
     State.READY: {
         PacketType.SQL_BATCH,
         PacketType.RPC,
+        PacketType.BULK_LOAD,
         PacketType.TRANSACTION_MANAGER,
         PacketType.ATTENTION,
     },
@@ -151,6 +153,8 @@ class ServerConnection:
             request = SqlBatch.decode(message.payload)
         elif message.type is PacketType.RPC:
             request = RpcRequest.decode(message.payload)
+        elif message.type is PacketType.BULK_LOAD:
+            request = BulkLoad.decode(message.payload)
         else:
             request = TransactionRequest.decode(message.payload)
         return Received(request, message.reset)

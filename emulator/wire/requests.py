@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Final
 
+from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.errors import RemoteProtocolError
 from emulator.wire.reader import Reader, b_varchar
 from emulator.wire.types import TypeInfo, Value, encode_type_info, encoder
@@ -297,4 +298,4 @@ class Attention:
         return b""
 
 
-Request = SqlBatch | RpcRequest | TransactionRequest | Attention
+Request = SqlBatch | RpcRequest | BulkLoad | TransactionRequest | Attention

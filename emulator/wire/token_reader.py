@@ -73,7 +73,7 @@ def _row(reader: Reader, columns: tuple[Column, ...], *, compressed: bool) -> Ro
 def _token(kind: TokenType, reader: Reader) -> Token:
     match kind:
         case TokenType.COL_METADATA:
-            return _col_metadata(reader)
+            return column_metadata(reader)
         case TokenType.DONE | TokenType.DONE_PROC | TokenType.DONE_IN_PROC:
             status, command, count = _DONE.unpack(reader.take(_DONE.size))
             return Done(kind, status, command, count)
@@ -108,7 +108,8 @@ def _token(kind: TokenType, reader: Reader) -> Token:
             raise RemoteProtocolError(f"token {kind.name} is not read here")
 
 
-def _col_metadata(reader: Reader) -> ColMetadata:
+def column_metadata(reader: Reader) -> ColMetadata:
+    """COLMETADATA after its token."""
     count = reader.u16()
     columns = []
     for _ in range(count if count != 0xFFFF else 0):

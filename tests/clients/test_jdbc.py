@@ -459,3 +459,68 @@ def test_reading_a_cdc_function(connection: Any):
         (4, 1, "Один"),
         (1, 2, "zwei"),
     ]
+
+
+# -- bulk load
+
+BULK_COLUMNS = (
+    "i int, b bit, d decimal(18, 4), mo money, f float, r real, dt datetime, sd smalldatetime,"
+    " d2 datetime2(7), t time(3), da date, o datetimeoffset(3), g uniqueidentifier, ch char(4),"
+    " v varchar(40) COLLATE Cyrillic_General_CI_AS, n nvarchar(40), nm nvarchar(max),"
+    " bi binary(3), vb varbinary(max), x xml, tx text, nt ntext, im image"
+)
+BULK_VALUES = (
+    "5, 1, -1.5, 2.5, 1e100, 1.5, '2020-01-02T03:04:05.007', '2020-01-02T03:04',"
+    " '0001-01-02T03:04:05.1234567', '03:04:05.123', '9999-12-31', '2020-01-02T03:04:05.123+02:00',"
+    " '6F9619FF-8B86-D011-B42D-00C04FC964FF', 'ab', N'Привет', N'日本', REPLICATE(N'日', 9000),"
+    " 0x01, CAST(REPLICATE('a', 9000) AS varbinary(max)), '<a/>', 'text', N'日', 0x00FF"
+)
+
+
+def test_bulk_copy_of_every_type(jdbc: Jdbc, connection: Any, table: str):
+    run(
+        connection,
+        f"CREATE TABLE {table}_from (id int NOT NULL, {BULK_COLUMNS})",
+        f"CREATE TABLE {table}_to (id int IDENTITY PRIMARY KEY, {BULK_COLUMNS},"
+        " added int NOT NULL DEFAULT 7)",
+        f"INSERT INTO {table}_from VALUES (10, {BULK_VALUES})",
+        f"INSERT INTO {table}_from (id) VALUES (20)",
+    )
+    rows = jdbc.connect().createStatement().executeQuery(f"SELECT * FROM {table}_from ORDER BY id")
+    copy = jdbc.jvm.com.microsoft.sqlserver.jdbc.SQLServerBulkCopy(connection)
+    options = jdbc.jvm.com.microsoft.sqlserver.jdbc.SQLServerBulkCopyOptions()
+    options.setKeepIdentity(True)
+    copy.setBulkCopyOptions(options)
+    copy.setDestinationTableName(f"dbo.{table}_to")
+    names = ["id", *(part.split()[0] for part in BULK_COLUMNS.replace("18, 4", "18").split(", "))]
+    for name in names:
+        copy.addColumnMapping(name, name)
+    copy.writeToServer(rows)
+    copy.close()
+    shown = ", ".join(
+        f"CAST({n} AS nvarchar(max))" if n in {"tx", "nt", "x"} else n for n in names if n != "im"
+    )
+    shown += ", CAST(im AS varbinary(max))"
+    given = query(connection, f"SELECT {shown} FROM {table}_from ORDER BY id")
+    assert [list(map(str, r)) for r in query(connection, f"SELECT {shown} FROM {table}_to")] == [
+        list(map(str, r)) for r in given
+    ]
+    assert query(connection, f"SELECT DISTINCT added FROM {table}_to") == [(7,)]
+
+
+def test_batch_as_bulk_copy(jdbc: Jdbc, table: str):
+    connection = jdbc.connect(useBulkCopyForBatchInsert="true")
+    run(
+        connection,
+        f"CREATE TABLE {table} (id int PRIMARY KEY, name nvarchar(20), n int CHECK (n > 0))",
+    )
+    insert = connection.prepareStatement(f"INSERT INTO {table} (id, name, n) VALUES (?, ?, ?)")
+    for number in range(1, 301):
+        insert.setInt(1, number)
+        insert.setString(2, f"näme {number}")
+        insert.setInt(3, number)
+        insert.addBatch()
+    assert list(insert.executeBatch()) == [1] * 300
+    assert query(connection, f"SELECT COUNT(*), MAX(name), SUM(n) FROM {table}") == [
+        (300, "näme 99", 45150)
+    ]

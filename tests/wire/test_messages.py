@@ -2,6 +2,7 @@
 
 import pytest
 
+from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.connection import NEED_DATA, Received, ServerConnection, State, TlsHandshake
 from emulator.wire.errors import LocalProtocolError, RemoteProtocolError, UnsupportedTypeError
 from emulator.wire.login7 import Login7, scramble_password, unscramble_password
@@ -256,3 +257,36 @@ def test_attention_while_executing():
 def test_our_own_steps_in_the_wrong_state(step):
     with pytest.raises(LocalProtocolError):
         getattr(ServerConnection(), step)()
+
+
+BULK = (
+    "81 0200"
+    "00000000 0900 26 04 0169 00"
+    "00000000 0900 23 64000000 0904d00034 01 0100 7400 0174 00"
+    "d1 04 07000000 10" + "00" * 24 + "02000000 6162"
+    "d2 01 00"
+    "d2 02 04 08000000"
+    "fd 0000 0000 0000000000000000"
+)
+
+
+def test_bulk_load():
+    load = BulkLoad.decode(bytes.fromhex(BULK))
+    assert [info.token for info in load.columns] == [DataType.INTN, DataType.TEXT]
+    assert load.rows == ((7, "ab"), (None, None), (8, None))
+    assert BulkLoad.decode(b"") == BulkLoad((), ())
+
+
+@pytest.mark.parametrize("cut", range(1, len(bytes.fromhex(BULK)) - 13))
+def test_a_cut_bulk_load_is_refused(cut):
+    whole = bytes.fromhex(BULK)
+    try:
+        load = BulkLoad.decode(whole[:cut])
+    except RemoteProtocolError:
+        return
+    assert load.rows != BulkLoad.decode(whole).rows
+
+
+def test_a_bulk_load_begins_with_its_columns():
+    with pytest.raises(RemoteProtocolError):
+        BulkLoad.decode(bytes.fromhex("d1 00"))

@@ -7,7 +7,7 @@ because they are the protocol's, not the database's: their handles belong to the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from emulator.batch import BatchRunner
@@ -116,16 +116,16 @@ class Procedures:
         sql = arguments.text(0, "@statement", "sp_executesql")
         if len(arguments.parameters) < 2:
             return self._run(Prepared(sql, ()), ())
-        declarations = parse_declarations(arguments.text(1, "@params", "sp_executesql"))
+        declarations = self._declared(arguments.text(1, "@params", "sp_executesql"))
         return self._run(Prepared(sql, declarations), arguments.parameters, skipped=2)
 
     def _prepare(self, arguments: _Arguments) -> Called:
-        handle = self._keep(_prepared(arguments))
+        handle = self._keep(self._prepared_text(arguments))
         value = _handle_value(arguments, handle)
         return iter((value, ReturnStatus(0))), {value.name.casefold(): 0}
 
     def _prepexec(self, arguments: _Arguments) -> Called:
-        return self._prepare_and_run(_prepared(arguments), arguments, skipped=3)
+        return self._prepare_and_run(self._prepared_text(arguments), arguments, skipped=3)
 
     def _prepexecrpc(self, arguments: _Arguments) -> Called:
         name = arguments.text(1, "@rpccall", "sp_prepexecrpc")
@@ -148,6 +148,17 @@ class Procedures:
         self._find(arguments, "sp_unprepare")
         self._prepared.pop(arguments.integer(0, "@handle") or 0, None)
         return iter((ReturnStatus(0),)), {}
+
+    def _prepared_text(self, arguments: _Arguments) -> Prepared:
+        declared = arguments.take(1, "@params")
+        text = declared.value if declared is not None else None
+        declarations = self._declared(text) if isinstance(text, str) else ()
+        return Prepared(arguments.text(2, "@stmt", "sp_prepare"), declarations)
+
+    def _declared(self, text: str) -> tuple[Declaration, ...]:
+        """Declared parameters; their text is in the collation of the database."""
+        name = self._runner.context.database.collation
+        return tuple(replace(d, type=d.type.collated(name)) for d in parse_declarations(text))
 
     def _find(self, arguments: _Arguments, procedure: str) -> Prepared:
         handle = arguments.integer(0, "@handle")
@@ -199,13 +210,6 @@ def _then(events: Iterator[Event], last: Event) -> Iterator[Event]:
 
 def _bare_name(procedure: str) -> str:
     return procedure.rsplit(".", 1)[-1].strip().strip('[]"').casefold()
-
-
-def _prepared(arguments: _Arguments) -> Prepared:
-    declared = arguments.take(1, "@params")
-    text = declared.value if declared is not None else None
-    declarations = parse_declarations(text) if isinstance(text, str) else ()
-    return Prepared(arguments.text(2, "@stmt", "sp_prepare"), declarations)
 
 
 def _parameter(parameter: RpcParameter) -> Parameter:

@@ -194,8 +194,9 @@ def to_decimal(source: SqlType, target: SqlType) -> Number | None:
     if kind is Family.TEXT:
         return _text_to_decimal(source, target, limit, shown)
     if kind is Family.BINARY:
+        scaled_of = _scaled_of_binary(source, target)
         return lambda value: pack_decimal(
-            _checked(int.from_bytes(value, "big"), limit, source.name, shown), target
+            _checked(scaled_of(value), limit, source.name, shown), target
         )
     number = _days if kind is Family.MOMENT else float
 
@@ -326,3 +327,22 @@ def _float_of(source: SqlType) -> Number | None:
         return number
 
     return parse
+
+
+_BINARY_HEAD: Final = 4
+"""Precision, scale, zero and sign, before the magnitude of a decimal's bytes."""
+
+
+def _scaled_of_binary(source: SqlType, target: SqlType) -> Callable[[bytes], int]:
+    """The scaled integer of bytes: big-endian for money, for decimals as CAST wrote them."""
+    if target.name in {"money", "smallmoney"}:
+        size = 8 if target.name == "money" else 4
+        return lambda value: int.from_bytes(value[-size:].rjust(size, b"\0"), "big", signed=True)
+
+    def read(value: bytes) -> int:
+        if len(value) <= _BINARY_HEAD:
+            raise SqlError(8114, f"Error converting data type {source.name} to numeric.", state=5)
+        magnitude = int.from_bytes(value[_BINARY_HEAD:], "little")
+        return rescale(magnitude if value[3] else -magnitude, value[1], target.scale)
+
+    return read

@@ -7,6 +7,7 @@ from typing import Any
 
 from emulator.errors import not_supported
 from emulator.tsql import messages
+from emulator.tsql.conversions.binary import moment_of
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.temporal import (
     DAYS_1900,
@@ -36,6 +37,8 @@ def to_temporal(source: SqlType, target: SqlType, style: int | None) -> Callable
     """To any date or time type."""
     if source == target:
         return None
+    if family(source) is Family.BINARY:
+        return moment_of(target)
     local = _local_ticks(source, target, style)
     name = target.name
     if name == "date":

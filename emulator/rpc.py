@@ -15,6 +15,7 @@ from emulator.errors import SqlError, not_supported
 from emulator.parameter_binding import ParameterBinding
 from emulator.parameter_declarations import Declaration, parse_declarations
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
+from emulator.server_cursors import Fetch, Opening, ServerCursors
 from emulator.tds_types import from_wire
 from emulator.types import INT
 from emulator.wire.requests import ProcedureId, RpcCall, RpcParameter
@@ -81,6 +82,7 @@ class Procedures:
         self._runner = runner
         self._prepared: dict[int, Prepared] = {}
         self._next_handle = 1
+        self._cursors = ServerCursors()
         self._by_id: dict[int, Callable[[_Arguments], Called]] = {
             ProcedureId.EXECUTESQL: self._executesql,
             ProcedureId.PREPARE: self._prepare,
@@ -88,6 +90,14 @@ class Procedures:
             ProcedureId.PREPEXEC: self._prepexec,
             ProcedureId.PREPEXECRPC: self._prepexecrpc,
             ProcedureId.UNPREPARE: self._unprepare,
+            ProcedureId.CURSOR_OPEN: self._cursor_open,
+            ProcedureId.CURSOR_PREPARE: self._cursor_prepare,
+            ProcedureId.CURSOR_EXECUTE: self._cursor_execute,
+            ProcedureId.CURSOR_PREPEXEC: self._cursor_prepexec,
+            ProcedureId.CURSOR_UNPREPARE: self._unprepare,
+            ProcedureId.CURSOR_FETCH: self._cursor_fetch,
+            ProcedureId.CURSOR_OPTION: self._cursor_option,
+            ProcedureId.CURSOR_CLOSE: self._cursor_close,
         }
         self._by_name: dict[str, Callable[[_Arguments], Called]] = {
             "sp_executesql": self._executesql,
@@ -96,6 +106,14 @@ class Procedures:
             "sp_prepexec": self._prepexec,
             "sp_prepexecrpc": self._prepexecrpc,
             "sp_unprepare": self._unprepare,
+            "sp_cursoropen": self._cursor_open,
+            "sp_cursorprepare": self._cursor_prepare,
+            "sp_cursorexecute": self._cursor_execute,
+            "sp_cursorprepexec": self._cursor_prepexec,
+            "sp_cursorunprepare": self._unprepare,
+            "sp_cursorfetch": self._cursor_fetch,
+            "sp_cursoroption": self._cursor_option,
+            "sp_cursorclose": self._cursor_close,
         }
 
     def call(self, call: RpcCall) -> Called:
@@ -108,7 +126,9 @@ class Procedures:
         if isinstance(call.procedure, int):
             by_id = self._by_id.get(call.procedure)
             if by_id is None:
-                raise not_supported(f"server cursors (procedure id {call.procedure})")
+                raise not_supported(
+                    f"positioned changes by sp_cursor (procedure id {call.procedure})"
+                )
             return by_id(arguments)
         return self._run(Prepared(call.procedure, is_procedure=True), call.parameters)
 
@@ -148,6 +168,51 @@ class Procedures:
         self._find(arguments, "sp_unprepare")
         self._prepared.pop(arguments.integer(0, "@handle") or 0, None)
         return iter((ReturnStatus(0),)), {}
+
+    # Server cursors -----------------------------------------------------------------------------
+
+    def _cursor_open(self, arguments: _Arguments) -> Called:
+        sql = arguments.text(1, "@stmt", "sp_cursoropen")
+        opening = _opening(arguments, (0, 2, 3, 4))
+        given = arguments.parameters[5:]
+        declared = given[0].value if given else None
+        declarations = self._declared(declared) if isinstance(declared, str) else ()
+        events, _ = self._run(Prepared(sql, declarations), given[1:])
+        return self._cursors.open(events, opening), {}
+
+    def _cursor_prepare(self, arguments: _Arguments) -> Called:
+        return self._prepare(arguments)
+
+    def _cursor_execute(self, arguments: _Arguments) -> Called:
+        prepared = self._find(arguments, "sp_cursorexecute")
+        opening = _opening(arguments, (1, 2, 3, 4))
+        events, _ = self._run(prepared, arguments.parameters[5:])
+        return self._cursors.open(events, opening), {}
+
+    def _cursor_prepexec(self, arguments: _Arguments) -> Called:
+        old = arguments.integer(0, "@handle")
+        if old is not None:
+            self._prepared.pop(old, None)
+        declared = arguments.parameters[2].value if len(arguments.parameters) > 2 else None
+        declarations = self._declared(declared) if isinstance(declared, str) else ()
+        prepared = Prepared(arguments.text(3, "@stmt", "sp_cursorprepexec"), declarations)
+        opening = _opening(arguments, (1, 4, 5, 6))
+        events, _ = self._run(prepared, arguments.parameters[7:])
+        value = _handle_value(arguments, self._keep(prepared))
+        return self._cursors.open(_before_outputs(value, events), opening), {}
+
+    def _cursor_fetch(self, arguments: _Arguments) -> Called:
+        handle = arguments.integer(0, "@cursor")
+        kind = arguments.integer(1, "@fetchtype") or Fetch.NEXT
+        number = arguments.integer(2, "@rownum") or 0
+        count = arguments.integer(3, "@nrows")
+        return self._cursors.fetch(handle, kind, number, 20 if count is None else count), {}
+
+    def _cursor_option(self, arguments: _Arguments) -> Called:
+        return self._cursors.option(arguments.integer(0, "@cursor")), {}
+
+    def _cursor_close(self, arguments: _Arguments) -> Called:
+        return self._cursors.close(arguments.integer(0, "@cursor")), {}
 
     def _prepared_text(self, arguments: _Arguments) -> Prepared:
         declared = arguments.take(1, "@params")
@@ -196,6 +261,21 @@ class Procedures:
 def _handle_value(arguments: _Arguments, handle: int) -> ReturnValue:
     sent = arguments.take(0, "@handle")
     return ReturnValue(sent.name if sent is not None else "", INT, handle)
+
+
+def _before_outputs(value: Event, events: Iterator[Event]) -> Iterator[Event]:
+    """An output value, then the events."""
+    yield value
+    yield from events
+
+
+def _opening(arguments: _Arguments, places: tuple[int, int, int, int]) -> Opening:
+    """Options of a cursor: cursor, scrollopt, ccopt and rowcount stand at these places."""
+    given = arguments.parameters
+    found = [given[place] if place < len(given) else None for place in places]
+    numbers = [p.value if p is not None and isinstance(p.value, int) else 0 for p in found]
+    names = tuple(p.name if p is not None and p.is_output else None for p in found)
+    return Opening(numbers[1], numbers[2], numbers[3], (names[0], names[1], names[2], names[3]))
 
 
 def _then(events: Iterator[Event], last: Event) -> Iterator[Event]:

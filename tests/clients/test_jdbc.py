@@ -524,3 +524,64 @@ def test_batch_as_bulk_copy(jdbc: Jdbc, table: str):
     assert query(connection, f"SELECT COUNT(*), MAX(name), SUM(n) FROM {table}") == [
         (300, "näme 99", 45150)
     ]
+
+
+# -- server cursors
+
+
+def test_a_result_that_is_scrolled(connection: Any, table: str, jdbc: Jdbc):
+    run(connection, f"CREATE TABLE {table} (id int NOT NULL, name nvarchar(20) NULL)")
+    rows = ", ".join(f"({n}, N'näme {n}')" for n in range(1, 51))
+    run(connection, f"INSERT INTO {table} VALUES {rows}")
+    kind = jdbc.jvm.java.sql.ResultSet
+    statement = connection.prepareStatement(
+        f"SELECT id, name FROM {table} WHERE id > ? ORDER BY id",
+        kind.TYPE_SCROLL_INSENSITIVE,
+        kind.CONCUR_READ_ONLY,
+    )
+    for over in (10, 20):  # prepared and opened at once, then executed again
+        statement.setInt(1, over)
+        statement.setFetchSize(8)
+        results = statement.executeQuery()
+        assert results.getMetaData().getColumnCount() == 2
+        assert results.next()
+        assert (results.getInt(1), results.getString(2)) == (over + 1, f"näme {over + 1}")
+        assert results.last()
+        assert (results.getInt(1), results.getRow()) == (50, 50 - over)
+        assert results.previous()
+        assert results.getInt(1) == 49
+        assert results.absolute(5)
+        assert results.getInt(1) == over + 5
+        assert results.relative(-2)
+        assert results.getInt(1) == over + 3
+        assert results.first()
+        assert not results.previous()
+        assert results.isBeforeFirst()
+        results.afterLast()
+        assert [results.getInt(1) for _ in range(3) if results.previous()] == [50, 49, 48]
+        results.beforeFirst()
+        found = []
+        while results.next():
+            found.append(results.getInt(1))
+        assert found == list(range(over + 1, 51))
+        results.close()
+
+
+def test_a_cursor_that_only_goes_forward(jdbc: Jdbc, table: str):
+    connection = jdbc.connect(selectMethod="cursor")
+    run(connection, f"CREATE TABLE {table} (id int NOT NULL)")
+    run(connection, f"INSERT INTO {table} VALUES (1), (2), (3)")
+    statement = connection.createStatement()
+    statement.setFetchSize(2)
+    assert rows_of(statement.executeQuery(f"SELECT id FROM {table} ORDER BY id")) == [
+        (1,), (2,), (3,),
+    ]  # fmt: skip
+    with pytest.raises(Py4JJavaError, match="Invalid object name"):
+        statement.executeQuery("SELECT id FROM dbo.nothing")
+
+
+def test_a_result_that_is_changed_in_place_is_refused(connection: Any, jdbc: Jdbc):
+    kind = jdbc.jvm.java.sql.ResultSet
+    statement = connection.createStatement(kind.TYPE_SCROLL_SENSITIVE, kind.CONCUR_UPDATABLE)
+    with pytest.raises(Py4JJavaError, match="updatable server cursors"):
+        statement.executeQuery("SELECT 1")

@@ -33,6 +33,7 @@ from emulator.types import (
 )
 from emulator.wire.types import DEFAULT_COLLATION_BYTES, PLP, DataType, TypeInfo
 from emulator.wire.types.decimals import magnitude_bytes
+from emulator.wire.types.pointed import LONG_BYTES
 from emulator.wire.types.times import time_bytes
 from emulator.wire.types.variants import VARIANT_BYTES
 
@@ -56,14 +57,16 @@ _PLAIN: Final = {
     "uniqueidentifier": TypeInfo(DataType.GUID, 16),
     "timestamp": TypeInfo(DataType.BIGBINARY, 8),
     "rowversion": TypeInfo(DataType.BIGBINARY, 8),
-    "image": TypeInfo(DataType.BIGVARBINARY, PLP),
+    "image": TypeInfo(DataType.IMAGE, LONG_BYTES),
     "xml": TypeInfo(DataType.XML, PLP),
     "sql_variant": TypeInfo(DataType.SSVARIANT, VARIANT_BYTES),
     "sysname": TypeInfo(DataType.NVARCHAR, 256, collation=DEFAULT_COLLATION_BYTES),
 }
-"""text, ntext and image travel as their (max) successors, as they do to a client that asks so."""
 
-_LONG_TEXTS: Final = {"text": DataType.BIGVARCHAR, "ntext": DataType.NVARCHAR}
+_LONG_TEXTS: Final = {
+    "text": (DataType.TEXT, LONG_BYTES),
+    "ntext": (DataType.NTEXT, LONG_BYTES - 1),
+}
 _SIZED: Final = {
     "char": (DataType.BIGCHAR, 1),
     "varchar": (DataType.BIGVARCHAR, 1),
@@ -90,7 +93,8 @@ def to_wire(sql_type: SqlType) -> TypeInfo:
     if name in _PLAIN:
         return _PLAIN[name]
     if name in _LONG_TEXTS:
-        return TypeInfo(_LONG_TEXTS[name], PLP, collation=collation(sql_type.collation).wire)
+        token, length = _LONG_TEXTS[name]
+        return TypeInfo(token, length, collation=collation(sql_type.collation).wire)
     if name in {"decimal", "numeric"}:
         token = DataType.DECIMALN if name == "decimal" else DataType.NUMERICN
         size = magnitude_bytes(sql_type.precision) + 1

@@ -13,11 +13,11 @@ from emulator.wire.errors import RemoteProtocolError
 from emulator.wire.reader import Reader
 from emulator.wire.token_reader import column_metadata
 from emulator.wire.tokens import ColMetadata, TokenType
-from emulator.wire.types import DataType, TypeInfo, Value
+from emulator.wire.types import TypeInfo, Value
 from emulator.wire.types.base import Decoder
+from emulator.wire.types.pointed import POINTED
 from emulator.wire.types.registry import decoder
 
-_POINTED: Final = (DataType.TEXT, DataType.NTEXT, DataType.IMAGE)
 _TIMESTAMP_BYTES: Final = 8
 _ENDS: Final = (TokenType.DONE, TokenType.DONE_PROC, TokenType.DONE_IN_PROC)
 
@@ -75,7 +75,7 @@ class BulkLoad:
 
 def _decoder(info: TypeInfo) -> Decoder:
     decode = decoder(info)
-    if info.token not in _POINTED:
+    if info.token not in POINTED:
         return decode
 
     def after_pointer(reader: Reader) -> Value:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from emulator.wire.types import TypeInfo, encoder
 from emulator.wire.types.base import Encoder, PackPlan
+from emulator.wire.types.pointed import POINTED, row_columns, row_encoder
 from emulator.wire.types.registry import family
 
 ROW_TOKEN: Final = b"\xd1"
@@ -30,6 +31,14 @@ PATTERNS_MAX: Final = 256
 _VALUES: Final = -1
 """Kind of a column without NULLs. A constant's kind is the number of its bytes."""
 _SOME_NULLS: Final = -2
+
+
+def _encoder(info: TypeInfo) -> Encoder:
+    return row_encoder(info) if info.token in POINTED else encoder(info)
+
+
+def _plan(info: TypeInfo) -> PackPlan:
+    return row_columns(info) if info.token in POINTED else family(info.token).columns(info)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +60,8 @@ class RowEncoder:
     """Encodes rows of one column set."""
 
     def __init__(self, columns: Sequence[TypeInfo]) -> None:
-        self._encoders = [encoder(info) for info in columns]
-        self._plans: list[PackPlan] = [family(info.token).columns(info) for info in columns]
+        self._encoders = [_encoder(info) for info in columns]
+        self._plans: list[PackPlan] = [_plan(info) for info in columns]
         self._patterns: dict[tuple[int, ...], _Pattern] = {}
         self._has_nulls = [False] * len(columns)
 

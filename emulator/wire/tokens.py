@@ -23,6 +23,8 @@ from emulator.wire.types import (
 
 _DONE: Final = struct.Struct("<BHHQ")
 _COLUMN: Final = struct.Struct("<IH")
+_UNNAMED_TABLE: Final = b"\x01\0\0"
+"""The table of a text, ntext or image column: one part, which is empty. JDBC wants one at least."""
 
 
 class TokenType(IntEnum):
@@ -114,7 +116,7 @@ class ColMetadata:
             parts.append(_COLUMN.pack(column.user_type, column.flags))
             parts.append(encode_type_info(column.type))
             if column.type.token in (DataType.TEXT, DataType.NTEXT, DataType.IMAGE):
-                parts.append(b"\0")  # no table name
+                parts.append(_UNNAMED_TABLE)
             parts.append(b_varchar(column.name))
         return b"".join(parts)
 

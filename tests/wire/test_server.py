@@ -249,17 +249,17 @@ def test_parameter_of_an_unsupported_type_is_an_error_and_not_the_end(session):
     assert Row((1,)) in session.batch("SELECT 1")
 
 
-def test_server_cursors_are_refused_by_name(session):
-    session.send(PacketType.RPC, RpcRequest.encode(_cursor_open()))
+def test_positioned_changes_are_refused_by_name(session):
+    session.send(PacketType.RPC, RpcRequest.encode(_positioned_change()))
     error = session.tokens()[0]
     assert error.number == 50900
     assert "cursor" in error.text
 
 
-def _cursor_open():
+def _positioned_change():
     from emulator.wire.requests import ProcedureId, RpcCall
 
-    return RpcRequest((RpcCall(ProcedureId.CURSOR_OPEN),))
+    return RpcRequest((RpcCall(ProcedureId.CURSOR),))
 
 
 def test_bad_password_file(tmp_path):

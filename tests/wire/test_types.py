@@ -426,3 +426,27 @@ def test_a_parameter_without_a_type_is_null_and_has_no_bytes():
     assert encode_type_info(info) + encoder(info)(None) == b"\x1f"
     with pytest.raises(LocalProtocolError):
         encoder(info)(1)
+
+
+LONG = 0x7FFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("info", "value", "raw"),
+    [
+        (TypeInfo(DataType.TEXT, LONG, collation=C), "é", b"\xe9"),
+        (TypeInfo(DataType.NTEXT, LONG - 1, collation=C), "é", b"\xe9\0"),
+        (TypeInfo(DataType.IMAGE, LONG), b"\x01", b"\x01"),
+    ],
+    ids=["text", "ntext", "image"],
+)
+def test_long_values_of_rows_have_a_pointer(info, value, raw):
+    encode = RowEncoder([info])
+    whole = encode.encode([(value,)])
+    assert whole[1:2] == b"\x10"
+    assert whole[26:] == len(raw).to_bytes(4, "little") + raw
+    assert encode.encode([(None,)]) == ROW_TOKEN + b"\0"
+    rows = [(value,), (None,), (value * 2,), (value,), (value,)]
+    assert encode.encode(rows) == b"".join(encode.encode([row]) for row in rows)
+    same = [(value,), (value * 3,), (value,), (value,), (value,)]
+    assert encode.encode(same) == b"".join(encode.encode([row]) for row in same)

@@ -6,7 +6,7 @@ https://learn.microsoft.com/sql/relational-databases/system-information-schema-v
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
@@ -18,7 +18,9 @@ from emulator.catalog.type_facts import (
     octet_length,
 )
 from emulator.catalog.visibility import definition
+from emulator.collations import page_of
 from emulator.types import DEFAULT_COLLATION
+from emulator.wire.code_pages import UTF8
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -58,10 +60,16 @@ def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
             )
 
 
+_CHARACTER_SETS: Final = {1252: "iso_1", UTF8: "UTF-8"}
+
+
 def _column_facts(column: Column) -> Row:
     unicode = column.type.name in {"nchar", "nvarchar", "ntext"}
     text = column.type.is_character and column.type.name != "xml"
-    character_set = ("UNICODE" if unicode else "iso_1") if text else None
+    character_set = None
+    if text:
+        page = page_of(column.type.collation).number
+        character_set = "UNICODE" if unicode else _CHARACTER_SETS.get(page, f"cp{page}")
     collation = (column.type.collation or DEFAULT_COLLATION) if text else None
     default = column.default
     return (

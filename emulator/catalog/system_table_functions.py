@@ -14,6 +14,7 @@ from emulator.catalog.extended_properties import (
     listed_properties,
 )
 from emulator.catalog.registry import parse_columns
+from emulator.collations import all_collations
 from emulator.types import INT, StorageValue, varbinary
 
 if TYPE_CHECKING:
@@ -30,19 +31,7 @@ def _sql_text(_context: SessionContext, _arguments: tuple[StorageValue, ...]) ->
 
 
 def _help_collations(_context: SessionContext, _arguments: tuple[StorageValue, ...]) -> TableSource:
-    described = "case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
-    return TableSource(
-        None,
-        (),
-        (
-            ("Latin1_General_CI_AS", f"Latin1-General, {described}"),
-            ("Latin1_General_CS_AS", "Latin1-General, case-sensitive, accent-sensitive"),
-            ("Latin1_General_BIN2", "Latin1-General, binary code point comparison sort"),
-            ("Latin1_General_100_CI_AS", f"Latin1-General-100, {described}"),
-            ("SQL_Latin1_General_CP1_CI_AS", f"Latin1-General, {described} for Unicode Data, SQL"
-             " Server Sort Order 52 on Code Page 1252 for non-Unicode Data"),
-        ),
-    )  # fmt: skip
+    return TableSource(None, (), tuple((c.name, c.description) for c in all_collations()))
 
 
 FUNCTIONS: Final[dict[str, TableFunction]] = {

@@ -44,6 +44,7 @@ class BatchRunner:
         """
         options = self.context.options
         frame = Frame(depth=1 if parameters else 0, collation=self.context.database.collation)
+        frame.impersonations = self.context.security.depth if parameters else 0
         for parameter in parameters:
             frame.declare(parameter.name, parameter.type, parameter.value)
         block = parse_batch(sql, quoted_identifier=options.quoted_identifier)
@@ -92,6 +93,8 @@ class BatchRunner:
             raise
         finally:
             interpreter.try_depth = 0
+            if frame.depth:  # as of sp_executesql, EXECUTE AS in it ends with it
+                self.context.security.revert(frame.impersonations)
             if frame.tables:
                 drop_tables(frame)
                 self._workspace.local_version += 1

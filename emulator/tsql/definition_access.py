@@ -191,6 +191,10 @@ def _create_table(context: SessionContext, node: CreateTable) -> None:
         return
     where = creation_name(context, node.name, node.line)
     _create_in_schema(context, where.database, where.schema, "CREATE TABLE")
+    constraints = [*node.constraints]
+    for column in node.columns:
+        constraints += column.constraints
+    _check_references(context, constraints, node.line)
 
 
 def _create_module(context: SessionContext, node: CreateModule) -> None:

@@ -244,8 +244,11 @@ class SecurityRunner:
             security.execute_as_user(self.context.database, name)
         else:
             security.execute_as_login(name)
-            # A login without a user in the current database cannot stay in it.
-            security.user(self.context.database)
+            if security.user_or_none(self.context.database) is None:
+                # A login without a user in the current database cannot stay in it.
+                denied = security_messages.no_database_access(name, self.context.database.name)
+                security.revert()
+                raise denied
 
     def _revert(self, _node: Revert, frame: Frame) -> Iterator[Event]:
         yield from ()

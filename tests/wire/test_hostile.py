@@ -6,9 +6,12 @@ and logs no defect of its own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -177,6 +180,30 @@ def test_tls_garbage(server, begin, garbage, framed):
     converse(server.port, begin + (frame(PacketType.PRELOGIN, garbage) if framed else garbage))
 
 
+def strict_connection(port: int) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["tds/8.0"])
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=WAIT_S))
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["inside TLS", "instead of TLS"])
+def test_garbage_behind_the_handshake(server, inside):
+    connection = strict_connection(server.port)
+    connection.sendall(PRELOGIN)
+    assert connection.recv(4096)
+    garbage = b"\x99" * 500
+    if inside:
+        connection.sendall(garbage)
+    else:
+        os.write(connection.fileno(), garbage)
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while connection.recv(4096):
+            pass
+    connection.close()
+
+
 def test_the_server_is_well_after_all_that(server):
     assert is_alive(server)
     wait_until(lambda: session_threads() == 0, "threads of gone clients are left")
@@ -305,6 +332,29 @@ def test_an_unknown_name_is_refused_as_a_wrong_password_is(server):
     assert answers[0][:3] == (18456, 1, 14)
     with_login.batch("DROP LOGIN known")
     with_login.socket.close()
+
+
+def test_impersonation_ends_with_its_call_and_with_a_reset(server):
+    client = Client(server.port)
+    client.log_in(LOGIN)
+    client.batch("CREATE LOGIN puppet WITH PASSWORD = N'Hard-6-to-guess'")
+    text = RpcParameter("", NVARCHAR, "EXECUTE AS LOGIN = @a; SELECT SUSER_SNAME()")
+    asking = RpcParameter("", NVARCHAR, "SELECT SUSER_SNAME()")
+    name = RpcParameter("@a", NVARCHAR, "puppet")
+    call = RpcCall(
+        ProcedureId.EXECUTESQL, (text, CALL.parameters[1], RpcParameter("@a", NVARCHAR, "puppet"))
+    )
+    client.send(PacketType.RPC, RpcRequest((call,)).encode())
+    assert Row(("puppet",)) in client.tokens()
+    assert Row(("sa",)) in client.batch("SELECT SUSER_SNAME()")
+    assert Row(("puppet",)) in client.batch("EXECUTE AS LOGIN = N'puppet'; SELECT SUSER_SNAME()")
+    call = RpcCall(ProcedureId.EXECUTESQL, (asking, CALL.parameters[1], name))
+    client.send(PacketType.RPC, RpcRequest((call,)).encode())
+    assert Row(("puppet",)) in client.tokens()
+    assert Row(("puppet",)) in client.batch("SELECT SUSER_SNAME()")
+    assert Row(("sa",)) in client.batch("SELECT SUSER_SNAME()", PacketStatus.RESET_CONNECTION)
+    client.batch("DROP LOGIN puppet")
+    client.socket.close()
 
 
 def test_a_disabled_and_a_changed_login(server):

@@ -12,11 +12,12 @@ from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tsql.bulk_load import InsertBulk
+from emulator.tsql.arguments import given_parameters
 from emulator.tsql.frames import Frame
 from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal
 from emulator.tsql.parse_base import TokenCursor
 from emulator.tsql.parser import parse_batch
-from emulator.tsql.procedures import drop_tables, given_parameters
+from emulator.tsql.procedures import drop_tables
 from emulator.tsql.workspace import Workspace
 from emulator.types import SqlType, StorageValue
 

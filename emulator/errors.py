@@ -24,7 +24,9 @@ class SqlError(Exception):
         state: message state.
         procedure: name of the procedure that raised it, empty outside.
         line: line within the batch, 1-based.
-        aborts: what it ends: the ``statement`` only, the ``batch``, or the ``transaction`` too.
+        aborts: what it ends: the ``statement`` only; the ``scope`` that did not compile (a batch,
+            or a procedure or dynamic text, whose caller goes on: then ``reported``); the ``batch``;
+            or the ``transaction`` too.
     """
 
     number: int

@@ -198,9 +198,3 @@ def _index_columns(context: SessionContext, database: Database) -> Iterator[Row]
             start = len(index.column_ids) + 1
             for ordinal, column_id in enumerate(index.included_column_ids, start):
                 yield table.object_id, index.index_id, ordinal, column_id, 0, 0, 0, 1
-
-
-@view("sys.sequences", "name sysname!, object_id int!, schema_id int!, start_value bigint")
-def _none(_context: SessionContext, _database: Database) -> tuple[Row, ...]:
-    """Kinds of objects that the embedded server does not have."""
-    return ()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
 
-_OBJECT_COLUMNS: Final = """name sysname!, object_id int!, principal_id int, schema_id int!,
+OBJECT_COLUMNS: Final = """name sysname!, object_id int!, principal_id int, schema_id int!,
  parent_object_id int!, type char(2)!, type_desc nvarchar(60), create_date datetime!,
  modify_date datetime!, is_ms_shipped bit!, is_published bit!, is_schema_published bit!"""
 
@@ -41,7 +41,8 @@ _EPOCH: Final = DAYS_TO_1900 * TICKS_PER_DAY
 """1900-01-01: what an object without a date shows."""
 
 
-def _row(database: Database, item: DatabaseObject) -> Row:
+def object_row(database: Database, item: DatabaseObject) -> Row:
+    """The columns that every view of objects begins with."""
     return (
         item.name,
         item.object_id,
@@ -72,14 +73,14 @@ def _of_types(*types: str) -> Callable[[SessionContext, Database], Iterator[Row]
     def produce(context: SessionContext, database: Database) -> Iterator[Row]:
         for item in objects(context, database):
             if not types or item.type in types:
-                yield _row(database, item)
+                yield object_row(database, item)
 
     return produce
 
 
 def _system(_context: SessionContext, database: Database) -> Iterator[Row]:
     for item in system_objects():
-        yield _row(database, item)
+        yield object_row(database, item)
 
 
 def _with_system(*types: str) -> Callable[[SessionContext, Database], Iterator[Row]]:
@@ -91,19 +92,19 @@ def _with_system(*types: str) -> Callable[[SessionContext, Database], Iterator[R
 
 
 _VIEW_COLUMNS: Final = (
-    _OBJECT_COLUMNS
+    OBJECT_COLUMNS
     + """, is_replicated bit, has_replication_filter bit, has_opaque_metadata bit!,
  has_unchecked_assembly_data bit!, with_check_option bit!, is_date_correlation_view bit!,
  is_tracked_by_cdc bit, has_snapshot bit"""
 )
 _VIEW_REST: Final = (0, 0, 0, 0, 0, 0, 0, 0)
 
-view("sys.objects", _OBJECT_COLUMNS)(_of_types())
-view("sys.system_objects", _OBJECT_COLUMNS)(_system)
-view("sys.all_objects", _OBJECT_COLUMNS)(_with_system())
+view("sys.objects", OBJECT_COLUMNS)(_of_types())
+view("sys.system_objects", OBJECT_COLUMNS)(_system)
+view("sys.all_objects", OBJECT_COLUMNS)(_with_system())
 view(
     "sys.procedures",
-    _OBJECT_COLUMNS
+    OBJECT_COLUMNS
     + """, is_auto_executed bit!, is_execution_replicated bit,
  is_repl_serializable_only bit, skips_repl_constraints bit""",
 )(lambda context, database: ((*row, 0, 0, 0, 0) for row in _of_types("P")(context, database)))
@@ -123,7 +124,7 @@ for _name, _produce in (
             yield (*row, *_VIEW_REST)
 
 
-view("sys.synonyms", _OBJECT_COLUMNS + ", base_object_name nvarchar(1035)")(
+view("sys.synonyms", OBJECT_COLUMNS + ", base_object_name nvarchar(1035)")(
     lambda context, database: (
         (*row, _base_name(database, str(row[0]), row[3]))
         for row in _of_types("SN")(context, database)
@@ -146,7 +147,7 @@ def _base_name(database: Database, name: str, schema: object) -> str | None:
 
 @view(
     "sys.tables",
-    _OBJECT_COLUMNS
+    OBJECT_COLUMNS
     + """, lob_data_space_id int!, filestream_data_space_id int, max_column_id_used int!,
  lock_on_bulk_load bit!, uses_ansi_nulls bit, is_replicated bit, has_replication_filter bit,
  is_merge_published bit, is_sync_tran_subscribed bit, has_unchecked_assembly_data bit!,
@@ -164,7 +165,7 @@ def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
         highest = max((column.column_id for column in table.columns), default=0)
         replicated = int(is_replicated(database, table))
         yield (
-            *_row(database, item),
+            *object_row(database, item),
             *(0, None, max(highest, table.next_column_id - 1), 0, 1, replicated, 0, 0, 0, 0, 0, 0),
             int(table.is_tracked_by_cdc),
             *(0, "TABLE", 0, 0, 0, "SCHEMA_AND_DATA", 0, "NON_TEMPORAL_TABLE", None, 0, 0),
@@ -179,7 +180,7 @@ def _schemas(_context: SessionContext, database: Database) -> Iterator[Row]:
 
 @view(
     "sys.key_constraints",
-    _OBJECT_COLUMNS + ", unique_index_id int, is_system_named bit!, is_enforced bit",
+    OBJECT_COLUMNS + ", unique_index_id int, is_system_named bit!, is_enforced bit",
 )
 def _key_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
     for item in objects(context, database):
@@ -188,12 +189,12 @@ def _key_constraints(context: SessionContext, database: Database) -> Iterator[Ro
         table = table_by_id(context, database, item.parent_object_id)
         indexes = table.indexes if table is not None else ()
         index_id = next((i.index_id for i in indexes if i.name == item.name), None)
-        yield (*_row(database, item), index_id, is_system_named(item.name), 1)
+        yield (*object_row(database, item), index_id, is_system_named(item.name), 1)
 
 
 @view(
     "sys.foreign_keys",
-    _OBJECT_COLUMNS
+    OBJECT_COLUMNS
     + """, referenced_object_id int, key_index_id int, is_disabled bit!,
  is_not_for_replication bit!, is_not_trusted bit!, delete_referential_action tinyint,
  delete_referential_action_desc nvarchar(60), update_referential_action tinyint,
@@ -213,8 +214,8 @@ def _foreign_keys(context: SessionContext, database: Database) -> Iterator[Row]:
             (i.index_id for i in indexes if i.column_ids == key.referenced_column_ids), 1
         )
         yield (
-            *_row(database, item),
-            *(key.referenced, index_id, 0, 0, 0),
+            *object_row(database, item),
+            *(key.referenced, index_id, int(key.is_disabled), 0, int(key.is_not_trusted)),
             *(actions.get(key.on_delete, 0), key.on_delete),
             *(actions.get(key.on_update, 0), key.on_update, is_system_named(key.name)),
         )
@@ -238,7 +239,7 @@ def _foreign_key_columns(_context: SessionContext, database: Database) -> Iterat
 
 @view(
     "sys.default_constraints",
-    _OBJECT_COLUMNS + ", parent_column_id int!, definition nvarchar(max), is_system_named bit!",
+    OBJECT_COLUMNS + ", parent_column_id int!, definition nvarchar(max), is_system_named bit!",
 )
 def _default_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
     for item in objects(context, database):
@@ -246,14 +247,14 @@ def _default_constraints(context: SessionContext, database: Database) -> Iterato
         for column in table.columns if table is not None else ():
             if column.default_name == item.name:
                 yield (
-                    *_row(database, item),
+                    *object_row(database, item),
                     *(column.column_id, column.default, is_system_named(item.name)),
                 )
 
 
 @view(
     "sys.check_constraints",
-    _OBJECT_COLUMNS
+    OBJECT_COLUMNS
     + """, is_disabled bit!, is_not_for_replication bit!, is_not_trusted bit!,
  parent_column_id int!, definition nvarchar(max), uses_database_collation bit,
  is_system_named bit!""",
@@ -264,8 +265,16 @@ def _check_constraints(context: SessionContext, database: Database) -> Iterator[
         for check in table.checks if table is not None else ():
             if check.name == item.name:
                 yield (
-                    *_row(database, item),
-                    *(0, 0, 0, 0, check.expression, 1, is_system_named(item.name)),
+                    *object_row(database, item),
+                    *(
+                        int(check.is_disabled),
+                        0,
+                        int(check.is_not_trusted),
+                        0,
+                        check.expression,
+                        1,
+                        is_system_named(item.name),
+                    ),
                 )
 
 

@@ -42,6 +42,7 @@ TYPE_DESCRIPTIONS: Final = {
     "IF": "SQL_INLINE_TABLE_VALUED_FUNCTION",
     "TF": "SQL_TABLE_VALUED_FUNCTION",
     "TR": "SQL_TRIGGER",
+    "SO": "SEQUENCE_OBJECT",
     "SN": "SYNONYM",
 }
 
@@ -102,6 +103,16 @@ def objects(context: SessionContext, database: Database) -> Iterator[DatabaseObj
     for synonym in database.state.synonyms.values():
         ticks = synonym.create_ticks
         yield DatabaseObject(synonym.object_id, synonym.schema, synonym.name, "SN", 0, ticks, ticks)
+    for sequence in database.state.sequences.values():
+        yield DatabaseObject(
+            sequence.object_id,
+            sequence.schema,
+            sequence.name,
+            "SO",
+            0,
+            sequence.create_ticks,
+            sequence.modify_ticks,
+        )
     yield from _cdc_objects(context.store.connection, database)
 
 

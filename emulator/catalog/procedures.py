@@ -13,6 +13,7 @@ from emulator.catalog import (
     help_procedures,
     job_procedures,
     principal_procedures,
+    sequence_objects,
     server_procedures,
 )
 from emulator.catalog.procedure_registry import (
@@ -35,6 +36,7 @@ _DECLARING_MODULES = (
     help_procedures,
     job_procedures,
     principal_procedures,
+    sequence_objects,
     server_procedures,
 )
 """Importing them registers their procedures."""

@@ -15,6 +15,7 @@ from emulator.catalog import (
     object_views,
     partition_views,
     principal_views,
+    sequence_objects,
     server_views,
     storage_views,
 )
@@ -37,6 +38,7 @@ _DECLARING_MODULES = (
     partition_views,
     principal_views,
     lock_views,
+    sequence_objects,
     server_views,
     storage_views,
 )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from emulator.storage.database import Module
     from emulator.storage.engine import Database, Engine
     from emulator.storage.model import Table
+    from emulator.storage.sequences import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ class Securable:
         return -1
 
 
-def of_object(database: Database, item: Table | Module) -> Securable:
-    """A table or module as a securable."""
+def of_object(database: Database, item: Table | Module | Sequence) -> Securable:
+    """A table, module or sequence as a securable."""
     return Securable(database, OBJECT, item.object_id, 0, item.schema, item.name)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from emulator.errors import SqlError
 from emulator.storage.database import Database
@@ -10,6 +12,8 @@ from emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_table
 from emulator.storage.foreign_keys import refuse_orphans
 from emulator.storage.indexes import create_index, drop_index
 from emulator.storage.model import Check, ForeignKey, Index, Table
+
+Switched = TypeVar("Switched", ForeignKey, Check)
 
 
 def add_constraint(
@@ -41,8 +45,52 @@ def add_constraint(
         else:
             if constraint.referenced == 0:
                 constraint = replace(constraint, referenced=table.object_id)
-            refuse_orphans(connection, database, table, constraint)
+            if not constraint.is_not_trusted:
+                refuse_orphans(connection, database, table, constraint)
             changed = replace(table, foreign_keys=(*table.foreign_keys, constraint))
+        return replace_table(target, connection, database, changed, "other", command)
+
+
+def switch_constraints(
+    target: DdlTarget,
+    database: Database,
+    table: Table,
+    names: Sequence[str],
+    *,
+    disable: bool,
+    trusted: bool,
+    command: str = "",
+) -> Table:
+    """CHECK or NOCHECK CONSTRAINT for foreign keys and checks; returns the new Table.
+
+    Args:
+        target: see ddl.py.
+        database: where.
+        table: the table.
+        names: of its constraints.
+        disable: NOCHECK.
+        trusted: rows that are there are verified: foreign keys here, checks by the caller.
+        command: the statement.
+
+    Raises:
+        SqlError: 547 when a row violates a foreign key that is to be trusted.
+    """
+    folded = {name.casefold() for name in names}
+    with ddl_scope(target, database, table) as connection:
+
+        def switched(constraint: Switched) -> Switched:
+            if constraint.name.casefold() not in folded:
+                return constraint
+            return replace(constraint, is_disabled=disable, is_not_trusted=disable or not trusted)
+
+        changed = replace(
+            table,
+            foreign_keys=tuple(switched(key) for key in table.foreign_keys),
+            checks=tuple(switched(check) for check in table.checks),
+        )
+        for key in changed.foreign_keys:
+            if trusted and not disable and key.name.casefold() in folded:
+                refuse_orphans(connection, database, table, key)
         return replace_table(target, connection, database, changed, "other", command)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from emulator.log.transaction_log import TransactionLog
     from emulator.storage.engine import Engine
     from emulator.storage.principals import Login, PermissionEntry, PermissionKey, Principal
+    from emulator.storage.sequences import Sequence
 
 OptionValue = int | float | str | None
 
@@ -125,6 +126,7 @@ class CatalogState:
     """Of views, by object id."""
     properties: dict[PropertyKey, ExtendedProperty] = field(default_factory=dict)
     synonyms: dict[tuple[str, str], Synonym] = field(default_factory=dict)
+    sequences: dict[tuple[str, str], Sequence] = field(default_factory=dict)
     permissions: dict[PermissionKey, PermissionEntry] = field(default_factory=dict)
     owners: dict[str, int] = field(default_factory=dict)
     """Owners that somebody chose: see :func:`emulator.storage.principals.set_owner`."""
@@ -146,6 +148,7 @@ class CatalogState:
             dict(self.columns),
             dict(self.properties),
             dict(self.synonyms),
+            dict(self.sequences),
             dict(self.permissions),
             dict(self.owners),
             dict(self.logins),
@@ -228,6 +231,10 @@ class Database:
     def synonym(self, schema: str, name: str) -> Synonym | None:
         """The synonym of that name, case-insensitively, or None."""
         return self.state.synonyms.get((schema.casefold(), name.casefold()))
+
+    def sequence(self, schema: str, name: str) -> Sequence | None:
+        """The sequence of that name, case-insensitively, or None."""
+        return self.state.sequences.get((schema.casefold(), name.casefold()))
 
     def triggers(self, object_id: int) -> list[Module]:
         """The triggers of a table, in the order in which they were created."""

@@ -20,6 +20,7 @@ from emulator.storage.database import (
 )
 from emulator.storage.object_details import load_detail
 from emulator.storage.principals import load_security_entry
+from emulator.storage.sequences import SEQUENCE, load_sequence
 from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
@@ -135,6 +136,9 @@ def _load_entry(state: CatalogState, kind: str, key: str, text: str) -> None:
         state.names[table.schema.casefold(), table.name.casefold()] = table.object_id
         return
     if load_detail(state, kind, key, text):
+        return
+    if kind == SEQUENCE:
+        load_sequence(state, text)
         return
     value = json.loads(text)
     if kind == "schema":

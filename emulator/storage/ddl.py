@@ -28,7 +28,12 @@ from emulator.storage.alter import (
     rename_table,
 )
 from emulator.storage.catalog_store import delete_entry, put_entry, table_to_text
-from emulator.storage.constraint_ddl import add_constraint, drop_constraint, set_default
+from emulator.storage.constraint_ddl import (
+    add_constraint,
+    drop_constraint,
+    set_default,
+    switch_constraints,
+)
 from emulator.storage.database import Database, Module
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, lock_for_ddl, log_ddl
 from emulator.storage.indexes import create_index, drop_index, with_index
@@ -59,6 +64,7 @@ __all__ = [
     "set_default",
     "set_tracked_by_cdc",
     "set_trigger_disabled",
+    "switch_constraints",
 ]
 
 

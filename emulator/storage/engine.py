@@ -32,6 +32,7 @@ from emulator.storage.databases import (
 )
 from emulator.storage.identity import IdentityValues, RowVersions
 from emulator.storage.model import Table
+from emulator.storage.sequences import SequenceValues
 from emulator.storage.write_path import WritePath, WriteScope
 from emulator.storage.written_ahead import WRITTEN_AHEAD_SCHEMA
 from emulator.types import DEFAULT_COLLATION
@@ -82,6 +83,7 @@ class Engine(WritePath):
             _renew_order(connection)
         self.identities = IdentityValues(self._writer)
         self.row_versions = RowVersions(self._writer)
+        self.sequences = SequenceValues(self._writer)
         with self.write() as connection:
             self._publish(load_databases(self, connection))
 
@@ -167,6 +169,7 @@ class Engine(WritePath):
             remove_database(connection, database)
         self._publish([d for d in self.databases.values() if d is not database])
         self.identities.forget_database(database.database_id)
+        self.sequences.forget_database(database.database_id)
         self.row_versions.forget_database(database.database_id)
         database.version += 1
         database.log.close()

@@ -33,13 +33,15 @@ class ForeignKeyChecks:
         database = work.engine.database_by_id(plan.table.database_id)
         tables = database.tables() if database is not None else []
         self._outgoing = [
-            (key, positions_of(plan.table, key.column_ids)) for key in plan.table.foreign_keys
+            (key, positions_of(plan.table, key.column_ids))
+            for key in plan.table.foreign_keys
+            if not key.is_disabled
         ]
         self._incoming = [
             (child, key, positions_of(plan.table, key.referenced_column_ids))
             for child in tables
             for key in child.foreign_keys
-            if key.referenced == plan.table.object_id
+            if key.referenced == plan.table.object_id and not key.is_disabled
         ]
         self._appeared: Stage | None = None
         self._vanished: Stage | None = None

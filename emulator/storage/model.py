@@ -91,14 +91,19 @@ class ForeignKey:
     referenced_column_ids: tuple[int, ...]
     on_delete: str = "NO_ACTION"
     on_update: str = "NO_ACTION"
+    is_disabled: bool = False
+    is_not_trusted: bool = False
+    """Added or enabled WITH NOCHECK: rows that were there may not satisfy it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A CHECK constraint, as T-SQL text."""
+    """A CHECK constraint, as T-SQL text; the flags are those of a foreign key."""
 
     name: str
     expression: str
+    is_disabled: bool = False
+    is_not_trusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class RowWriter:
 
 
 def insert_rows(work: Work, table: Table, rows: Iterable[GivenRow]) -> tuple[list[int], int | None]:
-    """INSERT: see :meth:`StoreSession.insert`. Returns row ids and the last identity generated."""
+    """INSERT: see :meth:`StoreSession.insert`. Returns row ids and the last identity value."""
     writer = RowWriter(work, table, "INSERT")
     staged = writer.stage(rows)
     rids: list[int] = []
@@ -242,7 +242,7 @@ def truncate_table(work: Work, table: Table) -> None:
 
 
 def _fill_identity(writer: RowWriter, rows: list[GivenRow]) -> tuple[list[GivenRow], int | None]:
-    """Generate identity values where asked; returns the last one generated."""
+    """Generate identity values where asked; returns the last one."""
     plan = writer.plan
     position = plan.identity_position
     if position < 0:
@@ -262,5 +262,6 @@ def _fill_identity(writer: RowWriter, rows: list[GivenRow]) -> tuple[list[GivenR
         else:
             if isinstance(given, int):
                 identities.saw(writer.table, plan.identity, given)
+                last = given  # IDENTITY_INSERT: @@IDENTITY tells of an explicit value too
             filled.append(row)
     return filled, last

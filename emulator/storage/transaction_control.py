@@ -156,6 +156,19 @@ class TransactionControl:
             if implicit and self._epoch == epoch:
                 self.trancount -= 1
 
+    @contextlib.contextmanager
+    def insert_exec(self) -> Iterator[None]:
+        """Inside a statement, INSERT .. EXEC runs text, which may not end the transaction."""
+        implicit = self.trancount == 0
+        self.trancount += implicit
+        outer, self._outer_trancount = self._outer_trancount, self.trancount
+        triggers, self._triggers = self._triggers, 0
+        try:
+            yield
+        finally:
+            self._outer_trancount, self._triggers = outer, triggers
+            self.trancount -= implicit
+
     def savepoint(self, name: str) -> None:
         """SAVE TRANSACTION name.
 

@@ -27,6 +27,7 @@ from emulator.tsql.statements import (
     AlterDrop,
     ConstraintDefinition,
 )
+from emulator.tsql.switches import SwitchConstraints
 from emulator.tsql.targets import StoredTarget
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class TableAlterer:
                 command=node.text,
             )
         for constraint in constraints:
-            table = self._add_constraint(builder, constraint, database, table, node.text, frame)
+            table = self._add_constraint(builder, constraint, database, table, node, frame)
 
     def _default_value(self, column: Column, table: Table, database: Any, frame: Frame) -> Any:
         """What existing rows get of a new column's default."""
@@ -88,11 +89,11 @@ class TableAlterer:
         constraint: ConstraintDefinition,
         database: Any,
         table: Table,
-        command: str,
+        node: AlterAdd,
         frame: Frame,
     ) -> Table:
         """ADD CONSTRAINT."""
-        store = self.context.store
+        store, command = self.context.store, node.text
         if constraint.kind == "DEFAULT":
             column_id = builder.column_id(table.columns, constraint.columns[0])
             name = constraint.name or generated_name("DF", table.name, constraint.columns[0])
@@ -111,9 +112,40 @@ class TableAlterer:
                     "Cannot define PRIMARY KEY constraint on nullable column in table"
                     f" '{table.name}'.",
                 )
-        if isinstance(made, Check):
+        if not node.validate and not isinstance(made, Index):
+            made = replace(made, is_not_trusted=True)
+        elif isinstance(made, Check):
             self._verify_check(made, table, database, frame)
         return store_ddl.add_constraint(store, database, table, made, command=command)
+
+    def switch_constraints(self, node: SwitchConstraints, frame: Frame) -> None:
+        """ALTER TABLE CHECK or NOCHECK CONSTRAINT.
+
+        Raises:
+            SqlError: 4917 for a constraint that is not there, 547 where rows are verified.
+        """
+        database, table = stored_table(self.context, node.table, node.line)
+        known_names = [k.name for k in table.foreign_keys] + [c.name for c in table.checks]
+        folded = {name.casefold() for name in known_names}
+        for name in node.names:
+            if name.casefold() not in folded:
+                raise SqlError(4917, f"Constraint '{name}' does not exist.")
+        names = node.names or tuple(known_names)
+        wanted = {name.casefold() for name in names}
+        if node.validate and not node.disable:
+            for check in table.checks:
+                if check.name.casefold() in wanted:
+                    enabled = replace(check, is_disabled=False)
+                    self._verify_check(enabled, table, database, frame)
+        store_ddl.switch_constraints(
+            self.context.store,
+            database,
+            table,
+            names,
+            disable=node.disable,
+            trusted=node.validate,
+            command=node.text,
+        )
 
     def _verify_check(self, check: Check, table: Table, database: Any, frame: Frame) -> None:
         """Existing rows must satisfy a new CHECK."""

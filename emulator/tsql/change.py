@@ -21,7 +21,7 @@ from emulator.tsql.nodes import (
 )
 from emulator.tsql.output import OutputPlan, compile_output
 from emulator.tsql.parser import parse_expression
-from emulator.tsql.plan import Execution, Plan
+from emulator.tsql.plan import Execution, Plan, limited
 from emulator.tsql.planner import assigned
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import RowProgram, row_program, stored
@@ -59,6 +59,7 @@ class UpdatePlan:
         found: list[Any] = execution.workspace.connection.execute(text, bindings).fetchall()
         if self.joined:
             found = list({row[0]: row for row in reversed(found)}.values())[::-1]
+        found = limited(execution, found)
         changes: list[tuple[int, Any]] = [(row[0], row[1 : width + 1]) for row in found]
         if self.program is not None:
             program = self.program
@@ -95,6 +96,7 @@ class DeletePlan:
         found: list[Any] = execution.workspace.connection.execute(text, bindings).fetchall()
         if self.joined:
             found = list({row[0]: row for row in found}.values())
+        found = limited(execution, found)
         if found:
             self.target.delete(execution.context, [row[0] for row in found])
         if self.output is not None:

@@ -64,6 +64,8 @@ class Compilation:
         self.access = StatementAccess(self, frame.chain)
         self.parameters: list[dict[str, Value]] = []
         """Of the inline functions that are being compiled, innermost last."""
+        self.sequences: set[int] = set()
+        """Object ids of the sequences that a row has taken a value of."""
         self._slots: dict[object, int] = {}
         self._functions: list[Slot] = []
         self._holes: list[Hole] = []

@@ -199,36 +199,35 @@ class DataRunner:
             for row in rows
         ]
 
-    def insert_result(self, node: Insert, events: Iterator[Event], frame: Frame) -> Iterator[Event]:
-        """``INSERT .. EXEC``: the rows of every result set go into the table."""
-        compilation = Compilation(self.context, self.workspace, frame)
-        target = resolve_target(compilation, node.target)
-        compilation.access.change(target, "INSERT")
-        given = given_positions(compilation, target, node.columns)
-        plan = empty_plan(compilation, target, given)
-        pending: list[list[Any]] = []
-        types: list[Any] = []
-        for event in events:
-            if isinstance(event, ResultSet):
-                types = [c.type for c in event.columns]
-                if len(types) != len(given):
-                    raise SqlError(
-                        213,
-                        "Column name or number of supplied values does not match table definition.",
-                        state=7,
-                        aborts="batch",
-                    )
-            elif isinstance(event, Rows):
-                pending += self._converted(plan, types, list(event.rows))
-            elif not isinstance(event, StatementDone):
-                yield event
+    def insert_result(
+        self, node: Insert, execute: Callable[[], Iterator[Event]], frame: Frame
+    ) -> Iterator[Event]:
+        """``INSERT .. EXEC``: the rows of every result set go into the table.
+
+        Args:
+            node: the statement.
+            execute: runs what stands behind EXEC; it belongs to the statement.
+            frame: variables in sight.
+
+        Raises:
+            SqlError: 8164 inside another one, 213, and what INSERT raises.
+        """
+        if self.workspace.in_insert_exec:
+            raise SqlError(8164, "An INSERT EXEC statement cannot be nested.", aborts="batch")
+        self._refuse_doomed()
         running = Running(None, Execution(self.context, self.workspace, frame), node)
 
-        running.target = plan.target
-
         def body() -> int:
-            begin(plan.target)
-            return plan.write(running.execution, pending)
+            compilation = Compilation(self.context, self.workspace, frame)
+            target = resolve_target(compilation, node.target)
+            plan = empty_plan(
+                compilation, target, given_positions(compilation, target, node.columns)
+            )
+            compilation.access.change(target, "INSERT")
+            rows = self._executed(plan, execute, running.events)
+            running.target = target
+            begin(target)
+            return plan.write(running.execution, rows)
 
         yield from self._written(body, "insert", running, frame)
 
@@ -266,6 +265,34 @@ class DataRunner:
                 return plan.write(running.execution, rows)
 
             yield from self._written(body, "insert", running, frame)
+
+    def _executed(
+        self, plan: InsertPlan, execute: Callable[[], Iterator[Event]], told: list[Event]
+    ) -> list[list[Any]]:
+        """The rows of every result set, as given values; everything else is told to the client."""
+        rows: list[list[Any]] = []
+        types: list[Any] = []
+        self.workspace.in_insert_exec = True
+        try:
+            with self.context.store.insert_exec():
+                for event in execute():
+                    if isinstance(event, ResultSet):
+                        types = [c.type for c in event.columns]
+                        if len(types) != len(plan.given):
+                            raise SqlError(
+                                213,
+                                "Column name or number of supplied values does not match table"
+                                " definition.",
+                                state=7,
+                                aborts="batch",
+                            )
+                    elif isinstance(event, Rows):
+                        rows += self._converted(plan, types, list(event.rows))
+                    elif not isinstance(event, StatementDone):
+                        told.append(event)
+        finally:
+            self.workspace.in_insert_exec = False
+        return rows
 
     def truncate(self, node: Truncate, frame: Frame) -> Iterator[Event]:
         """TRUNCATE TABLE."""

@@ -16,7 +16,7 @@ from emulator.storage.filegroups import add_file, add_filegroup
 from emulator.storage.model import Check, Column, Index, Table
 from emulator.storage.object_details import put_columns
 from emulator.storage.principals import DBO_ID, set_owner
-from emulator.tsql import messages, synonyms
+from emulator.tsql import messages, sequences, synonyms
 from emulator.tsql.alter_table import TableAlterer
 from emulator.tsql.definitions import DefinitionBuilder
 from emulator.tsql.frames import Frame
@@ -42,8 +42,8 @@ from emulator.tsql.statements import (
     DropObject,
     Placement,
     Statement,
-    SwitchTrigger,
 )
+from emulator.tsql.switches import SwitchConstraints, SwitchTrigger
 from emulator.tsql.trigger_ddl import create_trigger, created_text, find_trigger, switch_trigger
 from emulator.tsql.view_columns import view_columns
 from emulator.types import DEFAULT_COLLATION
@@ -74,9 +74,11 @@ class Definer(TableAlterer):
             CreateSynonym: lambda node, _: synonyms.create(context, node),
             CreateModule: self._create_module,
             SwitchTrigger: lambda node, _: switch_trigger(context, node),
+            sequences.DefineSequence: lambda node, _: sequences.define_sequence(context, node),
             DropObject: self._drop,
             AlterAdd: self.alter_add,
             AlterDrop: self.alter_drop,
+            SwitchConstraints: self.switch_constraints,
             AlterColumn: self.alter_column,
         }
 
@@ -306,6 +308,8 @@ class Definer(TableAlterer):
             store_ddl.drop_index(store, database, table, name[-1])
         elif node.kind == "SYNONYM":
             synonyms.drop(context, name, node.line)
+        elif node.kind == "SEQUENCE":
+            sequences.drop(context, name, node.line)
         elif node.kind == "TABLE":
             self._drop_table(name, node)
         elif node.kind == "TRIGGER":

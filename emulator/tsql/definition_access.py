@@ -23,6 +23,8 @@ from emulator.security.messages import (
 )
 from emulator.tsql import messages
 from emulator.tsql.access import OWNER, SELF
+from emulator.tsql.identity_check import CheckIdentity
+from emulator.tsql.labels import Goto, Label
 from emulator.tsql.names import ObjectName, creation_name, resolve_name
 from emulator.tsql.nodes import Name, TableName
 from emulator.tsql.partition_statements import AlterSwitch
@@ -36,6 +38,7 @@ from emulator.tsql.security_statements import (
     Permissions,
     Revert,
 )
+from emulator.tsql.sequences import DefineSequence
 from emulator.tsql.statements import (
     AlterAdd,
     AlterColumn,
@@ -67,7 +70,6 @@ from emulator.tsql.statements import (
     SetOption,
     SetVariable,
     Statement,
-    SwitchTrigger,
     Throw,
     Transaction,
     Truncate,
@@ -77,6 +79,7 @@ from emulator.tsql.statements import (
     WaitFor,
     While,
 )
+from emulator.tsql.switches import SwitchConstraints, SwitchTrigger
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -217,7 +220,21 @@ def _create_synonym(context: SessionContext, node: CreateSynonym) -> None:
     _create_in_schema(context, where.database, where.schema, "CREATE SYNONYM")
 
 
-def _switch_trigger(context: SessionContext, node: SwitchTrigger) -> None:
+def _define_sequence(context: SessionContext, node: DefineSequence) -> None:
+    where = creation_name(context, node.name, node.line)
+    security = context.security
+    security.user(where.database)
+    known = where.database.sequence(where.schema, where.name)
+    if node.alter and known is not None:
+        if not security.has(of_object(where.database, known), "ALTER"):
+            raise no_object(messages.dotted(node.name))
+        return
+    schema = of_schema(where.database, where.schema)
+    if schema.major_id and not security.has(schema, "CREATE SEQUENCE"):
+        raise no_schema(where.schema)
+
+
+def _switch_trigger(context: SessionContext, node: SwitchTrigger | SwitchConstraints) -> None:
     _alter_table(context, node.table, node.line)
 
 
@@ -287,9 +304,9 @@ def _drop_one(context: SessionContext, node: DropObject, name: Name) -> None:
     if name[-1].startswith("#"):
         return
     where = resolve_name(context, name, node.line)
-    found = where.database.table(where.schema, where.name) or where.database.module(
-        where.schema, where.name
-    )
+    place = (where.schema, where.name)
+    database = where.database
+    found = database.table(*place) or database.module(*place) or database.sequence(*place)
     if found is None:
         return
     schema = of_schema(where.database, found.schema)
@@ -316,6 +333,7 @@ _CHECKED_ELSEWHERE: Final = frozenset(
         AlterPrincipal,
         AlterRole,
         Block,
+        CheckIdentity,
         CreatePrincipal,
         CursorStatement,
         Declare,
@@ -324,10 +342,12 @@ _CHECKED_ELSEWHERE: Final = frozenset(
         Execute,
         ExecuteAs,
         ExecuteString,
+        Goto,
         If,
         Ignored,
         Insert,
         Jump,
+        Label,
         Merge,
         Permissions,
         Print,
@@ -358,9 +378,11 @@ _AUTHORIZERS: Final[dict[type, Callable[[SessionContext, Any], None]]] = {
     AlterAdd: _alter,
     AlterDrop: _alter,
     AlterSwitch: _switch,
+    SwitchConstraints: _switch_trigger,
     CreateSynonym: _create_synonym,
     SetIdentityInsert: _set_identity_insert,
     SwitchTrigger: _switch_trigger,
     AlterColumn: _alter,
     DropObject: _drop,
+    DefineSequence: _define_sequence,
 }

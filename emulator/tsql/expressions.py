@@ -42,6 +42,7 @@ from emulator.tsql.nodes import (
     Like,
     Literal,
     Logical,
+    NextValue,
     Not,
     Quantified,
     Query,
@@ -52,6 +53,7 @@ from emulator.tsql.nodes import (
 )
 from emulator.tsql.parsing import parse_text
 from emulator.tsql.scope import Scope
+from emulator.tsql.sequences import next_value
 from emulator.tsql.values import (
     CONVERSIONS,
     Value,
@@ -97,6 +99,7 @@ class ExpressionCompiler:
             Call: self._call,
             ScalarQuery: self._scalar_query,
             AtTimeZone: self._at_time_zone,
+            NextValue: lambda node, scope: next_value(compilation, node, scope),
         }
         self._conditions: dict[type, Callable[[Any, Scope], str]] = {
             Logical: self._logical,

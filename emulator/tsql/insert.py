@@ -20,7 +20,7 @@ from emulator.tsql.nodes import (
     Variable,
 )
 from emulator.tsql.output import OutputPlan, compile_output
-from emulator.tsql.plan import Execution, Plan
+from emulator.tsql.plan import Execution, Plan, limited
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import Defaults, RowProgram, compile_defaults, row_program, stored
 from emulator.tsql.scope import Scope
@@ -31,6 +31,7 @@ from emulator.types import SqlType, StorageValue
 
 if TYPE_CHECKING:
     from emulator.tsql.compiler import Compilation
+    from emulator.tsql.nodes import Name
     from emulator.tsql.statements import Insert
 
 _DEFAULT: Final = object()
@@ -113,7 +114,7 @@ class InsertPlan:
         others: Sequence[Sequence[Any]] = (),
     ) -> int:
         """Inserts rows of given values; ``others`` is what OUTPUT reads of other tables, by row."""
-        rows = [self.complete(execution, values) for values in given]
+        rows = limited(execution, [self.complete(execution, values) for values in given])
         if self.program is not None:
             rows = [self.program.run(execution, row, "INSERT", self.target) for row in rows]
         rids = self.target.insert(execution.context, rows) if rows else []
@@ -188,7 +189,10 @@ class InsertCompiler:
         for row in body.rows:
             if len(row) != width:
                 raise self._width_error(len(row), width, query=False)
-        rows = [[self._value(e) for e in row] for row in body.rows]
+        rows = []
+        for row in body.rows:
+            self.compilation.sequences.clear()  # each row takes values of its own
+            rows.append([self._value(e) for e in row])
         if len(rows) > 1:
             rows = _united(rows)
         columns = [self.target.table.columns[p] for p in plan.given]
@@ -285,8 +289,18 @@ class InsertCompiler:
         plan.plans = (self.compilation.plan(text),)
 
     def _width_error(self, count: int, expected: int, *, query: bool) -> SqlError:
-        """109, 110, 120, 121 or 213."""
+        """109, 110, 120, 121, 213 or 8101."""
         if not self.node.columns:
+            table = self.target.table
+            given = [c for c in table.columns if not c.computed and c.type.name != "timestamp"]
+            if count == len(given) and any(c.identity for c in given):
+                raise messages.compile_error(
+                    8101,
+                    "An explicit value for the identity column in table"
+                    f" '{messages.dotted(_name_of(self.node))}' can only be specified when a column"
+                    " list is used and IDENTITY_INSERT is ON.",
+                    line=self.node.line,
+                )
             return messages.compile_error(
                 213,
                 "Column name or number of supplied values does not match table definition.",
@@ -323,10 +337,11 @@ def given_positions(
     table = target.table
     explicit = compilation.context.options.identity_insert == table.object_id
     if not names:
+        # A column list is needed for a value of an identity column: 8101 tells of it.
         return tuple(
             n
             for n, c in enumerate(table.columns)
-            if not c.computed and c.type.name != "timestamp" and not (c.identity and not explicit)
+            if not c.computed and c.type.name != "timestamp" and not c.identity
         )
     positions: list[int] = []
     for name in names:
@@ -395,6 +410,11 @@ def empty_plan(compilation: Compilation, target: Target, given: tuple[int, ...])
         None,
         evaluates=any(position not in given for position in defaults.positions),
     )
+
+
+def _name_of(node: Insert) -> Name:
+    """The target as the statement names it."""
+    return (node.target.name,) if isinstance(node.target.name, str) else node.target.name
 
 
 def _united(rows: list[list[Value | None]]) -> list[list[Value | None]]:

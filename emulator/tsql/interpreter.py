@@ -8,10 +8,9 @@ transaction leave it open but doomed, as in SQL Server.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import SqlError, not_supported
+from emulator.errors import SqlError
 from emulator.results import (
     DatabaseChanged,
     ErrorMessage,
@@ -21,7 +20,6 @@ from emulator.results import (
 from emulator.tsql import messages
 from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.compiler import Compilation
-from emulator.tsql.conversions import convert
 from emulator.tsql.cursors import Cursors
 from emulator.tsql.data_runner import DataRunner
 from emulator.tsql.ddl import Definer
@@ -29,13 +27,15 @@ from emulator.tsql.definition_access import authorize_statement
 from emulator.tsql.format_only import format_only, is_formatted
 from emulator.tsql.frames import Frame
 from emulator.tsql.function_runner import FunctionRunner
+from emulator.tsql.identity_check import CheckIdentity, check_identity
+from emulator.tsql.labels import Goto, GotoSignal, Label, position_of
+from emulator.tsql.message_statements import MessageStatements
 from emulator.tsql.nodes import Binary, Expression, Select, Variable
 from emulator.tsql.options import set_option
 from emulator.tsql.partitions import PartitionRunner
 from emulator.tsql.planner import Planner
 from emulator.tsql.procedures import ProcedureRunner
 from emulator.tsql.query_runner import QueryRunner
-from emulator.tsql.raise_error import raised, thrown
 from emulator.tsql.security import SecurityRunner
 from emulator.tsql.statements import (
     Block,
@@ -70,13 +70,21 @@ from emulator.tsql.targets import StoredTarget, resolve_target
 from emulator.tsql.transactions import Transactions
 from emulator.tsql.triggers import TriggerRunner
 from emulator.tsql.waiting import wait_ticks
-from emulator.types import INT, StorageValue, nvarchar
+from emulator.types import BIGINT, INT, StorageValue, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.tsql.workspace import Workspace
 
 _WRITES: Final = (Insert, Update, Delete, Merge, Truncate)
+_KEEPS_ERROR: Final = (
+    Block, If, While, TryCatch, Execute, ExecuteString, Declare, RaiseError, Jump, Return,
+)  # fmt: skip
+"""@@ERROR after them is what something inside of them left."""
+_NO_ROWS: Final = (
+    Print, RaiseError, Transaction, SetOption, SetIdentityInsert, Use, WaitFor, Ignored, Truncate,
+)  # fmt: skip
+"""@@ROWCOUNT after them is 0."""
 _COMPILE_ERRORS: Final = frozenset({102, 137, 156, 207, 208, 209, 1087, 4104})
 """Found when the statement is compiled: a TRY of the same batch does not see them."""
 
@@ -107,6 +115,7 @@ class Interpreter:
         self.data = DataRunner(context, workspace, self.planner, self.triggers.fire)
         self.cursors = Cursors(self)
         self.transactions = Transactions(context, workspace)
+        self.messages = MessageStatements(self)
         self.security = SecurityRunner(self)
         self.try_depth = 0
         workspace.functions = FunctionRunner(self)
@@ -130,9 +139,9 @@ class Interpreter:
             SetVariable: self._set_variable,
             SetOption: self._set_option,
             SetIdentityInsert: self._set_identity_insert,
-            Print: self._print,
-            RaiseError: self._raise_error,
-            Throw: self._throw,
+            Print: self.messages.print,
+            RaiseError: self.messages.raise_error,
+            Throw: self.messages.throw,
             Execute: self.procedures.execute,
             ExecuteString: self.procedures.execute_string,
             Transaction: self.transactions.run,
@@ -140,15 +149,29 @@ class Interpreter:
             WaitFor: self._wait_for,
             Ignored: lambda _, __: iter(()),
             CursorStatement: self.cursors.run,
+            CheckIdentity: self._check_identity,
+            Label: lambda _, __: iter(()),
+            Goto: self._goto,
             **self.security.methods,
         }
 
     # Statements ---------------------------------------------------------------------------------
 
     def block(self, statements: tuple[Statement, ...], frame: Frame) -> Iterator[Event]:
-        """Statements one after the other."""
-        for statement in statements:
-            yield from self.statement(statement, frame)
+        """Statements one after the other, or from a label on."""
+        position = 0
+        while position < len(statements):
+            try:
+                yield from self.statement(statements[position], frame)
+            except GotoSignal as jump:
+                found = position_of(statements, jump.name)
+                if found is None:
+                    raise
+                if self.context.cancelled.is_set():
+                    raise messages.cancelled() from jump
+                position = found
+            else:
+                position += 1
 
     def statement(self, node: Statement, frame: Frame) -> Iterator[Event]:
         """One statement, with what an error of it means for the rest.
@@ -175,14 +198,16 @@ class Interpreter:
                 self.definer.run(node, frame)
         except SqlError as error:
             error = self._located(error, node, frame)
-            context.last_error = error.number
+            context.last_error, context.rowcount = error.number, 0
             if self.try_depth or self._ends_batch(error):
                 raise error from error.__cause__
             yield error_event(error)
             if isinstance(node, _WRITES):
                 yield Message(3621, "The statement has been terminated.", 0, 0, "", error.line)
             return
-        if not isinstance(node, Block | If | While | TryCatch | Execute | ExecuteString | Declare):
+        if isinstance(node, _NO_ROWS) or type(node) not in self._methods:
+            context.rowcount = 0
+        if not isinstance(node, _KEEPS_ERROR):
             context.last_error = 0
 
     def _located(self, error: SqlError, node: Statement, frame: Frame) -> SqlError:
@@ -198,7 +223,7 @@ class Interpreter:
 
     def _ends_batch(self, error: SqlError) -> bool:
         """Whether an error outside of TRY ends more than its statement."""
-        if error.severity < 11:
+        if error.severity < 11 or error.aborts == "reported":
             return False
         return (
             error.aborts != "statement"
@@ -206,10 +231,16 @@ class Interpreter:
             or (self.context.options.xact_abort and error.number != 50000)
         )
 
+    def raised_in(self, error: SqlError, frame: Frame) -> None:
+        """Notes where an error came up that no statement has seen yet: text that did not parse."""
+        if self._raised_at is None or self._raised_at[0] is not error:
+            self._raised_at = (error, frame)
+
     def ended(self, error: SqlError) -> Iterator[Event]:
         """What a batch does on its way out with an error: roll back if that is called for."""
         if self.context.store.trancount and (
-            error.aborts == "transaction" or self.context.options.xact_abort
+            error.aborts == "transaction"
+            or (self.context.options.xact_abort and error.aborts not in {"scope", "reported"})
         ):
             yield from self.transactions.rollback()
 
@@ -218,7 +249,9 @@ class Interpreter:
     def is_true(self, condition: Expression, frame: Frame) -> bool:
         """Whether a condition holds; unknown does not."""
         plan = self.planner.condition(condition, frame)
-        return bool(self.queries.scalar(plan, frame))
+        holds = bool(self.queries.scalar(plan, frame))
+        self.context.last_error = self.context.rowcount = 0  # IF and WHILE are statements too
+        return holds
 
     def evaluate(self, node: Expression, frame: Frame, target: Any = None) -> StorageValue:
         """The value of an expression, converted to ``target`` as an assignment does."""
@@ -244,6 +277,10 @@ class Interpreter:
     def _jump(self, node: Jump, _: Frame) -> Iterator[Event]:
         yield from ()
         raise JumpSignal(node.kind)
+
+    def _goto(self, node: Goto, _: Frame) -> Iterator[Event]:
+        yield from ()
+        raise GotoSignal(node.name)
 
     def _return(self, node: Return, frame: Frame) -> Iterator[Event]:
         yield from ()
@@ -325,10 +362,13 @@ class Interpreter:
             self.workspace.compound[node] = known
         return known
 
-    def _set_option(self, node: SetOption, _: Frame) -> Iterator[Event]:
+    def _set_option(self, node: SetOption, frame: Frame) -> Iterator[Event]:
         yield from ()
+        value = node.value
+        if value.startswith("@"):
+            value = str(frame.values.get(value.casefold()) or 0)
         for option in node.options:
-            set_option(self.context, option, node.value)
+            set_option(self.context, option, value)
         if "DATEFIRST" in node.options:
             self.workspace.plans.clear()  # it is part of compiled expressions
 
@@ -361,65 +401,14 @@ class Interpreter:
         if node.execute is None:
             yield from self.data.change(node, frame)
             return
-        yield from self.data.insert_result(node, self.statement(node.execute, frame), frame)
+        execute = node.execute
+        yield from self.data.insert_result(node, lambda: self.statement(execute, frame), frame)
 
-    # Messages -----------------------------------------------------------------------------------
-
-    def _print(self, node: Print, frame: Frame) -> Iterator[Event]:
-        plan, sql_type = self.planner.scalar(node.value, frame)
-        value = self.queries.scalar(plan, frame)
-        text = convert(value, sql_type, nvarchar(4000)) if value is not None else ""
-        yield Message(0, str(text), 0, 1, frame.procedure, node.line)
-
-    def _raise_error(self, node: RaiseError, frame: Frame) -> Iterator[Event]:
-        values = [self._message_argument(a, frame) for a in node.arguments]
-        if len(values) < 3:
-            raise messages.syntax(")", node.line)
-        template, severity, state = values[0], values[1], values[2]
-        if isinstance(template, int):
-            raise not_supported("RAISERROR with a message number (sys.messages)")
-        error = raised(str(template or ""), int(str(severity)), int(str(state)), values[3:])
-        error.line, error.procedure = node.line, frame.procedure
-        if error.severity < 11:
-            yield Message(
-                error.number, error.message, error.severity, error.state, frame.procedure, node.line
-            )
-            return
-        if "SETERROR" in node.options:
-            self.context.last_error = 50000
-        raise error
-
-    def _message_argument(self, node: Expression, frame: Frame) -> StorageValue:
-        """An argument of RAISERROR: an integer or text."""
-        plan, sql_type = self.planner.scalar(node, frame)
-        value = self.queries.scalar(plan, frame)
-        if value is None or (isinstance(value, int) and not sql_type.is_decimal):
-            return value
-        return str(convert(value, sql_type, nvarchar(2047)))
-
-    def _throw(self, node: Throw, frame: Frame) -> Iterator[Event]:
-        yield from ()
-        if not node.arguments:
-            if not frame.handled:
-                raise messages.compile_error(
-                    10704,
-                    "To rethrow an error, a THROW statement must be used inside a CATCH block."
-                    " Insert the THROW statement inside a CATCH block, or add error parameters to"
-                    " the THROW statement.",
-                    severity=15,
-                    line=node.line,
-                )
-            caught = frame.handled[-1]
-            again = replace(
-                caught, aborts="transaction" if caught.aborts == "transaction" else "batch"
-            )
-            # It keeps the line and procedure of the error that it passes on.
-            self._raised_at = (again, frame)
-            raise again
-        number, message, state = (self._message_argument(a, frame) for a in node.arguments)
-        error = thrown(int(str(number)), str(message), int(str(state)))
-        error.line, error.procedure = node.line, frame.procedure
-        raise error
+    def _check_identity(self, node: CheckIdentity, frame: Frame) -> Iterator[Event]:
+        name = self.evaluate(node.table, frame, nvarchar(776))
+        value = None if node.value is None else self.evaluate(node.value, frame, BIGINT)
+        seed = value if isinstance(value, int) else None
+        yield from check_identity(self.context, node, str(name or ""), seed)
 
     # The rest -----------------------------------------------------------------------------------
 

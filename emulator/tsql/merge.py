@@ -43,6 +43,8 @@ class MergePlan:
     def run(self, execution: Execution) -> int:
         """Merges; returns how many rows. Called inside a statement, perhaps repeatedly."""
         connection = execution.workspace.connection
+        if execution.context.options.rowcount > 0:
+            raise not_supported("MERGE under SET ROWCOUNT")
         found: list[list[tuple[Any, ...]]] = []
         touched: set[int] = set()
         for clause in self.clauses:

@@ -18,7 +18,7 @@ def dotted(name: Name) -> str:
 
 def syntax(near: str, line: int) -> SqlError:
     """102."""
-    return SqlError(102, f"Incorrect syntax near '{near}'.", severity=15, line=line, aborts="batch")
+    return SqlError(102, f"Incorrect syntax near '{near}'.", severity=15, line=line, aborts="scope")
 
 
 def keyword_syntax(near: str, line: int) -> SqlError:
@@ -28,13 +28,13 @@ def keyword_syntax(near: str, line: int) -> SqlError:
         f"Incorrect syntax near the keyword '{near}'.",
         severity=15,
         line=line,
-        aborts="batch",
+        aborts="scope",
     )
 
 
 def compile_error(number: int, text: str, *, severity: int = 16, line: int = 1) -> SqlError:
-    """An error found before its statement runs: it ends the batch."""
-    return SqlError(number, text, severity=severity, line=line, aborts="batch")
+    """An error found before its statement runs: it ends what was compiled, not its caller."""
+    return SqlError(number, text, severity=severity, line=line, aborts="scope")
 
 
 def invalid_object(name: Name, line: int) -> SqlError:

@@ -252,6 +252,14 @@ class Call(Expression):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class NextValue(Expression):
+    """NEXT VALUE FOR a sequence."""
+
+    name: Name
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DefaultMark(Expression):
     """DEFAULT in VALUES or SET."""
 

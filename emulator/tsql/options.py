@@ -20,7 +20,7 @@ _FLAGS: Final = {
 }
 _ALWAYS_ON: Final = frozenset({"ANSI_NULLS", "ANSI_PADDING", "CONCAT_NULL_YIELDS_NULL"})
 _ALWAYS_OFF: Final = frozenset(
-    {"ROWCOUNT", "NOEXEC", "PARSEONLY", "SHOWPLAN_ALL", "SHOWPLAN_TEXT", "SHOWPLAN_XML",
+    {"NOEXEC", "PARSEONLY", "SHOWPLAN_ALL", "SHOWPLAN_TEXT", "SHOWPLAN_XML",
      "STATISTICS XML"}
 )  # fmt: skip
 _WITHOUT_EFFECT: Final = frozenset(
@@ -83,8 +83,14 @@ def _set_language(_: SessionContext, value: str) -> None:
         raise not_supported(f"SET LANGUAGE or DATEFORMAT {value}")
 
 
+def _set_row_count(context: SessionContext, value: str) -> None:
+    """ROWCOUNT: how many rows a statement returns or changes at most; 0 without limit."""
+    context.options.rowcount = int(value)
+
+
 _SETTERS: Final[dict[str, Callable[[SessionContext, str], None]]] = {
     "ISOLATION": set_isolation,
+    "ROWCOUNT": _set_row_count,
     "LOCK_TIMEOUT": _set_lock_timeout,
     "DEADLOCK_PRIORITY": _set_deadlock_priority,
     "DATEFIRST": _set_date_first,

@@ -17,13 +17,13 @@ from emulator.tsql.statements import (
     DropObject,
     Ignored,
     Statement,
-    SwitchTrigger,
 )
+from emulator.tsql.switches import SwitchConstraints, SwitchTrigger
 from emulator.tsql.tokens import Kind, Token
 
 _DROPPABLE: Final = (
     "TABLE", "DATABASE", "SCHEMA", "PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER",
-    "SYNONYM",
+    "SYNONYM", "SEQUENCE",
 )  # fmt: skip
 
 
@@ -46,6 +46,8 @@ class AlterParser(DefinitionParser):
             return self.alter_partitioning(start.line)
         if self.at_any("ROLE", "SERVER", "USER", "LOGIN", "AUTHORIZATION"):
             return self.alter_principal(start.line)
+        if self.accept("SEQUENCE"):
+            return self.sequence(start, alter=True)
         if self.accept("INDEX"):
             return self._alter_index(start.line)
         raise not_supported(f"ALTER {self.token.text.upper()}")
@@ -62,10 +64,14 @@ class AlterParser(DefinitionParser):
     def _alter_table(self, start: Token) -> Statement:
         """ALTER TABLE name action."""
         table = self.dotted_name()
+        said = None
         if self.at("WITH") and self.ahead().upper in {"CHECK", "NOCHECK"}:
+            said = self.ahead().upper
             self.position += 2
         if self.accept("ADD"):
-            return self._alter_add(start, table)
+            return self._alter_add(start, table, validate=said != "NOCHECK")
+        if self.at("CHECK", "CONSTRAINT") or self.at("NOCHECK", "CONSTRAINT"):
+            return self._switch_constraints(start, table, validate=said == "CHECK")
         if self.accept("DROP"):
             return self._alter_drop(start, table)
         if self.accept("ALTER", "COLUMN"):
@@ -86,6 +92,18 @@ class AlterParser(DefinitionParser):
             return Ignored("ALTER TABLE", line=start.line)
         raise not_supported(f"ALTER TABLE ... {self.token.text.upper()}")
 
+    def _switch_constraints(self, start: Token, table: Name, *, validate: bool) -> Statement:
+        """CHECK|NOCHECK CONSTRAINT names|ALL."""
+        disable = self.advance().upper == "NOCHECK"
+        self.expect("CONSTRAINT")
+        names: list[str] = []
+        if not self.accept("ALL"):
+            names.append(self.identifier())
+            while self.accept(","):
+                names.append(self.identifier())
+        text = self.text_between(start)
+        return SwitchConstraints(table, tuple(names), disable, validate, text, line=start.line)
+
     def _alter_triggers(self, start: Token, table: Name) -> Statement:
         """ALTER TABLE t ENABLE|DISABLE TRIGGER names|ALL."""
         disable = self.advance().upper == "DISABLE"
@@ -97,7 +115,7 @@ class AlterParser(DefinitionParser):
                 names.append((self.identifier(),))
         return SwitchTrigger(table, tuple(names), disable, line=start.line)
 
-    def _alter_add(self, start: Token, table: Name) -> Statement:
+    def _alter_add(self, start: Token, table: Name, *, validate: bool) -> Statement:
         """ADD columns and constraints."""
         columns: list[ColumnDefinition] = []
         constraints: list[ConstraintDefinition] = []
@@ -109,7 +127,12 @@ class AlterParser(DefinitionParser):
             if not self.accept(","):
                 break
         return AlterAdd(
-            table, tuple(columns), tuple(constraints), self.text_between(start), line=start.line
+            table,
+            tuple(columns),
+            tuple(constraints),
+            self.text_between(start),
+            validate,
+            line=start.line,
         )
 
     def _alter_drop(self, start: Token, table: Name) -> Statement:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from emulator.errors import not_supported
 from emulator.tsql import literals
+from emulator.tsql.labels import LabelScope
 from emulator.tsql.nodes import Expression, GlobalVariable, TableName, Unary, Variable
 from emulator.tsql.nodes import Literal as LiteralNode
-from emulator.tsql.parse_alter import AlterParser
+from emulator.tsql.parse_objects import ObjectParser
 from emulator.tsql.statements import (
     Argument,
     Block,
@@ -39,11 +40,12 @@ from emulator.tsql.tokens import Kind
 from emulator.types import nvarchar
 
 
-class ControlParser(AlterParser):
+class ControlParser(ObjectParser):
     """A whole batch."""
 
     def __init__(self, sql: str, *, quoted_identifier: bool = True) -> None:
         super().__init__(sql, quoted_identifier=quoted_identifier)
+        self.labels = LabelScope()
         self.returns_value = False
         """Whether the body of a scalar function is read, where RETURN has a value of any type."""
         self._statements: dict[str, Callable[[], Statement]] = {
@@ -94,8 +96,11 @@ class ControlParser(AlterParser):
             while self.accept(";"):
                 pass
             if self.token.kind is Kind.END:
+                self.labels.check()
                 return Block(tuple(statements))
-            if self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
+            if self._at_label():
+                statements.append(self.statement())
+            elif self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
                 statements.append(self.switch_trigger())
             elif not statements and self.at_name() and self.token.upper not in self._statements:
                 statements.append(self._procedure_call(self.token.line))
@@ -110,12 +115,16 @@ class ControlParser(AlterParser):
         if method is None:
             if self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
                 return self.switch_trigger()
-            if self.token.kind is Kind.WORD and self.ahead().upper == ":":
-                raise not_supported("labels and GOTO")
-            if self.at("GOTO"):
-                raise not_supported("GOTO")
+            if self._at_label():
+                token = self.advance()
+                self.expect(":")
+                return self.labels.label(token.text, token.line)
+            if self.accept("GOTO"):
+                return self.labels.jump(self.identifier(), self.tokens[self.position - 1].line)
             if self.at_any("WRITETEXT", "UPDATETEXT", "READTEXT"):
                 raise not_supported(self.token.upper)
+            if self.at("DBCC", "CHECKIDENT"):
+                return self.check_identity()
             if self.at_any("DBCC", "KILL", "BACKUP", "RESTORE", "BULK", "SHUTDOWN", "RECONFIGURE"):
                 if self.accept("RECONFIGURE"):
                     self.accept("WITH", "OVERRIDE")
@@ -126,6 +135,10 @@ class ControlParser(AlterParser):
         while self.accept(";"):
             pass
         return statement
+
+    def _at_label(self) -> bool:
+        """Whether ``name:`` follows."""
+        return self.token.kind is Kind.WORD and self.ahead().upper == ":"
 
     # Queries ------------------------------------------------------------------------------------
 
@@ -161,10 +174,12 @@ class ControlParser(AlterParser):
             self.expect("BEGIN", "CATCH")
             return TryCatch(body, self._block("CATCH", catch_line), line=line)
         statements: list[Statement] = []
+        self.labels.enter()
         while not self.at("END"):
             if self.token.kind is Kind.END:
                 self.fail()
             statements.append(self.statement())
+        self.labels.leave()
         self.expect("END")
         if not statements:
             raise self.syntax_error()
@@ -173,10 +188,12 @@ class ControlParser(AlterParser):
     def _block(self, word: str, line: int) -> Block:
         """Statements up to ``END TRY`` or ``END CATCH``."""
         statements: list[Statement] = []
+        self.labels.enter()
         while True:
             while self.accept(";"):
                 pass
             if self.accept("END", word):
+                self.labels.leave()
                 return Block(tuple(statements), line=line)
             if self.token.kind is Kind.END:
                 self.fail()

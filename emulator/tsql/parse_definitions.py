@@ -37,6 +37,10 @@ class DefinitionParser(SecurityParser, PartitionParser):
         """ENABLE and DISABLE TRIGGER; the module grammar provides it."""
         raise NotImplementedError
 
+    def sequence(self, start: Token, *, alter: bool) -> Statement:
+        """CREATE and ALTER SEQUENCE; the grammar of objects provides it."""
+        raise NotImplementedError
+
     def create(self) -> Statement:
         """CREATE."""
         start = self.token
@@ -61,6 +65,12 @@ class DefinitionParser(SecurityParser, PartitionParser):
             name = self.dotted_name()
             self.expect("FOR")
             return CreateSynonym(name, self.dotted_name(), line=start.line)
+        return self._create_other(start)
+
+    def _create_other(self, start: Token) -> Statement:
+        """CREATE of something that is not made of rows."""
+        if self.accept("SEQUENCE"):
+            return self.sequence(start, alter=False)
         if self.accept("STATISTICS"):
             return self._statistics(start.line)
         if self.token.kind in {Kind.WORD, Kind.QUOTED}:

@@ -26,6 +26,7 @@ from emulator.tsql.nodes import (
     IsNull,
     Like,
     Logical,
+    NextValue,
     Not,
     OrderItem,
     Over,
@@ -300,8 +301,17 @@ class ExpressionParser(TokenCursor):
         if word in RESERVED and not (word in _RESERVED_FUNCTIONS and self.ahead().upper == "("):
             self.fail()
         if word == "NEXT" and self.ahead().upper == "VALUE":
-            raise not_supported("sequences (NEXT VALUE FOR)")
+            return self._next_value()
         return self._name()
+
+    def _next_value(self) -> Expression:
+        """``NEXT VALUE FOR sequence``."""
+        line = self.token.line
+        self.expect("NEXT", "VALUE", "FOR")
+        found = NextValue(self.dotted_name(), line)
+        if self.at("OVER"):
+            raise not_supported("NEXT VALUE FOR ... OVER (ORDER BY ...)")
+        return found
 
     def _name(self) -> Expression:
         """A column, ``t.*`` or a function call."""

@@ -14,8 +14,8 @@ from emulator.tsql.statements import (
     Declaration,
     ProcedureParameterDefinition,
     Statement,
-    SwitchTrigger,
 )
+from emulator.tsql.switches import SwitchTrigger
 from emulator.tsql.tokens import Kind, Token
 
 _TRIGGER_EVENTS: Final = ("INSERT", "UPDATE", "DELETE")
@@ -96,6 +96,7 @@ class BatchParser(ControlParser):
             pass
         if self.token.kind is not Kind.END:
             self.fail()
+        self.labels.check()
         return replace(made, text=self.text_between(start))
 
     def _function_options(self) -> tuple[bool, str | None]:

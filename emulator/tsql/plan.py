@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from emulator.results import ColumnMeta
 from emulator.storage.model import Table
@@ -120,6 +120,12 @@ class Plan:
         execution.extra = []
         text = "".join(p if isinstance(p, str) else p.text(execution) for p in parts)
         return text, bindings + execution.extra if execution.extra else bindings[:used]
+
+
+def limited(execution: Execution, rows: list[Any]) -> list[Any]:
+    """As many rows as SET ROWCOUNT lets a statement change."""
+    limit = execution.context.options.rowcount
+    return rows[:limit] if limit > 0 else rows
 
 
 def used_slots(parts: Sequence[str | Hole]) -> int:

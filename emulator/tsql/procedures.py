@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.procedure_registry import Procedure, Required
@@ -12,14 +12,15 @@ from emulator.catalog.procedures import find_procedure
 from emulator.errors import SqlError
 from emulator.results import (
     DatabaseChanged,
+    ErrorMessage,
     Event,
-    Parameter,
     ReturnStatus,
     ReturnValue,
 )
 from emulator.security.access import of_object
 from emulator.tsql import messages
 from emulator.tsql.access import acting_as, chain_of, require
+from emulator.tsql.arguments import Given, bind_arguments, convert_argument, missing_argument
 from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
 from emulator.tsql.described import describe_first_result_set, describe_undeclared_parameters
@@ -35,7 +36,7 @@ from emulator.tsql.statements import (
     ExecuteString,
     ProcedureParameterDefinition,
 )
-from emulator.types import INT, MAX, SqlType, StorageValue, nvarchar
+from emulator.types import INT, MAX, StorageValue, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SetOptions
@@ -48,17 +49,6 @@ _DESCRIBING: Final = {
     "sp_describe_first_result_set": describe_first_result_set,
     "sp_describe_undeclared_parameters": describe_undeclared_parameters,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """An argument as passed: its value and type; ``is_default`` for DEFAULT."""
-
-    name: str
-    type: SqlType
-    value: StorageValue
-    output: bool = False
-    is_default: bool = False
 
 
 class ProcedureRunner:
@@ -79,15 +69,15 @@ class ProcedureRunner:
                 raise messages.undeclared_variable(name, node.line)
             name = tuple(str(value or "").replace("[", "").replace("]", "").split("."))
         given = [self._given(argument, frame) for argument in node.arguments]
-        targets = {
-            position: argument.value.name
-            for position, argument in enumerate(node.arguments)
+        targets = [
+            (argument.name, argument.value.name)
+            for argument in node.arguments
             if argument.output and isinstance(argument.value, Variable)
-        }
+        ]
         status = 0
         for event in self.call(name, given, frame, node.line):
             if isinstance(event, ReturnValue):
-                self._take_output(event, given, targets, frame)
+                self._take_output(event, targets, frame)
             elif isinstance(event, ReturnStatus):
                 status = event.value
                 if not self._in_procedure(frame):
@@ -127,17 +117,20 @@ class ProcedureRunner:
         return Given(name, sql_type, value)
 
     def _take_output(
-        self, event: ReturnValue, given: Sequence[Given], targets: dict[int, str], frame: Frame
+        self, event: ReturnValue, targets: list[tuple[str | None, str]], frame: Frame
     ) -> None:
-        """An OUTPUT parameter's final value into the caller's variable."""
-        for position, variable in targets.items():
-            name = given[position].name or event.name
-            if name.casefold() == event.name.casefold() and (
-                given[position].name or _position(event) in {None, position}
-            ):
-                folded = variable.casefold()
-                frame.values[folded] = convert(event.value, event.type, frame.types[folded])
-                return
+        """An OUTPUT parameter's final value into the caller's variable.
+
+        Those given by position come in the order of the parameters, as outputs do.
+        """
+        folded = event.name.casefold()
+        found = next((t for t in targets if t[0] and t[0].casefold() == folded), None)
+        found = found or next((t for t in targets if not t[0]), None)
+        if found is None:
+            return
+        targets.remove(found)
+        variable = found[1].casefold()
+        frame.values[variable] = convert(event.value, event.type, frame.types[variable])
 
     # Calls --------------------------------------------------------------------------------------
 
@@ -170,7 +163,9 @@ class ProcedureRunner:
         if database is not self.context.database:
             self.context.security.user(database)
         with self.inside(database):
-            yield from self._call_system(procedure, given)
+            for event in self._call_system(procedure, given):
+                if not isinstance(event, ReturnValue) or _asked(event, procedure, given):
+                    yield event
 
     def _describe(self, procedure: str, given: Sequence[Given]) -> Iterator[Event]:
         """``EXEC sp_describe_.. @tsql, @params``: about a text, without running it."""
@@ -251,7 +246,7 @@ class ProcedureRunner:
                 )
         clause = statement.execute_as
         with self.inside(database), acting_as(self.context, database, module, clause):
-            yield from self.run_body(body, frame)
+            yield from self._counted(self.run_body(body, frame), frame)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
             if parameter.output and argument is not None and argument.output:
@@ -305,6 +300,46 @@ class ProcedureRunner:
                 workspace.local_version += 1
             drop_tables(frame)
 
+    def _counted(self, running: Iterator[Event], frame: Frame) -> Iterator[Event]:
+        """A procedure or dynamic text, which is to leave as many transactions as it found.
+
+        An error of its compilation ends it, and its caller goes on.
+
+        Raises:
+            SqlError: 266 where a TRY is around; it is reported otherwise.
+        """
+        store, options = self.context.store, self.context.options
+        before = store.trancount
+        try:
+            yield from running
+        except SqlError as error:
+            raise self._reported(error, frame) from error.__cause__
+        now = store.trancount
+        begun_implicitly = options.implicit_transactions and before == 0
+        if now == before or begun_implicitly or options.xact_abort:
+            return
+        mismatch = SqlError(
+            266,
+            "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT"
+            f" statements. Previous count = {before}, current count = {now}.",
+            state=2,
+            procedure=frame.procedure,
+        )
+        if self.interpreter.try_depth:
+            self.interpreter.raised_in(mismatch, frame)
+            raise mismatch
+        self.context.last_error = mismatch.number
+        yield ErrorMessage(
+            266, mismatch.message, mismatch.severity, mismatch.state, mismatch.procedure, 0
+        )
+
+    def _reported(self, error: SqlError, frame: Frame) -> SqlError:
+        """An error on its way out of a scope."""
+        self.interpreter.raised_in(error, frame)
+        if error.aborts == "scope":
+            error.aborts = "reported"
+        return error
+
     def _restore(self, options: SetOptions) -> None:
         """SET options as they were before a scope."""
         context, inner = self.context, self.context.options
@@ -328,9 +363,12 @@ class ProcedureRunner:
         """A batch in a frame."""
         database = self.context.database
         options = self.context.options
-        block = parse_batch(text, quoted_identifier=options.quoted_identifier)
         try:
-            yield from self.run_body(block, frame)
+            block = parse_batch(text, quoted_identifier=options.quoted_identifier)
+        except SqlError as error:
+            raise self._reported(error, frame) from error
+        try:
+            yield from self._counted(self.run_body(block, frame), frame)
         finally:
             if self.context.database is not database:
                 old = self.context.database
@@ -380,79 +418,10 @@ def drop_tables(frame: Frame) -> None:
     frame.tables.clear()
 
 
-def bind_arguments(
-    procedure: str, declared: Sequence[tuple[str, SqlType]], given: Sequence[Given]
-) -> dict[str, Given]:
-    """Arguments by casefolded parameter name.
-
-    Raises:
-        SqlError: 8144 too many, 8145 unknown name, 119 positional after named, 8143 twice.
-    """
-    if len(given) > len(declared):
-        raise SqlError(
-            8144,
-            f"Procedure or function {procedure} has too many arguments specified.",
-            state=2,
-            procedure=procedure,
-        )
-    names = {name.casefold(): name for name, _ in declared}
-    bound: dict[str, Given] = {}
-    named = False
-    for position, argument in enumerate(given):
-        if argument.name:
-            named = True
-            folded = argument.name.casefold()
-            if folded not in names:
-                raise SqlError(
-                    8145,
-                    f"{argument.name} is not a parameter for procedure {procedure}.",
-                    procedure=procedure,
-                )
-        else:
-            if named:
-                raise SqlError(
-                    119,
-                    f"Must pass parameter number {position + 1} and subsequent parameters as '@name"
-                    " = value'. After the form '@name = value' has been used, all subsequent"
-                    " parameters must be passed in the form '@name = value'.",
-                    severity=15,
-                )
-            folded = declared[position][0].casefold()
-        if folded in bound:
-            raise SqlError(
-                8143,
-                f"Parameter '{names[folded]}' was supplied multiple times.",
-                procedure=procedure,
-            )
-        bound[folded] = argument
-    return bound
-
-
-def convert_argument(
-    argument: Given, target: SqlType, procedure: str, parameter: str
-) -> StorageValue:
-    """An argument in its parameter's type."""
-    del procedure, parameter
-    converted: StorageValue = convert(argument.value, argument.type, target)
-    return converted
-
-
-def missing_argument(procedure: str, parameter: str) -> SqlError:
-    """201."""
-    return SqlError(
-        201,
-        f"Procedure or function '{procedure}' expects parameter '{parameter}', which was not"
-        " supplied.",
-        state=4,
-        procedure=procedure,
+def _asked(event: ReturnValue, procedure: Procedure, given: Sequence[Given]) -> bool:
+    """Whether the caller wants an output of a system procedure."""
+    names = [parameter.name for parameter in procedure.parameters]
+    return any(
+        argument.output and (argument.name or names[position]).casefold() == event.name.casefold()
+        for position, argument in enumerate(given)
     )
-
-
-def given_parameters(parameters: Sequence[Parameter]) -> list[Given]:
-    """Parameters of an RPC as arguments."""
-    return [Given(p.name, p.type, p.value, p.output) for p in parameters]
-
-
-def _position(_: ReturnValue) -> int | None:
-    """Positional outputs are matched by the parameter's own name."""
-    return None

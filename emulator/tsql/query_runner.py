@@ -78,7 +78,7 @@ class QueryRunner:
         prepared = self.prepare(lambda: self.planner.select(node, node.query, frame), frame)
         count = 0
         yield ResultSet(prepared.plan.columns)
-        for rows in self.chunks(prepared):
+        for rows in self._limited(prepared):
             count += len(rows)
             yield Rows(rows)
         self.context.rowcount = count
@@ -146,6 +146,24 @@ class QueryRunner:
             cursor.close(True)
             self.workspace.row_sets.drop(prepared.execution.row_sets)
 
+    def _limited(self, prepared: Prepared) -> Iterator[list[Row]]:
+        """The rows of a query, as many as SET ROWCOUNT allows."""
+        left = self.context.options.rowcount
+        if left <= 0:
+            yield from self.chunks(prepared)
+            return
+        chunks = self.chunks(prepared)
+        try:
+            for rows in chunks:
+                yield rows[:left]
+                left -= len(rows)
+                if left <= 0:
+                    return
+        finally:
+            close = getattr(chunks, "close", None)
+            if close is not None:
+                close()
+
     def all_rows(self, make: Callable[[], Plan], frame: Frame) -> list[Row]:
         """Every row of a query."""
         return [row for chunk in self.chunks(self.prepare(make, frame)) for row in chunk]
@@ -181,7 +199,7 @@ class QueryRunner:
             ),
             frame,
         )
-        for rows in self.chunks(prepared):
+        for rows in self._limited(prepared):
             count += len(rows)
             last = rows[-1]
         if last is not None:
@@ -205,7 +223,7 @@ class QueryRunner:
                 )
             identity = Identity() if meta.identity else None
             columns.append(Column(number, meta.name, meta.type, meta.nullable, identity))
-        rows = [row for chunk in self.chunks(prepared) for row in chunk]
+        rows = [row for chunk in self._limited(prepared) for row in chunk]
         count = self._fill_new(into, columns, rows)
         self.context.rowcount = count
         yield StatementDone("insert", None if self.context.options.nocount else count)

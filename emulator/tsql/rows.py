@@ -131,7 +131,8 @@ def row_program(compilation: Compilation, target: Target) -> RowProgram | None:
     computed = tuple(
         n for n, c in enumerate(table.columns) if c.computed is not None and c.persisted
     )
-    if not computed and not table.checks:
+    enabled = [check for check in table.checks if not check.is_disabled]
+    if not computed and not enabled:
         return None
     own = type(compilation)(compilation.context, compilation.workspace, compilation.frame)
     compiler = QueryCompiler(own)
@@ -147,7 +148,7 @@ def row_program(compilation: Compilation, target: Target) -> RowProgram | None:
         source.columns[position].sql = f"({texts[position]})"
     parts = [texts[position] for position in computed]
     checks = []
-    for check in table.checks:
+    for check in enabled:
         expression = parse_expression(check.expression)
         parts.append(compiler.condition(expression, scope))
         names = set(columns_of(expression))

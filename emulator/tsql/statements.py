@@ -414,6 +414,8 @@ class AlterAdd(Statement):
     columns: tuple[ColumnDefinition, ...] = ()
     constraints: tuple[ConstraintDefinition, ...] = ()
     text: str = field(default="")
+    validate: bool = True
+    """Not WITH NOCHECK."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -469,15 +471,6 @@ class CreateModule(Statement):
     """RETURNS NULL ON NULL INPUT."""
     execute_as: str | None = None
     """OWNER, SELF or a user's name; None for the caller."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SwitchTrigger(Statement):
-    """ENABLE or DISABLE TRIGGER; no names: ALL."""
-
-    table: Name
-    names: tuple[Name, ...]
-    disable: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

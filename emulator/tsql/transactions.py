@@ -82,6 +82,7 @@ class Transactions:
         elif node.action == "COMMIT":
             yield from self.commit()
         elif node.action == "SAVE":
+            self._refuse_doomed()
             self.context.store.savepoint(name or "")
         elif name is None or (
             name.casefold() == (self.workspace.transaction_name or "").casefold()
@@ -89,4 +90,15 @@ class Transactions:
         ):
             yield from self.rollback()
         else:
+            self._refuse_doomed()
             self.context.store.rollback_to(name)
+
+    def _refuse_doomed(self) -> None:
+        """3931: a transaction that cannot be committed can only be rolled back as a whole."""
+        if self.workspace.doomed and self.context.store.trancount:
+            raise SqlError(
+                3931,
+                "The current transaction cannot be committed and cannot be rolled back to a"
+                " savepoint. Roll back the entire transaction.",
+                aborts="batch",
+            )

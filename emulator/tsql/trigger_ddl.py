@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
     from emulator.tsql.nodes import Name
-    from emulator.tsql.statements import CreateModule, SwitchTrigger
+    from emulator.tsql.statements import CreateModule
+    from emulator.tsql.switches import SwitchTrigger
 
 
 def created_text(node: CreateModule) -> str:

@@ -76,12 +76,16 @@ class Workspace:
         """Bumped when a local table comes or goes."""
         self.bulk_load: InsertBulk | None = None
         """The INSERT BULK whose rows are to come with the next request."""
+        self.in_insert_exec = False
+        """INSERT .. EXEC is running its procedure."""
         self.doomed = False
         """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
         self.transaction_name: str | None = None
         """Of the outermost BEGIN TRANSACTION."""
         self.functions: FunctionRunner
         """Calls users' functions; the interpreter sets it."""
+        self.sequence_values: dict[int, int] = {}
+        """The values that sequences gave last, by object id."""
         self.graveyard: list[str] = []
         """SQLite tables to be dropped as soon as no statement is being read."""
         self.triggers: list[Module] = []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from emulator.clock import ManualClock
 from emulator.results import Parameter
+from emulator.storage.engine import Engine
 from emulator.types import INT, nvarchar
+from tests.unit.emulator_tsql.conftest import NOW, Session
 
 
 def test_variables_and_loops(sql):
@@ -256,10 +259,11 @@ def test_reset_forgets_everything_but_the_login(sql, engine):
 
 
 REFUSED = (
-    "SET ROWCOUNT 5", "SET ANSI_NULLS OFF", "GOTO x", "CREATE SEQUENCE s",
+    "SET ANSI_NULLS OFF", "BEGIN GOTO x END; BEGIN x: PRINT 1 END",
     "CREATE TRIGGER t ON DATABASE FOR CREATE_TABLE AS RETURN",
-    "BULK INSERT t FROM 'x'", "SELECT NEXT VALUE FOR s", "DBCC CHECKDB", "CREATE TYPE t FROM int",
-    "DECLARE @x sql_variant", "CREATE TABLE t (a geography)", "SELECT 1 AT TIME ZONE 'CET'",
+    "BULK INSERT t FROM 'x'", "SELECT NEXT VALUE FOR s OVER (ORDER BY a) FROM t",
+    "DBCC CHECKDB", "CREATE TYPE t FROM int",
+    "CREATE TABLE t (a geography)", "SELECT 1 AT TIME ZONE 'CET'",
 )  # fmt: skip
 
 
@@ -268,3 +272,27 @@ def test_what_is_not_supported_is_refused_by_name(sql):
         outcome = sql(statement)
         assert outcome.errors == [50900], statement
         assert "does not support" in outcome.texts[0]
+
+
+def test_positional_outputs_go_to_their_own_variables(sql):
+    sql("CREATE PROCEDURE two @a int OUTPUT, @b int OUTPUT AS SELECT @a = 1, @b = 2")
+    outcome = sql("DECLARE @x int, @y int; EXEC two @x OUTPUT, @y OUTPUT; SELECT @x, @y")
+    assert outcome.rows == [(1, 2)]
+    outcome = sql("DECLARE @x int, @y int; EXEC two @b = @x OUTPUT, @a = @y OUTPUT; SELECT @x, @y")
+    assert outcome.rows == [(2, 1)]
+
+
+def test_values_of_a_sequence_do_not_come_twice_after_a_restart(tmp_path):
+    given = []
+    for _ in range(2):
+        engine = Engine(tmp_path, ManualClock(NOW))
+        if not given:
+            engine.create_database("shop")
+        session = Session(engine, 51)
+        if not given:
+            session("CREATE SEQUENCE s START WITH 1 CACHE 10; CREATE SEQUENCE n NO CACHE")
+        given += [session.value("NEXT VALUE FOR s"), session.value("NEXT VALUE FOR s")]
+        given.append(session.value("NEXT VALUE FOR n"))
+        session.context.store.close()
+        engine.close()
+    assert given == [1, 2, -(2**63), 11, 12, -(2**63) + 1]

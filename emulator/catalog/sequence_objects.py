@@ -1,0 +1,105 @@
+"""sys.sequences and sp_sequence_get_range.
+
+SQL Server types start, limits and current value as sql_variant; here they are bigint (decimal
+sequences that go beyond it show NULL).
+
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-sequences-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.names import database_of, split_name
+from emulator.catalog.object_views import OBJECT_COLUMNS, object_row
+from emulator.catalog.objects import objects
+from emulator.catalog.procedure_registry import (
+    Arguments,
+    ProcedureParameter,
+    integer,
+    procedure,
+    text,
+)
+from emulator.catalog.registry import Row, view
+from emulator.catalog.type_facts import type_facts
+from emulator.errors import SqlError
+from emulator.results import Event, ReturnValue
+from emulator.types import BIGINT, INT, nvarchar
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+    from emulator.types import StorageValue
+
+_BIGINT_MAX: Final = 2**63 - 1
+
+
+@view(
+    "sys.sequences",
+    OBJECT_COLUMNS
+    + """, start_value bigint!, increment bigint!, minimum_value bigint, maximum_value bigint,
+ is_cycling bit, is_cached bit, cache_size int, system_type_id tinyint!, user_type_id int!,
+ precision tinyint!, scale tinyint, current_value bigint!, is_exhausted bit!,
+ last_used_value bigint""",
+)
+def _sequences(context: SessionContext, database: Database) -> Iterator[Row]:
+    values = database.engine.sequences
+    by_id = {found.object_id: found for found in database.state.sequences.values()}
+    for item in objects(context, database):
+        sequence = by_id.get(item.object_id) if item.type == "SO" else None
+        if sequence is None:
+            continue
+        facts = type_facts(sequence.type)
+        limits = (sequence.start, sequence.increment, sequence.minimum, sequence.maximum)
+        current = values.current(database, sequence)
+        yield (
+            *object_row(database, item),
+            *(_shown(value) for value in limits),
+            *(int(sequence.is_cycling), int(sequence.cache != 0), sequence.cache or None),
+            *(facts.system_type_id, facts.system_type_id, facts.precision, facts.scale),
+            *(_shown(current), int(values.is_exhausted(database, sequence))),
+            values.last(database, sequence),
+        )
+
+
+def _shown(value: int) -> StorageValue:
+    return value if -_BIGINT_MAX - 1 <= value <= _BIGINT_MAX else None
+
+
+_NAME: Final = nvarchar(776)
+_P = ProcedureParameter
+
+
+@procedure(
+    "sp_sequence_get_range",
+    _P("@sequence_name", _NAME),
+    _P("@range_size", BIGINT),
+    _P("@range_first_value", BIGINT, None, output=True),
+    _P("@range_last_value", BIGINT, None, output=True),
+    _P("@range_cycle_count", INT, None, output=True),
+    _P("@sequence_increment", BIGINT, None, output=True),
+    _P("@sequence_min_value", BIGINT, None, output=True),
+    _P("@sequence_max_value", BIGINT, None, output=True),
+)
+def _get_range(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    given = text(args["@sequence_name"]) or ""
+    size = integer(args["@range_size"]) or 0
+    name = split_name(given)
+    database = name and database_of(context.engine, context.database, name.database)
+    sequence = database.sequence(name.schema or "dbo", name.name) if name and database else None
+    if sequence is None or not database:
+        raise SqlError(208, f"Invalid object name '{given}'.", procedure="sp_sequence_get_range")
+    if size < 1:
+        raise SqlError(
+            11739,
+            "The range size parameter must be a positive number.",
+            procedure="sp_sequence_get_range",
+        )
+    first, last, cycles = database.engine.sequences.take(database, sequence, size)
+    yield ReturnValue("@range_first_value", BIGINT, first)
+    yield ReturnValue("@range_last_value", BIGINT, last)
+    yield ReturnValue("@range_cycle_count", INT, cycles)
+    yield ReturnValue("@sequence_increment", BIGINT, sequence.increment)
+    yield ReturnValue("@sequence_min_value", BIGINT, _shown(sequence.minimum))
+    yield ReturnValue("@sequence_max_value", BIGINT, _shown(sequence.maximum))

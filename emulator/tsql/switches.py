@@ -1,0 +1,28 @@
+"""Statements that switch triggers and constraints on and off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.tsql.nodes import Name
+from emulator.tsql.statements import Statement
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SwitchTrigger(Statement):
+    """ENABLE or DISABLE TRIGGER; no names: ALL."""
+
+    table: Name
+    names: tuple[Name, ...]
+    disable: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SwitchConstraints(Statement):
+    """ALTER TABLE CHECK or NOCHECK CONSTRAINT; no names: ALL."""
+
+    table: Name
+    names: tuple[str, ...]
+    disable: bool
+    validate: bool
+    text: str

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
-from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.arguments import given_parameters
+from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.frames import Frame
 from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal
 from emulator.tsql.parse_base import TokenCursor

@@ -23,7 +23,7 @@ from emulator.tsql.access import acting_as, chain_of
 from emulator.tsql.certain import known
 from emulator.tsql.firing import Firing
 from emulator.tsql.parser import parse_batch
-from emulator.tsql.statements import CreateModule, Delete, Insert, Merge, Statement, Update
+from emulator.tsql.statements import CreateModule, Delete, Merge, Statement, Update
 from emulator.tsql.targets import StoredTarget
 from emulator.tsql.triggered_target import TriggeredTarget, Written
 
@@ -40,8 +40,8 @@ def events_of(node: Statement) -> tuple[str, ...]:
     """The events of a data statement; a MERGE has those of its clauses, whatever they find."""
     if isinstance(node, Merge):
         return tuple(dict.fromkeys(clause.action for clause in node.clauses))
-    names: dict[type, str] = {Insert: "INSERT", Update: "UPDATE", Delete: "DELETE"}
-    return (names[type(node)],)
+    names: dict[type, str] = {Update: "UPDATE", Delete: "DELETE"}
+    return (names.get(type(node), "INSERT"),)  # INSERT, or a bulk load that fires triggers
 
 
 def _assignments(node: Statement) -> Sequence[Assignment]:

@@ -25,7 +25,6 @@ from compose.local import odbc
 if TYPE_CHECKING:
     import pyodbc
 
-READY_FILE: Final = Path("/tmp/provisioned")  # noqa: S108 - the container's own
 _SOURCE_LIMIT_S: Final = 180.0
 _RETRY_S: Final = 1.0
 _LOGIN_REFUSED: Final = 18456
@@ -230,6 +229,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="the source's name or address")
     parser.add_argument("--port", type=int, default=1433)
     parser.add_argument("--password-file", required=True, help="file with the password of sa")
+    parser.add_argument("--ready-file", type=Path, help="made when everything is in place")
     options = parser.parse_args(arguments)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -243,20 +243,21 @@ def main(arguments: Sequence[str]) -> int:
             os.environ.get("TAILRACE_LOGIN", "tailrace"),
             _read(os.environ.get("TAILRACE_LOGIN_PASSWORD_FILE", ""), "the login's password"),
         )
-        return _run(plan, float(os.environ.get("TAILRACE_WORKLOAD_PER_S", "2")), stop)
+        per_second = float(os.environ.get("TAILRACE_WORKLOAD_PER_S", "2"))
+        return _run(plan, per_second, options.ready_file, stop)
     except ProvisionFailed as error:
         sys.stderr.write(f"provision: {error}\n")
         return 1
 
 
-def _run(plan: Plan, per_second: float, stop: threading.Event) -> int:
+def _run(plan: Plan, per_second: float, ready: Path | None, stop: threading.Event) -> int:
     import pyodbc
 
-    READY_FILE.unlink(missing_ok=True)
     wait_for_source(plan, stop)
     try:
         provision(plan)
-        READY_FILE.touch()
+        if ready is not None:
+            ready.touch()
         sys.stdout.write(f"provisioned {plan.database}; {per_second:g} transactions a second\n")
         sys.stdout.flush()
         work(plan, per_second, stop)

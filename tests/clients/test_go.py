@@ -61,5 +61,9 @@ def test_a_cancelled_query_leaves_the_connection_usable(report: dict[str, Any]):
     assert report["timeout"] == [True, [[1]]]
 
 
+def test_bulk_copy(report: dict[str, Any]):
+    assert report["bulk"] == [[100, "n99"]]
+
+
 def test_reading_a_cdc_function(report: dict[str, Any]):
     assert report["cdc"] == [[2, 1, "één"], [2, 2, "zwei"], [4, 1, "Один"], [1, 2, "zwei"]]

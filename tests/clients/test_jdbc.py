@@ -255,6 +255,13 @@ def test_parameter_metadata(connection: Any, table: str):
     assert (about.getPrecision(2), about.getScale(2)) == (9, 2)
 
 
+def test_metadata_before_execution(connection: Any, table: str):
+    run(connection, f"CREATE TABLE {table} (id int PRIMARY KEY, name nvarchar(20))")
+    select = connection.prepareStatement(f"SELECT id, name FROM {table} WHERE id = ?")
+    about = select.getMetaData()
+    assert [about.getColumnName(n) for n in (1, 2)] == ["id", "name"]
+
+
 def test_batch(jdbc: Jdbc, connection: Any, table: str):
     run(connection, f"CREATE TABLE {table} (id int PRIMARY KEY, name nvarchar(20), at datetime2)")
     insert = connection.prepareStatement(f"INSERT INTO {table} VALUES (?, ?, ?)")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytds
 import pytest
+from pytds.tds_types import IntType, NVarCharType
 
 from tests.clients.conftest import Source
 
@@ -162,6 +163,19 @@ def test_query_timeout(connect):
     with pytest.raises(pytds.TimeoutError):
         run(connection, "WAITFOR DELAY '00:01:00'")
     assert rows(connection, "SELECT 1") == [(1,)]
+
+
+def test_bulk_load(connect, table: str):
+    connection = connect()
+    run(connection, f"CREATE TABLE {table} (id int PRIMARY KEY, name nvarchar(20))")
+    columns = [pytds.Column("id", type=IntType()), pytds.Column("name", type=NVarCharType(20))]
+    with connection.cursor() as cursor:
+        cursor.copy_to(
+            data=[(number, f"n{number}") for number in range(100)],
+            table_or_view=table,
+            columns=columns,
+        )
+    assert rows(connection, f"SELECT COUNT(*), MAX(name) FROM {table}") == [(100, "n99")]
 
 
 def test_reading_a_cdc_function(connect):

@@ -64,5 +64,9 @@ def test_a_timed_out_query_leaves_the_connection_usable(report: dict[str, Any]):
     assert report["timeout"] == ["ETIMEOUT", [[1]]]
 
 
+def test_bulk_load(report: dict[str, Any]):
+    assert report["bulk"] == [100, [[100, "n99"]]]
+
+
 def test_reading_a_cdc_function(report: dict[str, Any]):
     assert report["cdc"] == [[2, 1, "één"], [2, 2, "zwei"], [4, 1, "Один"], [1, 2, "zwei"]]

@@ -195,10 +195,16 @@ def _row(
         if value is None and operation in (3, 4) and sql_type in MARKED and mask is not None:
             assert len(mask) == 1, "see MARKED"
             changed = mask[0] >> ordinal & 1
-            row[name] = None if changed else UNAVAILABLE
+            row[name] = None if changed else _marker(sql_type)
         else:
             row[name] = _as_json(value, sql_type)
     return row
+
+
+def _marker(sql_type: str) -> str:
+    """The marker in a column's JSON: that of bytes is in base 64, as all bytes are."""
+    marker = UNAVAILABLE
+    return base64.b64encode(marker.encode()).decode() if sql_type == "image" else marker
 
 
 def _as_json(value: Any, sql_type: str) -> Any:

@@ -57,11 +57,11 @@ KINDS_COLUMNS = (
 )
 
 LARGE = """CREATE TABLE dbo.Large (
-    id int PRIMARY KEY, name varchar(10), vmax varchar(max), nmax nvarchar(max),
-    bmax varbinary(max), x xml)"""
+    id int PRIMARY KEY, vmax varchar(max), nmax nvarchar(max), bmax varbinary(max), x xml,
+    txt text, ntxt ntext, img image)"""
 LARGE_ROW = (
-    "(1, 'one', REPLICATE(CAST('v' AS varchar(max)), 9000), REPLICATE(CAST(N'日' AS nvarchar(max)),"
-    " 5000), 0xDEADBEEF, N'<a b=\"1\">t</a>')"
+    "(1, REPLICATE(CAST('v' AS varchar(max)), 9000), REPLICATE(CAST(N'日' AS nvarchar(max)), 5000),"
+    " 0xDEADBEEF, N'<a b=\"1\">t</a>', 'Grüße', N'日本 🎉', 0x00FF)"
 )
 
 
@@ -85,7 +85,9 @@ class Shop:
             self.execute(f"EXEC sys.sp_cdc_enable_table N'dbo', N'{table}', @role_name = NULL")
         self.execute("INSERT INTO dbo.Orders VALUES (1, N'one', 1), (2, N'two', 2.5)")
         self.execute("INSERT INTO dbo.Lines VALUES (1, 1, 'pen'), (1, 2, 'ink'), (2, 1, 'cup')")
-        self.execute(f"INSERT INTO dbo.Large VALUES {LARGE_ROW}, (2, '', '', N'', 0x, N'')")
+        self.execute(
+            f"INSERT INTO dbo.Large VALUES {LARGE_ROW}, (2, '', N'', 0x, N'', '', N'', 0x)"
+        )
         self.insert_kinds()
 
     def execute(self, *statements: str) -> None:
@@ -196,10 +198,10 @@ def change_everything(shop: Shop) -> None:
         "UPDATE dbo.Kinds SET vc = 'new' WHERE id = 10",
         "UPDATE dbo.Kinds SET big = 7, dt2_7 = NULL, u = NULL WHERE id IN (10, 20)",
         "DELETE FROM dbo.Kinds WHERE id = 15",
-        "INSERT INTO dbo.Large VALUES (3, 'three', NULL, NULL, NULL, NULL)",
-        "UPDATE dbo.Large SET name = 'new'",
-        "UPDATE dbo.Large SET vmax = 'short', bmax = NULL WHERE id = 1",
-        "UPDATE dbo.Large SET x = NULL WHERE id = 1",
+        "INSERT INTO dbo.Large (id) VALUES (3)",
+        "UPDATE dbo.Large SET vmax = 'new'",
+        "UPDATE dbo.Large SET nmax = N'short', bmax = NULL WHERE id = 1",
+        "UPDATE dbo.Large SET x = NULL, txt = 'new', img = NULL WHERE id = 1",
         "DELETE FROM dbo.Large WHERE id = 2",
     )
     shop.insert_kinds()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from emulator.errors import not_supported
@@ -77,7 +78,15 @@ class DataParser(QueryParser):
         if self.at_any("EXEC", "EXECUTE"):
             execute = self.execute_statement()
             return Insert(target, columns, execute=execute, output=output, line=line)
-        query = Query(self.value_rows()) if self.at("VALUES") else self.query()
+        if self.at("VALUES"):
+            query = Query(self.value_rows())
+        elif self.at("WITH"):
+            query = self.query()
+        else:
+            # OPTION at the query's end is about the tables of the WITH before INSERT.
+            query = self.query_after_with(common_tables)
+            common_tables = query.common_tables
+            query = replace(query, common_tables=())
         return Insert(
             target,
             columns,

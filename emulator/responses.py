@@ -70,6 +70,7 @@ class ColumnSets:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[ColumnMeta, ...], tuple[bytes, RowEncoder]] = {}
+        self._partly_encoded: dict[tuple[tuple[ColumnMeta, ...], int, int], RowEncoder] = {}
 
     def __getitem__(self, columns: tuple[ColumnMeta, ...]) -> tuple[bytes, RowEncoder]:
         """COLMETADATA and the row encoder of a column set."""
@@ -80,6 +81,19 @@ class ColumnSets:
             types = [column_to_wire(c.type, nullable=c.nullable) for c in columns]
             metadata = ColMetadata(tuple(map(_column, columns))).encode()
             found = self._seen[columns] = metadata, RowEncoder(types)
+        return found
+
+    def partly_encoded(self, columns: tuple[ColumnMeta, ...], first: int, count: int) -> RowEncoder:
+        """The encoder for rows of which some columns come as one value, encoded already."""
+        key = (columns, first, count)
+        found = self._partly_encoded.get(key)
+        if found is None:
+            if len(self._partly_encoded) >= ENCODERS_MAX:
+                self._partly_encoded.clear()
+            types = [column_to_wire(c.type, nullable=c.nullable) for c in columns]
+            found = self._partly_encoded[key] = RowEncoder(
+                [*types[:first], None, *types[first + count :]]
+            )
         return found
 
 
@@ -118,6 +132,7 @@ class Response:
         self._in_procedure = False
         self._failed = False
         self._encoder: RowEncoder | None = None
+        self._columns: tuple[ColumnMeta, ...] = ()
         self._return_status: int | None = None
         self._return_values: list[results.ReturnValue] = []
         self.descriptor: int | None = None
@@ -149,10 +164,13 @@ class Response:
         """Append an event."""
         match event:
             case results.Rows(rows):
-                self._rows(rows)
+                self._rows(rows, self._encoder)
+            case results.EncodedRows(rows, first, count):
+                self._rows(rows, self._column_sets.partly_encoded(self._columns, first, count))
             case results.ResultSet(columns):
                 self._flush_done()
                 metadata, self._encoder = self._column_sets[columns]
+                self._columns = columns
                 self._append(metadata)
             case results.StatementDone(command, count):
                 self._flush_done()
@@ -208,8 +226,7 @@ class Response:
             self._parts = []
             self._size = 0
 
-    def _rows(self, rows: object) -> None:
-        encoder = self._encoder
+    def _rows(self, rows: object, encoder: RowEncoder | None) -> None:
         if encoder is None:
             raise RuntimeError("rows came before their result set")
         chunk = rows if isinstance(rows, list) else list(rows)  # type: ignore[call-overload]

@@ -38,6 +38,18 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedRows:
+    """Rows of which columns ``first`` to ``first + count`` come as one value, encoded already.
+
+    Only for a consumer that asked for it (``SessionContext.takes_encoded``).
+    """
+
+    rows: Sequence[tuple[StorageValue, ...]]
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class StatementDone:
     """A statement ended; ``count`` is None where it counts nothing or NOCOUNT is on.
 
@@ -109,6 +121,7 @@ class ReturnValue:
 Event = (
     ResultSet
     | Rows
+    | EncodedRows
     | StatementDone
     | Message
     | ErrorMessage

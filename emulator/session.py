@@ -16,6 +16,7 @@ import apsw
 
 from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
+from emulator.encoded_rows import keep_encoded_rows
 from emulator.errors import INTERNAL, SqlError, not_supported
 from emulator.responses import ConnectionClosedError, Response
 from emulator.results import Event, StatementDone
@@ -239,6 +240,8 @@ class Logins:
         self, engine: Engine, credentials: Credentials, throttle: LoginThrottle | None = None
     ) -> None:
         self._engine = engine
+        if engine.row_encoding is None:
+            keep_encoded_rows(engine)
         self._authenticator = Authenticator(engine, credentials.user, credentials.password)
         self._throttle = throttle or LoginThrottle()
 
@@ -273,6 +276,7 @@ class Logins:
             host=login.host,
             application=login.application,
             cancelled=interrupted,
+            takes_encoded=True,
             security=security,
         )
         return Session(context, BatchRunner(context), known.principal_id)

@@ -66,6 +66,8 @@ class SessionContext:
     scope_identity: StorageValue = None
     temporary: Mapping[str, LocalTable] = field(default_factory=dict)
     """The session's #temporary tables by casefolded name."""
+    takes_encoded: bool = False
+    """Whether who consumes the events sends rows to a client, and so can use encoded ones."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     """Set by an attention; statements look at it between pages and rows."""
     security: SecurityContext = field(default=None)  # type: ignore[assignment]  # set below

@@ -51,6 +51,7 @@ from emulator.cdc.scan_sessions import (
 )
 from emulator.log.records import DdlChange, LogTransaction, RowChange
 from emulator.storage import written_ahead
+from emulator.storage.encoded_rows import HIDDEN_COLUMNS, with_encoded
 from emulator.storage.model import Table
 
 if TYPE_CHECKING:
@@ -195,13 +196,14 @@ class ScanCycle:
             table = self._database.table_by_id(instance.object_id)
             if instance.object_id in waiting or table is None:
                 continue
-            marks = ", ".join("?" * len(table.columns))
+            columns = ", ".join((column_list(table), *HIDDEN_COLUMNS))
+            marks = ", ".join("?" * (len(table.columns) + len(HIDDEN_COLUMNS)))
             self._targets.setdefault(instance.source_object_id, []).append(
                 _Target(
                     instance,
                     table,
                     everything_mask(instance),
-                    f'INSERT INTO "{table.sqlite_name}" ({column_list(table)}) VALUES ({marks})',
+                    f'INSERT INTO "{table.sqlite_name}" ({columns}) VALUES ({marks})',
                     rows=pending.get(instance.object_id, []),
                 )
             )
@@ -358,7 +360,13 @@ class ScanCycle:
             raise ScanStopped
         for target in self._all_targets():
             if target.rows:
-                connection.executemany(target.insert, target.rows)
+                encoding = self._engine.row_encoding
+                connection.executemany(
+                    target.insert,
+                    [(*row, None, None) for row in target.rows]
+                    if encoding is None
+                    else with_encoded(encoding, target.change_table, target.rows),
+                )
                 target.rows = []
         self._pending_rows = 0
 

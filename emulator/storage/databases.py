@@ -18,6 +18,7 @@ from emulator.storage.database import (
     Database,
     Module,
 )
+from emulator.storage.encoded_rows import add_hidden_columns, is_change_table
 from emulator.storage.object_details import load_detail
 from emulator.storage.principals import load_security_entry
 from emulator.storage.sequences import SEQUENCE, load_sequence
@@ -126,6 +127,9 @@ def _open_database(engine: Engine, connection: apsw.Connection, row: tuple[Any, 
     )
     for kind, key, text in entries(connection, database_id):
         _load_entry(database.state, kind, key, text)
+    for table in database.tables():
+        if is_change_table(table):
+            add_hidden_columns(connection, table)
     return database
 
 

@@ -30,6 +30,7 @@ from emulator.storage.databases import (
     load_databases,
     remove_database,
 )
+from emulator.storage.encoded_rows import RowEncoding
 from emulator.storage.identity import IdentityValues, RowVersions
 from emulator.storage.model import Table
 from emulator.storage.sequences import SequenceValues
@@ -70,6 +71,8 @@ class Engine(WritePath):
         self.data_dir = data_dir
         self.connection_hooks: list[Callable[[apsw.Connection], None]] = []
         """Called with each new connection: for registering SQL functions."""
+        self.row_encoding: RowEncoding | None = None
+        """Encodes the rows that change tables keep for clients."""
         self._by_id: dict[int, Database] = {}
         self._descriptors = itertools.count(0x1_0000_0001)
         self._path = data_dir / "server.db"

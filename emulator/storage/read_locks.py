@@ -94,6 +94,10 @@ class ReadLocks(TransactionControl):
             return overlay.source
         return visible_source(table) if table.is_ms_shipped else f'main."{table.sqlite_name}"'
 
+    def has_changed(self, table: Table) -> bool:
+        """Whether this session has uncommitted changes of the table."""
+        return self._work.changed(table) is not None
+
     def read(self, table: Table, hints: frozenset[str] = NO_HINTS) -> tuple[str, bool]:
         """As :meth:`source`, for a query: with what its isolation level and hints ask for.
 

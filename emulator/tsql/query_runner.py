@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 
 from emulator.errors import SqlError, not_supported
-from emulator.results import Event, ResultSet, Rows, StatementDone
+from emulator.results import EncodedRows, Event, ResultSet, Rows, StatementDone
 from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Column, Identity
 from emulator.storage.stage import Stage
@@ -20,6 +20,7 @@ from emulator.tsql.arithmetic import arithmetic
 from emulator.tsql.certain import known
 from emulator.tsql.ddl import Definer
 from emulator.tsql.definition_access import authorize_new_table
+from emulator.tsql.encoded_select import EncodedRun, encoded_run
 from emulator.tsql.names import creation_name
 from emulator.tsql.nodes import Name, Query, Select, Variable
 from emulator.tsql.plan import Execution, Plan
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_EVENT: Final = 1024
 RESTARTS_MAX: Final = 50
+RUNS_MAX: Final = 64
 
 Row = tuple[StorageValue, ...]
 
@@ -64,6 +66,8 @@ class QueryRunner:
         self.workspace = workspace
         self.planner = planner
         self.definer = definer
+        self._runs: dict[int, tuple[Plan, EncodedRun | None]] = {}
+        """By the plan's identity; the plan is kept, so that no other gets it."""
 
     def select(self, node: QueryStatement, frame: Frame) -> Iterator[Event]:
         """A SELECT statement of any kind."""
@@ -75,14 +79,39 @@ class QueryRunner:
             if any(item.variable for item in body.items):
                 self._select_variables(node, body, frame)
                 return
-        prepared = self.prepare(lambda: self.planner.select(node, node.query, frame), frame)
+        runs: list[EncodedRun] = []
+
+        def make() -> Plan:
+            plan = self.planner.select(node, node.query, frame)
+            runs.clear()
+            run = self._encoded(node, plan)
+            if run is None:
+                return plan
+            runs.append(run)
+            return run.plan
+
+        prepared = self.prepare(make, frame)
         count = 0
         yield ResultSet(prepared.plan.columns)
         for rows in self._limited(prepared):
             count += len(rows)
-            yield Rows(rows)
+            yield EncodedRows(rows, runs[0].first, runs[0].count) if runs else Rows(rows)
         self.context.rowcount = count
         yield StatementDone("select", None if self.context.options.nocount else count)
+
+    def _encoded(self, node: QueryStatement, plan: Plan) -> EncodedRun | None:
+        """The plan that takes kept bytes, where the client is sent rows of a change table."""
+        if not self.context.takes_encoded or self.workspace.in_insert_exec:
+            return None
+        known = self._runs.get(id(plan))
+        if known is None or known[0] is not plan:
+            if len(self._runs) >= RUNS_MAX:
+                self._runs.clear()
+            known = self._runs[id(plan)] = plan, encoded_run(self.context, node.query, plan)
+        run = known[1]
+        if run is None or self.context.store.has_changed(run.table):
+            return None
+        return run
 
     # Running plans ------------------------------------------------------------------------------
 

@@ -56,12 +56,29 @@ class _Column:
     plan: PackPlan
 
 
+def _as_it_is(value: Any) -> bytes:
+    return bytes(value)
+
+
+_ENCODED: Final = PackPlan("", lambda values: ((), values), b"", has_body=True, equal_is_same=False)
+"""A column whose values are bytes of the row already."""
+
+
 class RowEncoder:
     """Encodes rows of one column set."""
 
-    def __init__(self, columns: Sequence[TypeInfo]) -> None:
-        self._encoders = [_encoder(info) for info in columns]
-        self._plans: list[PackPlan] = [_plan(info) for info in columns]
+    def __init__(self, columns: Sequence[TypeInfo | None], token: bytes = ROW_TOKEN) -> None:
+        """Prepare.
+
+        Args:
+            columns: types of the columns; None where rows hold a part that is encoded already.
+            token: what each row begins with.
+        """
+        self._token = token
+        self._encoders = [_as_it_is if info is None else _encoder(info) for info in columns]
+        self._plans: list[PackPlan] = [
+            _ENCODED if info is None else _plan(info) for info in columns
+        ]
         self._patterns: dict[tuple[int, ...], _Pattern] = {}
         self._has_nulls = [False] * len(columns)
 
@@ -71,24 +88,40 @@ class RowEncoder:
         Raises:
             LocalProtocolError: a value does not fit its column's type.
         """
+        return b"".join(self._encoded(rows, chain.from_iterable))
+
+    def encode_each(self, rows: Sequence[tuple[Any, ...]]) -> list[bytes]:
+        """The same, row by row.
+
+        Raises:
+            LocalProtocolError: a value does not fit its column's type.
+        """
+        return list(self._encoded(rows, lambda pieces: map(b"".join, pieces)))
+
+    def _encoded(
+        self,
+        rows: Sequence[tuple[Any, ...]],
+        gather: Callable[[Iterable[tuple[bytes, ...]]], Iterable[bytes]],
+    ) -> Iterable[bytes]:
+        """The rows' bytes, from tuples of pieces as ``gather`` wants them."""
         if len(rows) > FEW_ROWS:
             columns = list(zip(*rows, strict=True))
             # Columns without NULLs mostly stay so: that is tried before it is looked at.
-            encoded = self._by_column(columns)
-            if encoded is None:
+            pieces = self._by_column(columns)
+            if pieces is None:
                 self._has_nulls = [None in column for column in columns]
-                encoded = self._by_column(columns)
-            if encoded is not None:
-                return encoded
+                pieces = self._by_column(columns)
+            if pieces is not None:
+                return gather(pieces)
             # Some value is out of its type's range: the encoders of single values name it.
         encoders = self._encoders
-        return b"".join(
-            ROW_TOKEN + b"".join([encode(v) for encode, v in zip(encoders, row, strict=True)])
+        return [
+            self._token + b"".join([encode(v) for encode, v in zip(encoders, row, strict=True)])
             for row in rows
-        )
+        ]
 
-    def _by_column(self, columns: Sequence[Sequence[Any]]) -> bytes | None:
-        """The rows; None when NULLs are where they were not, or a value does not fit."""
+    def _by_column(self, columns: Sequence[Sequence[Any]]) -> list[tuple[bytes, ...]] | None:
+        """The rows' pieces; None when NULLs are where they were not, or a value does not fit."""
         count = len(columns[0])
         constants: list[bytes] = []
         kinds: list[int] = []
@@ -110,7 +143,7 @@ class RowEncoder:
         if pattern is None:
             if len(self._patterns) >= PATTERNS_MAX:
                 self._patterns.clear()
-            pattern = self._patterns[key] = _Pattern(self._plans, self._encoders, key)
+            pattern = self._patterns[key] = _Pattern(self._plans, self._encoders, key, self._token)
         try:
             return pattern.encode(columns, constants)
         except (TypeError, struct.error, OverflowError):
@@ -121,12 +154,16 @@ class _Pattern:
     """The fused steps for one pattern of constants and NULLs."""
 
     def __init__(
-        self, plans: Sequence[PackPlan], encoders: Sequence[Encoder], kinds: Sequence[int]
+        self,
+        plans: Sequence[PackPlan],
+        encoders: Sequence[Encoder],
+        kinds: Sequence[int],
+        token: bytes,
     ) -> None:
         self._steps: list[_Run | tuple[int, Encoder, bytes]] = []
         constants = 0
         run = _Run()
-        run.add_bytes(ROW_TOKEN)
+        run.add_bytes(token)
         for index, (plan, encode, kind) in enumerate(zip(plans, encoders, kinds, strict=True)):
             if kind >= 0:
                 run.add_constant(constants, kind)
@@ -142,8 +179,10 @@ class _Pattern:
                     run = _Run()
         self._close(run)
 
-    def encode(self, columns: Sequence[Sequence[Any]], constants: Sequence[bytes]) -> bytes:
-        """The rows. On NULL in a column of values: TypeError or struct.error."""
+    def encode(
+        self, columns: Sequence[Sequence[Any]], constants: Sequence[bytes]
+    ) -> list[tuple[bytes, ...]]:
+        """The rows in pieces. On NULL in a column of values: TypeError or struct.error."""
         pieces: list[Iterable[bytes]] = []
         for step in self._steps:
             if isinstance(step, _Run):
@@ -151,7 +190,7 @@ class _Pattern:
             else:
                 index, encode, null = step
                 pieces.append([null if v is None else encode(v) for v in columns[index]])
-        return b"".join(chain.from_iterable(zip(*pieces, strict=True)))
+        return list(zip(*pieces, strict=True))
 
     def _close(self, run: _Run) -> None:
         if not run.is_empty:

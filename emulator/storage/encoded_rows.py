@@ -1,0 +1,89 @@
+"""Change tables keep each row's captured values a second time, as the bytes that clients get.
+
+A change row is written once and read by everybody who follows the table, mostly whole and in order.
+Encoding it anew takes twice as long as reading it from SQLite, so the capture process encodes it
+(ADR 0009): two hidden columns hold the bytes of the captured columns and the *layout* that they are
+in, a number made of those columns' types on the wire. A query takes the bytes where the layout is
+still that of the table, and has the values encoded where it is not, or where nothing was kept: no
+change of a type can make stale bytes seen.
+
+What encodes lives beside the wire and is given to the engine by the server; an engine without it
+keeps values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import apsw
+
+from emulator.log.query import fetch
+from emulator.storage.model import Column, Table
+from emulator.types import MAX, StorageValue
+
+HIDDEN_COLUMNS: Final = ("encoded", "layout")
+
+_METADATA_COLUMNS: Final = 5
+"""In front of the captured columns; one more is behind them."""
+
+_LARGE_TYPES: Final = frozenset({"text", "ntext", "image", "xml", "sql_variant"})
+_COLUMNS_MAX: Final = 100
+"""What a function of SQLite takes as arguments is bounded."""
+
+
+class RowEncoding(Protocol):
+    """Encodes values as they go to clients."""
+
+    def layout(self, columns: Sequence[Column]) -> int:
+        """The layout of these columns."""
+
+    def encode(
+        self, columns: Sequence[Column], rows: Sequence[tuple[StorageValue, ...]]
+    ) -> list[bytes] | None:
+        """Each row's bytes, or None when a value does not fit its column."""
+
+
+def is_change_table(table: Table) -> bool:
+    """Whether the table is made for a capture instance."""
+    return (
+        table.is_ms_shipped
+        and table.columns[0].name == "__$start_lsn"
+        and (table.columns[-1].name == "__$command_id")
+    )
+
+
+def kept_columns(table: Table) -> tuple[Column, ...]:
+    """The columns that are kept encoded: the captured ones, or none.
+
+    Large values are not kept twice.
+    """
+    if not is_change_table(table):
+        return ()
+    columns = table.columns[_METADATA_COLUMNS:-1]
+    if len(columns) > _COLUMNS_MAX:
+        return ()
+    if any(c.type.length == MAX or c.type.name in _LARGE_TYPES for c in columns):
+        return ()
+    return columns
+
+
+def with_encoded(
+    encoding: RowEncoding, table: Table, rows: Sequence[tuple[StorageValue, ...]]
+) -> list[tuple[StorageValue, ...]]:
+    """Full rows of the table, with their hidden columns."""
+    columns = kept_columns(table)
+    values = [row[_METADATA_COLUMNS:-1] for row in rows]
+    encoded = encoding.encode(columns, values) if columns else None
+    if encoded is None:
+        return [(*row, None, None) for row in rows]
+    layout = encoding.layout(columns)
+    return [(*row, data, layout) for row, data in zip(rows, encoded, strict=True)]
+
+
+def add_hidden_columns(connection: apsw.Connection, table: Table) -> None:
+    """For a change table that was made before rows were kept encoded."""
+    known = {row[1] for row in fetch(connection, f'PRAGMA main.table_info("{table.sqlite_name}")')}
+    for name in HIDDEN_COLUMNS:
+        if name not in known:
+            connection.execute(f'ALTER TABLE main."{table.sqlite_name}" ADD COLUMN {name}')

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from emulator.catalog.registry import VIEWS
 from emulator.catalog.relations import (
@@ -78,6 +79,12 @@ def derived_id(owner: int, name: str) -> int:
 
 def objects(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
     """Every object of the database, the session's temporary tables among tempdb's."""
+    yield from _stored_objects(context, database)
+    yield from _cdc_objects(context.store.connection, database)
+
+
+def _stored_objects(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
+    """Those that the catalog in memory tells of."""
     for table in tables(context, database):
         yield DatabaseObject(
             table.object_id,
@@ -113,7 +120,33 @@ def objects(context: SessionContext, database: Database) -> Iterator[DatabaseObj
             sequence.create_ticks,
             sequence.modify_ticks,
         )
-    yield from _cdc_objects(context.store.connection, database)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectIndex:
+    """The stored objects of one version of a database, by id and by casefolded name."""
+
+    version: int
+    by_id: dict[int, DatabaseObject]
+    by_name: dict[tuple[str, str], DatabaseObject]
+
+
+_INDEXES: Final[WeakKeyDictionary[Database, ObjectIndex]] = WeakKeyDictionary()
+
+
+def _index(context: SessionContext, database: Database) -> ObjectIndex:
+    """The index of a database as it is now: catalog functions run once for each row of a query."""
+    known = _INDEXES.get(database)
+    is_tempdb = database.name.casefold() == "tempdb"
+    if known is not None and known.version == database.version and not is_tempdb:
+        return known
+    made = ObjectIndex(database.version, {}, {})
+    for item in _stored_objects(context, database):
+        made.by_id.setdefault(item.object_id, item)
+        made.by_name.setdefault((item.schema.casefold(), item.name.casefold()), item)
+    if not is_tempdb:
+        _INDEXES[database] = made
+    return made
 
 
 def system_objects() -> Iterator[DatabaseObject]:
@@ -186,14 +219,11 @@ def find_object(
         if view is not None:
             number = system_view_id(view)
             return DatabaseObject(number, view.schema, view.name, "V", is_ms_shipped=True)
-    return next(
-        (
-            found
-            for found in objects(context, database)
-            if (found.schema.casefold(), found.name.casefold()) == wanted
-        ),
-        None,
-    )
+    known = _index(context, database).by_name.get(wanted)
+    if known is not None or wanted[0] != "cdc":
+        return known
+    generated = _cdc_objects(context.store.connection, database)
+    return next((found for found in generated if found.name.casefold() == wanted[1]), None)
 
 
 def object_by_id(
@@ -206,7 +236,11 @@ def object_by_id(
     relation = system_relations().get(object_id)
     if relation is not None:
         return DatabaseObject(object_id, relation.schema, relation.name, "V", is_ms_shipped=True)
-    return next((o for o in objects(context, database) if o.object_id == object_id), None)
+    known = _index(context, database).by_id.get(object_id)
+    if known is not None:
+        return known
+    generated = _cdc_objects(context.store.connection, database)
+    return next((found for found in generated if found.object_id == object_id), None)
 
 
 def schema_id(database: Database, name: str) -> int:

@@ -269,6 +269,9 @@ class Definer(TableAlterer):
             if node.unique:
                 raise not_supported("CREATE UNIQUE INDEX on a temporary table")
             return
+        where = resolve_name(self.context, node.table, node.line)
+        if where.database.module(where.schema, where.name) is not None:
+            raise not_supported("indexes on views")
         database, table = stored_table(self.context, node.table, node.line)
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         index = self._index(builder, node, list(table.columns))

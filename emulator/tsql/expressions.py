@@ -42,6 +42,7 @@ from emulator.tsql.nodes import (
     Like,
     Literal,
     Logical,
+    MethodCall,
     NextValue,
     Not,
     Quantified,
@@ -100,6 +101,7 @@ class ExpressionCompiler:
             ScalarQuery: self._scalar_query,
             AtTimeZone: self._at_time_zone,
             NextValue: lambda node, scope: next_value(compilation, node, scope),
+            MethodCall: self._method,
         }
         self._conditions: dict[type, Callable[[Any, Scope], str]] = {
             Logical: self._logical,
@@ -188,6 +190,11 @@ class ExpressionCompiler:
 
     def _call(self, node: Call, scope: Scope) -> Value:
         return self.call(node, scope)
+
+    def _method(self, node: MethodCall, scope: Scope) -> Value:
+        from emulator.tsql.functions.xml_methods import xml_method
+
+        return xml_method(self.value(node.operand, scope), node.method, node.arguments)
 
     def _unary(self, node: Unary, scope: Scope) -> Value:
         operand = self.value(node.operand, scope)

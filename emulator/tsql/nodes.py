@@ -7,6 +7,7 @@ serve as the key of compiled plans.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from emulator.types import SqlType, StorageValue
 
@@ -249,6 +250,19 @@ class Call(Expression):
     distinct: bool = False
     over: Over | None = None
     within_group: tuple[OrderItem, ...] = ()
+
+
+XML_METHODS: Final = frozenset({"value", "query", "exist", "nodes", "modify"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodCall(Expression):
+    """``x.value(..)``: a method of an xml value."""
+
+    operand: Expression
+    method: str
+    arguments: tuple[Expression, ...]
+    line: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

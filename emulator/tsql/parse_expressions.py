@@ -7,6 +7,7 @@ from typing import Final
 from emulator.errors import not_supported
 from emulator.tsql import literals
 from emulator.tsql.nodes import (
+    XML_METHODS,
     AtTimeZone,
     Between,
     Binary,
@@ -26,6 +27,7 @@ from emulator.tsql.nodes import (
     IsNull,
     Like,
     Logical,
+    MethodCall,
     NextValue,
     Not,
     OrderItem,
@@ -194,6 +196,9 @@ class ExpressionParser(TokenCursor):
             elif self.at("AT", "TIME", "ZONE"):
                 self.position += 3
                 expression = AtTimeZone(expression, self._primary())
+            elif self.at(".") and self.ahead().text in XML_METHODS and self.ahead(2).upper == "(":
+                self.advance()
+                expression = self._method(expression, self.advance().text)
             else:
                 return expression
 
@@ -322,8 +327,18 @@ class ExpressionParser(TokenCursor):
                 return Star(tuple(parts))
             parts.append("" if self.at(".") else self.identifier_after_dot())
         if self.at("("):
+            if len(parts) > 1 and parts[-1] in XML_METHODS:
+                return self._method(ColumnName(tuple(parts[:-1]), line), parts[-1])
             return self._call(tuple(parts), line)
         return ColumnName(tuple(parts), line)
+
+    def _method(self, operand: Expression, method: str) -> Expression:
+        """The arguments of a method."""
+        line = self.token.line
+        self.expect("(")
+        arguments = () if self.at(")") else self._arguments()
+        self.expect(")")
+        return MethodCall(operand, method, arguments, line)
 
     def _call(self, name: tuple[str, ...], line: int) -> Expression:
         """The arguments and clauses of a function call."""

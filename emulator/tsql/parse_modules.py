@@ -32,8 +32,7 @@ class BatchParser(ControlParser):
         if kind == "VIEW":
             columns = self.name_list() if self.at("(") else ()
             if self.accept("WITH"):
-                while not self.at("AS"):
-                    self.advance()
+                self._view_options()
             self.expect("AS")
             query = self.query()
             if self.accept("WITH"):
@@ -48,6 +47,15 @@ class BatchParser(ControlParser):
         if kind == "TRIGGER":
             return self._trigger(start, mode, name)
         return self._function(start, mode, name)
+
+    def _view_options(self) -> None:
+        """What follows WITH before AS; SCHEMABINDING would have to be kept, so it is refused."""
+        while True:
+            if self.at_any("SCHEMABINDING", "ENCRYPTION"):
+                raise not_supported(f"views WITH {self.token.upper}")
+            self.expect("VIEW_METADATA")
+            if not self.accept(","):
+                return
 
     # Functions ----------------------------------------------------------------------------------
 

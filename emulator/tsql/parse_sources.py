@@ -134,22 +134,29 @@ class SourceParser(ExpressionParser):
             return source
         if self.token.kind is Kind.VARIABLE:
             variable = self.advance().text
+            if self.at(".") and self.ahead().text == "nodes":
+                self.position += 2
+                return self._table_function((variable, "nodes"), self.token.line)
             return VariableTable(variable, self.table_alias())
         line = self.token.line
         name = self.dotted_name()
         if name[-1].upper() in {"OPENROWSET", "OPENQUERY", "OPENDATASOURCE", "OPENXML"}:
             raise not_supported(name[-1].upper())
         if self.at("(") and not self._at_old_hint():
-            self.expect("(")
-            arguments = () if self.at(")") else self._function_arguments()
-            self.expect(")")
-            schema: tuple[SchemaColumn, ...] = ()
-            if self.at("WITH", "(") and name[-1].upper() == "OPENJSON":
-                schema = self._json_schema()
-            alias = self.table_alias()
-            columns = self.name_list() if alias and self.at("(") else ()
-            return FunctionTable(name, arguments, line, alias, columns, schema)
+            return self._table_function(name, line)
         return self._table(name, line)
+
+    def _table_function(self, name: tuple[str, ...], line: int) -> FunctionTable:
+        """Arguments, schema and alias of a table function."""
+        self.expect("(")
+        arguments = () if self.at(")") else self._function_arguments()
+        self.expect(")")
+        schema: tuple[SchemaColumn, ...] = ()
+        if self.at("WITH", "(") and name[-1].upper() == "OPENJSON":
+            schema = self._json_schema()
+        alias = self.table_alias()
+        columns = self.name_list() if alias and self.at("(") else ()
+        return FunctionTable(name, arguments, line, alias, columns, schema)
 
     def _json_schema(self) -> tuple[SchemaColumn, ...]:
         """``WITH (name type ['path'] [AS JSON], ...)``."""

@@ -27,6 +27,7 @@ class SourceColumn:
     check: Callable[[], None] | None = None
     """Raises when the session may not read it."""
     origin: Origin | None = None
+    form: str = ""
 
     def value(self) -> Value:
         """The column as an expression."""
@@ -44,6 +45,7 @@ class SourceColumn:
             name=self.name,
             stored=self.stored,
             origin=self.origin,
+            form=self.form,
         )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from emulator.catalog.functions import TableFunction, table_function
-from emulator.catalog.views import SystemView, system_view
-from emulator.catalog.visibility import visible_rows
+from emulator.catalog.functions import table_function
+from emulator.catalog.views import system_view
 from emulator.errors import not_supported
 from emulator.results import ColumnMeta
 from emulator.security.access import Securable, of_object
@@ -18,8 +17,10 @@ from emulator.tsql.certain import known
 from emulator.tsql.expressions import ExpressionCompiler
 from emulator.tsql.firing import PSEUDO_TABLES, PseudoTableHole, pseudo_columns
 from emulator.tsql.functions.table_functions import TABLE_FUNCTIONS, CompiledTable
+from emulator.tsql.functions.xml_methods import NODE, nodes_rows
 from emulator.tsql.names import base_object
 from emulator.tsql.nodes import (
+    ColumnName,
     DefaultMark,
     Derived,
     FunctionTable,
@@ -30,64 +31,24 @@ from emulator.tsql.nodes import (
     Source,
     TableName,
     Unpivot,
+    Variable,
     VariableTable,
 )
 from emulator.tsql.parser import parse_batch, parse_expression
 from emulator.tsql.pivots import pivot_query, unpivot_query
 from emulator.tsql.plan import Execution
 from emulator.tsql.scope import BoundSource, Scope, SourceColumn
+from emulator.tsql.source_holes import FunctionHole, ViewHole
 from emulator.tsql.statements import CreateModule
 from emulator.tsql.user_functions import called, table_function_of
 from emulator.tsql.values import HIDDEN, Origin, Value, converted
-from emulator.types import BIGINT, StorageValue
+from emulator.types import BIGINT, SqlType, StorageValue
 
 if TYPE_CHECKING:
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.local_tables import LocalTable
-
-
-@dataclass(frozen=True, slots=True)
-class ViewHole:
-    """A system view: its rows, made anew by each execution."""
-
-    view: SystemView
-    database: Database
-
-    def text(self, execution: Execution) -> str:
-        """See :class:`emulator.tsql.plan.Hole`."""
-        rows = visible_rows(execution.context, self.database, self.view)
-        return _materialised(execution, rows, len(self.view.columns))
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionHole:
-    """A table function of the catalog, bound when its arguments are known."""
-
-    function: TableFunction
-    database: Database
-    arguments: Callable[[Execution], tuple[StorageValue, ...]]
-
-    def text(self, execution: Execution) -> str:
-        """See :class:`emulator.tsql.plan.Hole`."""
-        context = execution.context
-        if self.database is not context.database:
-            context = replace(context, database=self.database)
-        found = self.function.bind(context, self.arguments(execution))
-        if found.sql is None:
-            return _materialised(execution, found.rows, len(self.function.columns))
-        pieces = found.sql.split("?")
-        text = pieces[0]
-        for piece, value in zip(pieces[1:], found.bindings, strict=True):
-            text += execution.bind(value) + piece
-        return f"({text})"
-
-
-def _materialised(execution: Execution, rows: Sequence[Sequence[StorageValue]], width: int) -> str:
-    """Rows as a subquery; LIMIT makes SQLite keep it as a table that it may index for a join."""
-    columns = ", ".join(f"v{n}" for n in range(width))
-    return f"(SELECT {columns} FROM {execution.rows(rows)} LIMIT -1)"
 
 
 class SourceCompiler(ExpressionCompiler):
@@ -379,6 +340,8 @@ class SourceCompiler(ExpressionCompiler):
         key = self.compilation.alias()
         alias = node.alias or node.name[-1]
         given = [literals.NULL if isinstance(a, DefaultMark) else a for a in node.arguments]
+        if node.name[-1] == "nodes" and len(node.name) > 1:
+            return self._xml_nodes(node, scope, key, alias, Scope(parent=parent))
         builder = TABLE_FUNCTIONS.get(node.name[0].upper()) if len(node.name) == 1 else None
         if builder is not None:
             values = [self.value(a, Scope(parent=parent)) for a in given]
@@ -425,6 +388,18 @@ class SourceCompiler(ExpressionCompiler):
         from emulator.tsql.evaluation import argument_reader
 
         return argument_reader(self.compilation, values)
+
+    def _xml_nodes(
+        self, node: FunctionTable, scope: Scope, key: str, alias: str, outside: Scope
+    ) -> str:
+        """``x.nodes('path') AS T(c)``."""
+        first = node.name[0]
+        operand = Variable(first) if first[0] == "@" else ColumnName(node.name[:-1], node.line)
+        rows = nodes_rows(self.value(operand, outside), node.arguments)
+        name = node.column_names[0] if node.column_names else "c"
+        text = f"t_unpack({key}.value, 0)"
+        self._bind(scope, alias, key, [SourceColumn(name, SqlType("xml"), True, text, form=NODE)])
+        return f"json_each({rows}) AS {key}"
 
     def _rows_function(
         self, table: CompiledTable, node: FunctionTable, scope: Scope, key: str, alias: str

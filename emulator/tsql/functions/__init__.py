@@ -23,6 +23,7 @@ from emulator.tsql.functions import (
     strings,
     table_functions,
     text_search,
+    xml_methods,
 )
 from emulator.tsql.functions.registry import BUILDERS, register_functions
 
@@ -46,4 +47,5 @@ __all__ = [
     "strings",
     "table_functions",
     "text_search",
+    "xml_methods",
 ]

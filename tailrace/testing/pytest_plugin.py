@@ -6,6 +6,7 @@ test a database of its own in it, ``tailrace_pipeline`` the topics and the lake 
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -57,7 +58,15 @@ def cdc_database(emulated_sql_server: EmulatedSqlServer) -> Iterator[CreateDatab
 
 @pytest.fixture(scope="session")
 def tailrace_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A Kafka broker and a schema registry for all pipelines of the session."""
+    """A Kafka broker and a schema registry for all pipelines of the session.
+
+    Where TAILRACE_TEST_BOOTSTRAP_SERVERS and TAILRACE_TEST_REGISTRY_URL name running ones, those.
+    """
+    bootstrap_servers = os.environ.get("TAILRACE_TEST_BOOTSTRAP_SERVERS")
+    registry_url = os.environ.get("TAILRACE_TEST_REGISTRY_URL")
+    if bootstrap_servers and registry_url:
+        yield {"bootstrap_servers": bootstrap_servers, "registry_url": registry_url}
+        return
     from compose.local.broker import KafkaBroker
     from compose.local.registry import SchemaRegistry
 

@@ -284,7 +284,7 @@ class ExpressionCompiler:
     def _at_time_zone(self, node: AtTimeZone, scope: Scope) -> Value:
         zone = self.as_text(self.value(node.zone, scope))
         value = self.value(node.operand, scope)
-        if value.type.is_character or family(value.type) is Family.DATE:
+        if value.type.name not in {"smalldatetime", "datetime", "datetime2", "datetimeoffset"}:
             raise messages.compile_error(
                 8116,
                 f"Argument data type {value.type.name} is invalid for argument 1 of AT TIME ZONE"

@@ -55,7 +55,7 @@ CDC_PROCEDURES: Final = (
     "sp_ins_instance_enabling_lsn_time_mapping",
     "sp_ins_lsn_time_mapping",
 )
-"""Internal procedures that enabling a database creates in schema cdc; they exist by name only."""
+"""Internal procedures that enabling a database creates in schema cdc."""
 
 
 @dataclass(frozen=True, slots=True)

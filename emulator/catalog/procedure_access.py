@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.instance_access import is_database_owner
 from emulator.cdc.messages import cdc_error
-from emulator.security.messages import not_allowed
+from emulator.cdc.metadata_tables import CDC_SCHEMA
+from emulator.security.messages import denied, not_allowed
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -92,7 +93,7 @@ def authorize_procedure(
         args: its arguments.
 
     Raises:
-        SqlError: 22902, 22904 or 15247.
+        SqlError: 22902, 22904, 229 or 15247.
     """
     if context.security.is_sysadmin:
         return
@@ -101,7 +102,9 @@ def authorize_procedure(
         raise cdc_error(22902, procedure=name)
     if folded in _OF_DB_OWNER and not is_database_owner(context, context.database):
         raise cdc_error(22904, procedure=name)
-    if schema != "sys":
+    if schema == CDC_SCHEMA and not is_database_owner(context, context.database):
+        raise denied("EXECUTE", name, context.database.name, schema)
+    if schema not in {"sys", CDC_SCHEMA}:
         raise not_allowed()
     is_known = folded in _OF_ALL or folded.startswith(_DESCRIBING + _OF_PRINCIPALS)
     if not is_known and not is_database_owner(context, context.database):

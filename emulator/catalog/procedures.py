@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emulator.catalog import (
     cdc_admin_procedures,
+    cdc_mapping_procedures,
     cdc_procedures,
     cdc_replication_procedures,
     cdc_wrapper_procedure,
@@ -22,11 +23,13 @@ from emulator.catalog.procedure_registry import (
     Procedure,
     ProcedureParameter,
 )
+from emulator.cdc.metadata_tables import CDC_SCHEMA
 
 __all__ = ["PROCEDURES", "REQUIRED", "Procedure", "ProcedureParameter", "find_procedure"]
 
 _DECLARING_MODULES = (
     cdc_admin_procedures,
+    cdc_mapping_procedures,
     cdc_procedures,
     cdc_replication_procedures,
     cdc_wrapper_procedure,
@@ -49,11 +52,12 @@ def find_procedure(schema: str | None, name: str) -> Procedure | None:
 
     Args:
         schema: as written before the name; none, ``sys`` or ``dbo``, as SQL Server finds sp_
-            procedures under each; ``tailrace`` for the embedded server's own.
+            procedures under each; ``cdc`` for the four of a database; ``tailrace`` for
+            the embedded server's own.
         name: the procedure's name.
     """
     folded = (schema or "").casefold()
-    if folded == cdc_admin_procedures.SCHEMA:
+    if folded in {cdc_admin_procedures.SCHEMA, CDC_SCHEMA}:
         return PROCEDURES.get(f"{folded}.{name.casefold()}")
     if folded not in _SCHEMAS:
         return None

@@ -23,6 +23,7 @@ from emulator.catalog.procedure_registry import (
     text,
 )
 from emulator.catalog.visibility import definition, sees
+from emulator.cdc.guards import refuse_alter, refuse_rename_of_column
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
 from emulator.security.access import of_object
@@ -94,6 +95,7 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
         )
         if table is None or not _may_alter(context, table):
             raise _ambiguous(name, kind)
+        refuse_alter(table)
         alter.rename_table(context.store, context.database, table, new_name, command=command)
     else:
         raise not_supported(f"sp_rename of a {kind}")
@@ -118,6 +120,8 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
     column = table.column(parts.name) if table is not None and parts is not None else None
     if table is None or column is None or not _may_alter(context, table):
         raise _ambiguous(name, "COLUMN")
+    refuse_alter(table)
+    refuse_rename_of_column(context.store.connection, context.database, table, column.column_id)
     alter.rename_column(
         context.store, context.database, table, column.column_id, new_name, command=command
     )

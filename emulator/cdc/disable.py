@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from emulator.cdc import scan_position
+from emulator.cdc import lsn_time_mapping, scan_position
 from emulator.cdc.capture_instance import (
     CaptureInstance,
     capture_instances,
@@ -42,6 +42,8 @@ def disable_table(
 ) -> None:
     """Removes one capture instance of a source table, or all of them.
 
+    With the last one of the database cdc.lsn_time_mapping is emptied (documented by message 22909).
+
     Args:
         engine: the engine.
         database: its database.
@@ -75,6 +77,8 @@ def disable_table(
             raise cdc_error(22960, wanted, schema, table_name, procedure=procedure)
         for instance in chosen:
             drop_instance(connection, database, instance)
+        if not capture_instances(connection, database):
+            lsn_time_mapping.remove_all(connection, database)
 
 
 def drop_instance(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.cdc.capture_instance import source_instances
 from emulator.cdc.messages import cdc_error
 from emulator.cdc.replication import is_replicated
-from emulator.errors import SqlError
+from emulator.errors import SqlError, not_supported
 
 if TYPE_CHECKING:
     import apsw
@@ -62,6 +62,41 @@ def refuse_switch(
     if all(i.partition_switch for i in source_instances(connection, database, table)):
         return
     raise cdc_error(22843 if is_source else 22842)
+
+
+def refuse_alter(table: Table) -> None:
+    """Refuses to change the columns of a table of change data capture.
+
+    Raises:
+        SqlError: 50900. "Any objects [of schema cdc] with is_ms_shipped property set to 1 shouldn't
+            be modified": SQL Server lets it happen, and its capture process fails afterwards.
+    """
+    if table.is_ms_shipped:
+        raise not_supported(
+            f"changes of the columns or the name of '{table.schema}.{table.name}', a table of"
+            " change data capture"
+        )
+
+
+def refuse_rename_of_column(
+    connection: apsw.Connection, database: Database, table: Table, column_id: int
+) -> None:
+    """Refuses to rename a captured column.
+
+    Raises:
+        SqlError: 4928.
+    """
+    if not table.is_tracked_by_cdc:
+        return
+    for instance in source_instances(connection, database, table):
+        for captured in instance.columns:
+            column = table.column_by_id(column_id)
+            if captured.column_id == column_id and column is not None:
+                raise SqlError(
+                    4928,
+                    f"Cannot alter column '{column.name}' because it is 'REPLICATED'.",
+                    procedure="sp_rename",
+                )
 
 
 def refuse_drop(database: Database, table: Table) -> None:

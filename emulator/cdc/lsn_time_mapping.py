@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from emulator.cdc.lsn import ZERO_LSN
 from emulator.cdc.metadata_tables import (
     LSN_TIME_MAPPING,
     insert_rows,
@@ -57,7 +58,7 @@ def transaction_entry(transaction: LogTransaction) -> Entry:
 def dummy_entry(lsn: bytes, ticks: int) -> Entry:
     """The entry of an LSN that no change row has."""
     moment = round_datetime(ticks)
-    return (lsn, moment, moment, DUMMY_TRAN_ID, lsn)
+    return (lsn, moment, moment, DUMMY_TRAN_ID, ZERO_LSN)
 
 
 def add_entries(connection: apsw.Connection, database: Database, entries: list[Entry]) -> None:
@@ -144,3 +145,8 @@ def remove_below(connection: apsw.Connection, database: Database, lsn: bytes, li
         (lsn, limit),
     )
     return int(connection.changes())
+
+
+def remove_all(connection: apsw.Connection, database: Database) -> None:
+    """Deletes every entry, inside the caller's write transaction."""
+    connection.execute(f'DELETE FROM "{metadata_table(database, LSN_TIME_MAPPING).sqlite_name}"')

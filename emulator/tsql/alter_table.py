@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from emulator.cdc.guards import refuse_index_removal
+from emulator.cdc.guards import refuse_alter, refuse_index_removal
 from emulator.cdc.retype import use_assigner
 from emulator.errors import SqlError
 from emulator.storage import ddl as store_ddl
@@ -53,6 +53,7 @@ class TableAlterer:
     def alter_add(self, node: AlterAdd, frame: Frame) -> None:
         """ALTER TABLE ADD."""
         database, table = stored_table(self.context, node.table, node.line)
+        refuse_alter(table)
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         store = self.context.store
         constraints = [*node.constraints]
@@ -162,6 +163,7 @@ class TableAlterer:
     def alter_drop(self, node: AlterDrop, _: Frame) -> None:
         """ALTER TABLE DROP."""
         database, table = stored_table(self.context, node.table, node.line)
+        refuse_alter(table)
         store = self.context.store
         for kind, name in node.items:
             try:

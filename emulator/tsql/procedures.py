@@ -216,7 +216,22 @@ class ProcedureRunner:
                 raise missing_argument(procedure.name, parameter.name)
             else:
                 values[parameter.name] = parameter.default
-        yield from procedure.run(self.context, values)
+        try:
+            yield from procedure.run(self.context, values)
+        except SqlError as error:
+            error.procedure = error.procedure or procedure.name
+            if self.interpreter.try_depth or not is_reported_by_procedures(error):
+                raise
+            self.context.last_error, self.context.rowcount = error.number, 0
+            yield ErrorMessage(
+                error.number,
+                error.message,
+                error.severity,
+                error.state,
+                error.procedure,
+                error.line,
+            )
+            yield ReturnStatus(FAILURE)
 
     def _call_module(
         self, module: Module, database: Database, given: Sequence[Given], caller: Frame
@@ -409,6 +424,17 @@ class ProcedureRunner:
                     frame.values[declaration.name.casefold()],
                 )
         yield ReturnStatus(0)
+
+
+FAILURE: Final = 1
+"""What a system procedure returns after its own error message: "0 (success) or 1 (failure)"."""
+RAISED_NUMBERS: Final = range(13_000, 50_000)
+"""What RAISERROR can send by number: the messages of procedures. Below are the engine's own."""
+
+
+def is_reported_by_procedures(error: SqlError) -> bool:
+    """Whether a system procedure sends an error by itself and goes on to RETURN (1)."""
+    return error.number in RAISED_NUMBERS and error.aborts == "statement" and error.severity < 20
 
 
 def drop_tables(frame: Frame) -> None:

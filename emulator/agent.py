@@ -24,9 +24,10 @@ import apsw
 
 from emulator.cdc import capture_scan, cleanup, jobs, replication
 from emulator.cdc.capture_instance import is_enabled
+from emulator.cdc.job_history import RunSource, RunStatus, StepError
 from emulator.cdc.log_readers import all_jobs, job_name, log_reader
 from emulator.cdc.runtime import JobRun, runtime
-from emulator.errors import SqlError
+from emulator.errors import INTERNAL, SqlError
 from emulator.types import TICKS_PER_DAY
 
 if TYPE_CHECKING:
@@ -112,9 +113,8 @@ class Agent:
         with self._state.changed:
             was_running, self._state.agent_running = self._state.agent_running, running
             if not running:
-                for run in self._state.jobs.values():
-                    run.stop.set()
-                self._state.jobs.clear()
+                for key in list(self._state.jobs):
+                    self._state.cancel_run(key, self._engine.clock.now_ticks())
             self._state.changed.notify_all()
         if running and not was_running:
             self._next_cleanup = _next_two_o_clock(self._engine.clock.now_ticks())
@@ -200,7 +200,7 @@ class Agent:
             found = list(all_jobs(connection, self._engine))
         for _, job in found:
             if job.job_type != jobs.CLEANUP:
-                self._request(job)
+                self._request(job, RunSource.BOOT)
 
     def _start_daily_cleanup(self) -> None:
         now = self._engine.clock.now_ticks()
@@ -209,13 +209,13 @@ class Agent:
         self._next_cleanup = _next_two_o_clock(now)
         for job in jobs.jobs_of(self._connection, self._engine):
             if job.job_type == jobs.CLEANUP:
-                self._request(job)
+                self._request(job, RunSource.SCHEDULER)
 
-    def _request(self, job: JobParameters) -> None:
+    def _request(self, job: JobParameters, source: RunSource) -> None:
         with self._state.changed:
             key = (job.database_id, job.job_type)
             if key not in self._state.jobs:
-                self._state.jobs[key] = JobRun(job.database_id, job.job_type)
+                self._state.begin_run(key, source, self._engine.clock.now_ticks())
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -226,6 +226,7 @@ class Agent:
         if database is None or not (is_enabled(database) or reads_for_replication):
             self._end(key, schedule.run)
             return
+        error: StepError | None = None
         try:
             if parameters.job_type == jobs.CLEANUP:
                 cleanup.run_cleanup_job(self._engine, database)
@@ -233,15 +234,19 @@ class Agent:
                 return
             if is_enabled(database):
                 self._capture(database, schedule)
-        except (SqlError, apsw.Error) as error:
+        except (SqlError, apsw.Error) as caught:
             # The Agent's job step fails and is retried; a failed capture scan is retried after
             # its pause, and the error stands in sys.dm_cdc_errors.
-            _log.warning("job %s failed: %s", job_name(database, parameters.job_type), error)
+            _log.warning("job %s failed: %s", job_name(database, parameters.job_type), caught)
+            error = _step_error(caught)
         if parameters.continuous and not schedule.run.stop.is_set():
+            if error is not None:
+                now = self._engine.clock.now_ticks()
+                self._state.job_history.retried(key, now, error)
             pause = parameters.pollinginterval or IDLE_SCAN_S
             schedule.due = self._engine.clock.now_ticks() + pause * TICKS_PER_SECOND
         else:
-            self._end(key, schedule.run)
+            self._end(key, schedule.run, error)
 
     def _capture(self, database: Database, schedule: _Schedule) -> None:
         parameters = schedule.parameters
@@ -253,11 +258,14 @@ class Agent:
             stopped=lambda: schedule.run.stop.is_set() or self._closing.is_set(),
         )
 
-    def _end(self, key: tuple[int, str], run: JobRun) -> None:
+    def _end(self, key: tuple[int, str], run: JobRun, error: StepError | None = None) -> None:
         self._schedules.pop(key, None)
         with self._state.changed:
             if self._state.jobs.get(key) is run:
                 del self._state.jobs[key]
+                status = RunStatus.SUCCEEDED if error is None else RunStatus.FAILED
+                now = self._engine.clock.now_ticks()
+                self._state.job_history.ended(key, status, now, error)
 
     def _parameters(self, database: Database, job_type: str) -> JobParameters | None:
         if job_type == replication.LOG_READER:
@@ -266,6 +274,12 @@ class Agent:
         with self._engine.write() as connection:
             found = jobs.jobs_of(connection, self._engine, database)
         return next((job for job in found if job.job_type == job_type), None)
+
+
+def _step_error(error: SqlError | apsw.Error) -> StepError:
+    if isinstance(error, SqlError):
+        return StepError(error.number, error.severity, error.message)
+    return StepError(INTERNAL, 16, str(error))
 
 
 def _waits_for_commits(parameters: JobParameters) -> bool:

@@ -29,6 +29,7 @@ from emulator.cdc.capture_instance import (
     CaptureInstance,
     capture_instances,
     find_instance,
+    is_enabled,
     require_enabled,
 )
 from emulator.cdc.change_table import METADATA_COLUMNS
@@ -66,7 +67,17 @@ def _enable_db(context: SessionContext, _args: Arguments) -> Iterator[Event]:
 
 @procedure("sp_cdc_disable_db")
 def _disable_db(context: SessionContext, _args: Arguments) -> Iterator[Event]:
-    as_ddl(context, lambda: enable_database.disable_database(context.engine, context.database))
+    database = context.database
+    # Before the write path is taken, as who writes a table holds its locks when it asks for that.
+    sources = (
+        [
+            database.table_by_id(instance.source_object_id)
+            for instance in capture_instances(context.store.connection, database)
+        ]
+        if is_enabled(database)
+        else []
+    )
+    as_ddl(context, lambda: enable_database.disable_database(context.engine, database), *sources)
     yield from ()
 
 

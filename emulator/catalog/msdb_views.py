@@ -1,10 +1,14 @@
 """What msdb shows of the Agent's jobs; msdb.dbo.cdc_jobs itself is a table.
 
-https://learn.microsoft.com/sql/relational-databases/system-tables/dbo-sysjobs-transact-sql
+Columns, their order and types are the documented ones. Inferred: the values of what CDC's jobs do
+not use (notifications, retries, descriptions of categories).
+
+https://learn.microsoft.com/sql/relational-databases/system-tables/sql-server-agent-tables-transact-sql
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -21,12 +25,13 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Database
 
 
-def _jobs(context: SessionContext) -> Iterator[tuple[Database, JobParameters]]:
+def msdb_jobs(context: SessionContext) -> Iterator[tuple[Database, JobParameters]]:
+    """Every job with its database."""
     return all_jobs(context.store.connection, context.engine)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class JobKind:
     """What the views say of a type of job."""
 
     description: str
@@ -34,74 +39,73 @@ class _Kind:
     step_name: str
     subsystem: str
     command: str
+    schedule: str
 
 
-_KINDS: Final = {
-    jobs.CAPTURE: _Kind(
+JOB_KINDS: Final = {
+    jobs.CAPTURE: JobKind(
         "CDC Log Scan Job",
-        16,
+        13,
         "Change Data Capture Collection Agent",
         "TSQL",
         "sys.sp_MScdc_capture_job",
+        "CDC capture agent schedule.",
     ),
-    jobs.CLEANUP: _Kind(
+    jobs.CLEANUP: JobKind(
         "CDC Cleanup Job",
-        17,
+        16,
         "Change Data Capture Cleanup Agent",
         "TSQL",
         "sys.sp_MScdc_cleanup_job",
+        "CDC cleanup agent schedule.",
     ),
-    replication.LOG_READER: _Kind(
+    replication.LOG_READER: JobKind(
         "No description available.",
         13,
         "Run agent.",
         "LogReader",
         "-Continuous",
+        "Replication agent schedule.",
     ),
 }
 
+CATEGORIES: Final = {
+    0: "[Uncategorized (Local)]",
+    13: "REPL-LogReader",
+    16: "REPL-Checkup",
+}
+"""Names of the job categories that the jobs here have."""
 
-@view(
-    "msdb:dbo.sysjobs",
-    """job_id uniqueidentifier!, originating_server_id int!, name sysname!, enabled tinyint!,
- description nvarchar(512), start_step_id int!, category_id int!, owner_sid varbinary(85)!,
- date_created datetime!, date_modified datetime!, version_number int!""",
-)
-def _sysjobs(context: SessionContext, _database: Database) -> Iterator[Row]:
-    for database, job in _jobs(context):
-        kind = _KINDS[job.job_type]
+_JOB_COLUMNS: Final = """job_id uniqueidentifier!, originating_server_id int!, name sysname!,
+ enabled tinyint!, description nvarchar(512), start_step_id int!, category_id int!,
+ owner_sid varbinary(85)!, notify_level_eventlog int!, notify_level_email int!,
+ notify_level_netsend int!, notify_level_page int!, notify_email_operator_id int!,
+ notify_netsend_operator_id int!, notify_page_operator_id int!, delete_level int!,
+ date_created datetime!, date_modified datetime!, version_number int!"""
+_ON_FAILURE: Final = 2
+
+
+def _job_rows(context: SessionContext, _database: Database) -> Iterator[Row]:
+    for database, job in msdb_jobs(context):
+        kind = JOB_KINDS[job.job_type]
         created = datetime_of(database.create_ticks)
         yield (
             *(pack_guid(job.job_id), 0, job_name(database, job.job_type), 1, kind.description),
-            *(1, kind.category_id, b"\x01", created, created, 1),
+            *(1, kind.category_id, b"\x01", _ON_FAILURE, 0, 0, 0, 0, 0, 0, 0),
+            *(created, created, 1),
         )
 
 
-@view(
-    "msdb:dbo.sysjobsteps",
-    """job_id uniqueidentifier!, step_id int!, step_name sysname!, subsystem nvarchar(40)!,
- command nvarchar(max), database_name sysname""",
-)
-def _sysjobsteps(context: SessionContext, _database: Database) -> Iterator[Row]:
-    for database, job in _jobs(context):
-        kind = _KINDS[job.job_type]
-        yield (
-            *(pack_guid(job.job_id), 1, kind.step_name, kind.subsystem, kind.command),
-            database.name,
-        )
+view("msdb:dbo.sysjobs", _JOB_COLUMNS)(_job_rows)
 
 
 @view(
-    "msdb:dbo.sysjobactivity",
-    """session_id int!, job_id uniqueidentifier!, run_requested_date datetime,
- start_execution_date datetime, last_executed_step_id int, stop_execution_date datetime""",
+    "msdb:dbo.syscategories",
+    "category_id int!, category_class int!, category_type tinyint!, name sysname!",
 )
-def _sysjobactivity(context: SessionContext, _database: Database) -> Iterator[Row]:
-    now = datetime_of(context.engine.clock.now_ticks())
-    for database, job in _jobs(context):
-        running = jobs.is_running(context.engine, database, job.job_type)
-        started = now if running else None
-        yield 1, pack_guid(job.job_id), started, started, None, None
+def _syscategories(_context: SessionContext, _database: Database) -> Iterator[Row]:
+    for number, name in CATEGORIES.items():
+        yield number, 1, 1, name
 
 
 @view(
@@ -117,23 +121,30 @@ AGENT_START: Final = 64
 DAILY: Final = 4
 _TWO_O_CLOCK: Final = 20_000
 """hhmmss"""
+_FIRST_DAY: Final = 19_900_101
+_LAST_DAY: Final = 99_991_231
+_LAST_SECOND: Final = 235_959
 
 
 @view(
     "msdb:dbo.sysschedules",
-    """schedule_id int!, schedule_uid uniqueidentifier!, name sysname!, enabled int!,
- freq_type int!, freq_interval int!, freq_subday_type int!, active_start_date int!,
- active_start_time int!""",
+    """schedule_id int!, schedule_uid uniqueidentifier!, originating_server_id int!, name sysname!,
+ owner_sid varbinary(85)!, enabled int!, freq_type int!, freq_interval int!, freq_subday_type int!,
+ freq_subday_interval int!, freq_relative_interval int!, freq_recurrence_factor int!,
+ active_start_date int!, active_end_date int!, active_start_time int!, active_end_time int!,
+ date_created datetime!, date_modified datetime!, version_number int!""",
 )
 def _sysschedules(context: SessionContext, _database: Database) -> Iterator[Row]:
     """The capture job starts with the Agent; the cleanup job runs daily at 2 A.M."""
-    for number, (_, job) in enumerate(_jobs(context), 1):
+    for number, (database, job) in enumerate(msdb_jobs(context), 1):
         cleanup = job.job_type == jobs.CLEANUP
+        created = datetime_of(database.create_ticks)
         yield (
-            *(number, pack_guid(job.job_id)),
-            f"CDC {'cleanup' if cleanup else 'capture'} agent schedule.",
-            *(1, DAILY if cleanup else AGENT_START, 1, 1, 19900101),
-            _TWO_O_CLOCK if cleanup else 0,
+            *(number, pack_guid(uuid.uuid5(job.job_id, "schedule")), 0),
+            *(JOB_KINDS[job.job_type].schedule, b"\x01", 1),
+            *((DAILY, 1, 1, 0, 0, 0) if cleanup else (AGENT_START, 0, 0, 0, 0, 0)),
+            *(_FIRST_DAY, _LAST_DAY, _TWO_O_CLOCK if cleanup else 0, _LAST_SECOND),
+            *(created, created, 1),
         )
 
 
@@ -142,6 +153,6 @@ def _sysschedules(context: SessionContext, _database: Database) -> Iterator[Row]
     "schedule_id int!, job_id uniqueidentifier!, next_run_date int!, next_run_time int!",
 )
 def _sysjobschedules(context: SessionContext, _database: Database) -> Iterator[Row]:
-    for number, (_, job) in enumerate(_jobs(context), 1):
+    for number, (_, job) in enumerate(msdb_jobs(context), 1):
         time = _TWO_O_CLOCK if job.job_type == jobs.CLEANUP else 0
         yield number, pack_guid(job.job_id), 0, time

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.cdc import replication
 from emulator.cdc.capture_instance import require_enabled
+from emulator.cdc.job_history import RunSource
 from emulator.cdc.messages import cdc_error, message_text
 from emulator.cdc.metadata_tables import (
     CDC_JOBS,
@@ -26,7 +27,7 @@ from emulator.cdc.metadata_tables import (
     metadata_table,
     sqlite_column,
 )
-from emulator.cdc.runtime import JobRun, runtime
+from emulator.cdc.runtime import runtime
 from emulator.errors import SqlError
 from emulator.types import pack_guid, unpack_guid
 
@@ -215,15 +216,21 @@ def drop_job(
         SqlError: 22992 for an unknown type, 22997 when there is no such job.
     """
     job = find_job(connection, engine, database, job_type or "")
-    end_run(engine, database, job.job_type)
-    _delete(connection, engine, job)
+    _drop(connection, engine, database, job)
 
 
 def drop_jobs(connection: apsw.Connection, engine: Engine, database: Database) -> None:
     """Removes whatever jobs a database has."""
     for job in jobs_of(connection, engine, database):
-        end_run(engine, database, job.job_type)
-        _delete(connection, engine, job)
+        _drop(connection, engine, database, job)
+
+
+def _drop(
+    connection: apsw.Connection, engine: Engine, database: Database, job: JobParameters
+) -> None:
+    end_run(engine, database, job.job_type)
+    runtime(engine).job_history.forget((database.database_id, job.job_type))
+    _delete(connection, engine, job)
 
 
 def start_job(
@@ -250,8 +257,7 @@ def start_job(
                 f"SQLServerAgent Error: Request to run job {name} (from User sa) refused because"
                 " the job is already running from a request by User sa.",
             )
-        state.jobs[key] = JobRun(database.database_id, job.job_type)
-        state.changed.notify_all()
+        state.begin_run(key, RunSource.USER, engine.clock.now_ticks())
     return f"Job '{name}' started successfully."
 
 
@@ -288,14 +294,8 @@ def is_running(engine: Engine, database: Database, job_type: str) -> bool:
 
 def end_run(engine: Engine, database: Database, job_type: str) -> bool:
     """Asks a run to end at once; returns whether there was one."""
-    state = runtime(engine)
-    with state.changed:
-        run = state.jobs.pop((database.database_id, job_type), None)
-        if run is None:
-            return False
-        run.stop.set()
-        state.changed.notify_all()
-        return True
+    key = (database.database_id, job_type)
+    return runtime(engine).cancel_run(key, engine.clock.now_ticks())
 
 
 def _row(job: JobParameters) -> tuple[int | str | bytes | None, ...]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.cdc import jobs, replication
 from emulator.cdc.capture_instance import capture_instances, is_enabled
+from emulator.cdc.job_history import RunSource
 from emulator.cdc.jobs import JobParameters
 from emulator.cdc.messages import cdc_error
-from emulator.cdc.runtime import JobRun, runtime
+from emulator.cdc.runtime import runtime
 from emulator.errors import SqlError
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def start_log_reader(engine: Engine, database: Database) -> list[str]:
             return []
         key = (database.database_id, replication.LOG_READER)
         if key not in state.jobs:
-            state.jobs[key] = JobRun(database.database_id, replication.LOG_READER)
-            state.changed.notify_all()
+            state.begin_run(key, RunSource.USER, engine.clock.now_ticks())
     return [f"Job '{replication.log_reader_name(database)}' started successfully."]
 
 

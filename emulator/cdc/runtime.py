@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from emulator.cdc.job_history import JobHistory, JobKey, RunSource, RunStatus
 from emulator.cdc.messages import cdc_error
 from emulator.cdc.scan_sessions import ScanHistory
 
@@ -54,7 +55,8 @@ class Runtime:
     """One per engine. ``changed`` guards ``jobs`` and wakes whoever runs them."""
 
     histories: dict[int, ScanHistory] = field(default_factory=dict)
-    jobs: dict[tuple[int, str], JobRun] = field(default_factory=dict)
+    jobs: dict[JobKey, JobRun] = field(default_factory=dict)
+    job_history: JobHistory = field(default_factory=JobHistory)
     changed: threading.Condition = field(default_factory=threading.Condition)
     agent_running: bool = True
     """False imitates a stopped SQL Server Agent: jobs cannot be started (error 22022)."""
@@ -64,6 +66,23 @@ class Runtime:
     """How the tailrace procedures drive the Agent; None unless the server was told to allow it."""
     _scanners: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin_run(self, job: JobKey, source: RunSource, ticks: int) -> None:
+        """Starts a job, for the Agent to run; ``changed`` is held by the caller."""
+        self.jobs[job] = JobRun(*job)
+        self.job_history.began(job, source, ticks)
+        self.changed.notify_all()
+
+    def cancel_run(self, job: JobKey, ticks: int) -> bool:
+        """Asks a run to end at once; returns whether there was one."""
+        with self.changed:
+            run = self.jobs.pop(job, None)
+            if run is None:
+                return False
+            run.stop.set()
+            self.job_history.ended(job, RunStatus.CANCELED, ticks)
+            self.changed.notify_all()
+            return True
 
     def history(self, database: Database) -> ScanHistory:
         """The scan sessions of a database."""
@@ -93,6 +112,7 @@ class Runtime:
         with self.changed:
             for key in [key for key in self.jobs if key[0] == database.database_id]:
                 self.jobs.pop(key).stop.set()
+                self.job_history.forget(key)
             self.changed.notify_all()
         with self._lock:
             self.histories.pop(database.database_id, None)

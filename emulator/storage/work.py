@@ -303,6 +303,19 @@ class Work(SessionView):
         return lsn
 
     def _write(self, overlays: list[Overlay], journals: list[Journal]) -> bytes | None:
+        """Everything that the transaction changed.
+
+        Raises:
+            SqlError: 913 when one of its databases was dropped meanwhile.
+        """
+        for overlay in overlays:
+            if self.engine.database_by_id(overlay.table.database_id) is None:
+                raise SqlError(
+                    913,
+                    f"Could not find database ID {overlay.table.database_id}. The database may be"
+                    " offline. Wait a few minutes and try again.",
+                    aborts="transaction",
+                )
         for overlay in overlays:
             overlay.apply()
         lsn = None

@@ -1,3 +1,7 @@
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from emulator.catalog.context import SessionContext
@@ -8,7 +12,9 @@ from emulator.catalog.registry import VIEWS
 from emulator.catalog.views import system_view
 from emulator.errors import SqlError
 from emulator.results import Message, ResultSet, ReturnStatus, Rows
+from emulator.storage import ddl
 from emulator.storage.model import Column, Identity
+from emulator.storage.transaction import StoreSession
 from emulator.types import BIGINT, INT, MAX, SqlType, decimal_type, nvarchar
 from emulator.variants import unpacked
 
@@ -299,3 +305,37 @@ def test_names_are_split(text, parts):
 def test_all_procedures_are_reachable_without_schema():
     assert all(find_procedure(None, name) is not None for name in PROCEDURES)
     assert find_procedure("cdc", "sp_tables") is None
+
+
+def test_disabling_a_database_waits_for_who_writes_its_tables(context, orders):
+    writer = StoreSession(orders.engine, 52)
+    writer.begin()
+    with writer.statement():
+        writer.insert(orders.table("orders"), [(1, "a", 1, None)])
+    with ThreadPoolExecutor(1) as pool:
+        disabled = pool.submit(call, context, "sp_cdc_disable_db")
+        until_waiting(orders.engine)
+        writer.commit()
+        assert disabled.result(10) == ([], [])
+    writer.close()
+    assert not orders.database.options["is_cdc_enabled"]
+
+
+def test_a_transaction_whose_database_is_dropped_says_so(orders):
+    other = orders.engine.create_database("other")
+    table = ddl.create_table(orders.session, other, "dbo", "t", [Column(0, "id", INT, False)])
+    orders.session.begin()
+    with orders.session.statement():
+        orders.session.insert(table, [(1,)])
+    orders.engine.drop_database("other")
+    with pytest.raises(SqlError) as error:
+        orders.session.commit()
+    assert error.value.number == 913
+
+
+def until_waiting(engine):
+    """Until a session waits for a lock; bounded."""
+    deadline, pause = time.monotonic() + 10, threading.Event()
+    while not engine.locks.waiters:
+        assert time.monotonic() < deadline, "nobody waits"
+        pause.wait(0.005)

@@ -11,15 +11,17 @@ from collections.abc import Iterator, Sequence
 from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
-from emulator.tsql.arguments import given_parameters
+from emulator.tsql.arguments import Given, given_parameters
 from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.frames import Frame
 from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal
 from emulator.tsql.parse_base import TokenCursor
 from emulator.tsql.parser import parse_batch
 from emulator.tsql.procedures import drop_tables
+from emulator.tsql.table_arguments import take_table
+from emulator.tsql.type_names import NamedType
 from emulator.tsql.workspace import Workspace
-from emulator.types import SqlType, StorageValue
+from emulator.types import INT, SqlType, StorageValue
 
 
 class BatchRunner:
@@ -47,7 +49,13 @@ class BatchRunner:
         frame = Frame(depth=1 if parameters else 0, collation=self.context.database.collation)
         frame.impersonations = self.context.security.depth if parameters else 0
         for parameter in parameters:
-            frame.declare(parameter.name, parameter.type, parameter.value)
+            if not isinstance(parameter.type, NamedType):
+                frame.declare(parameter.name, parameter.type, parameter.value)
+                continue
+            database = self.context.database
+            given = Given(parameter.name, INT, parameter.value, table=parameter.table)
+            named = (parameter.name, parameter.type)
+            take_table(self._interpreter, database, frame, named, given)
         block = parse_batch(sql, quoted_identifier=options.quoted_identifier)
         yield from self._guarded(self._interpreter.block(block.statements, frame), frame)
         for parameter in parameters:

@@ -10,12 +10,19 @@ https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.type_facts import type_facts
+from emulator.catalog.type_views import TABLE_SYSTEM_TYPE_ID
 from emulator.results import ColumnMeta, Event, ResultSet, ReturnStatus, Rows, StatementDone
 from emulator.tds_types import column_to_wire, to_wire
+from emulator.tsql.type_names import NamedType
+from emulator.tsql.user_types import find_type
 from emulator.types import BIT, INT, SMALLINT, SYSNAME, TINYINT, SqlType, StorageValue, nvarchar
+from emulator.wire.types import DataType
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Database
 
 _TYPES: Final = {
     "int": INT,
@@ -66,9 +73,13 @@ RESULT_COLUMNS: Final = _columns(
 )
 
 
-def describe_parameters(parameters: Sequence[tuple[str, SqlType]]) -> Iterator[Event]:
+def describe_parameters(
+    parameters: Sequence[tuple[str, SqlType]], database: Database
+) -> Iterator[Event]:
     """The result of sp_describe_undeclared_parameters for these names and types."""
-    rows = [_parameter(i, name, kind) for i, (name, kind) in enumerate(parameters, start=1)]
+    rows = [
+        _parameter(i, name, kind, database) for i, (name, kind) in enumerate(parameters, start=1)
+    ]
     yield from _result(PARAMETER_COLUMNS, rows)
 
 
@@ -87,7 +98,19 @@ def _result(
     yield ReturnStatus(0)
 
 
-def _parameter(ordinal: int, name: str, kind: SqlType) -> tuple[StorageValue, ...]:
+def _parameter(
+    ordinal: int, name: str, kind: SqlType, database: Database
+) -> tuple[StorageValue, ...]:
+    if isinstance(kind, NamedType):
+        found = find_type(database, kind.parts)
+        number = found.user_type_id if found is not None else None
+        schema = found.schema if found is not None else None
+        return (
+            *(ordinal, name, TABLE_SYSTEM_TYPE_ID, "table type", -1, 0, 0),
+            *(number, database.name, schema, kind.parts[-1]),
+            *(None,) * 5,
+            *(0, 0, 0, 1, 0, None, int(DataType.TVP), -1),
+        )
     facts, info = type_facts(kind), to_wire(kind)
     return (
         *(ordinal, name, facts.system_type_id, str(kind)),

@@ -7,10 +7,14 @@ from typing import Any
 
 from emulator.errors import SqlError
 from emulator.parameter_declarations import Declaration
-from emulator.results import Parameter
+from emulator.results import Parameter, TableRows
 from emulator.tds_types import from_wire
 from emulator.tsql.conversions import converter
+from emulator.tsql.table_arguments import clash
+from emulator.tsql.type_names import NamedType
+from emulator.types import SqlType
 from emulator.wire.requests import RpcParameter
+from emulator.wire.table_values import TableValue
 from emulator.wire.types import TypeInfo
 
 Conversion = Callable[[Any], Any]
@@ -53,6 +57,9 @@ class ParameterBinding:
         for position, (declaration, index) in enumerate(zip(declarations, order, strict=True)):
             sent = given[index]
             value = sent.value
+            if isinstance(value, TableValue):
+                parameters.append(self._table(declaration, value))
+                continue
             if value is not None:
                 conversion = self._conversion(position, sent.type)
                 value = value if conversion is None else conversion(value)
@@ -84,6 +91,11 @@ class ParameterBinding:
             self._known[position] = (sent, conversion)
         return conversion
 
+    def _table(self, declaration: Declaration, value: TableValue) -> Parameter:
+        if not isinstance(declaration.type, NamedType):
+            raise clash("table type", declaration.type.name)
+        return table_parameter(declaration.name, declaration.type, value)
+
     def _not_supplied(self, declaration: Declaration) -> SqlError:
         declared = ",".join(f"{d.name} {d.type}" for d in self._declarations)
         return SqlError(
@@ -91,3 +103,15 @@ class ParameterBinding:
             f"The parameterized query '({declared}){self._sql[:1000]}' expects the parameter"
             f" '{declaration.name}', which was not supplied.",
         )
+
+
+def table_parameter(name: str, sql_type: SqlType, value: TableValue) -> Parameter:
+    """A table-valued parameter."""
+    columns = value.columns or ()
+    rows = TableRows(
+        value.type_name,
+        [from_wire(column.type) for column in columns],
+        value.rows,
+        frozenset(place for place, column in enumerate(columns) if column.is_default),
+    )
+    return Parameter(name, sql_type, None, table=rows)

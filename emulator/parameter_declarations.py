@@ -45,10 +45,9 @@ def _at_end(cursor: TokenCursor) -> bool:
 def _declaration(cursor: TokenCursor) -> Declaration:
     name = cursor.variable()
     cursor.accept("AS")
-    sql_type = cursor.data_type()
+    sql_type = cursor.declared_type()
     if cursor.at("="):
         raise not_supported("default values in a parameter list")
-    if cursor.accept("READONLY"):
-        raise not_supported("table-valued parameters")
     output = cursor.accept_any("OUTPUT", "OUT") is not None
+    cursor.accept("READONLY")
     return Declaration(name, sql_type, output)

@@ -133,6 +133,23 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
+class TableRows:
+    """The rows of a table-valued parameter, as a client sent them.
+
+    Attributes:
+        type_name: database, schema and name of its type; empty parts were left out.
+        types: of the columns.
+        rows: storage values of all columns; those of ``defaults`` mean nothing.
+        defaults: places of the columns that take their defaults.
+    """
+
+    type_name: tuple[str, ...]
+    types: Sequence[SqlType]
+    rows: Sequence[tuple[StorageValue, ...]]
+    defaults: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter as a client sent it: ``name`` with its @, or empty when positional."""
 
@@ -140,3 +157,4 @@ class Parameter:
     type: SqlType
     value: StorageValue
     output: bool = False
+    table: TableRows | None = None

@@ -12,13 +12,15 @@ from typing import Final
 
 from emulator.batch import BatchRunner
 from emulator.errors import SqlError, not_supported
-from emulator.parameter_binding import ParameterBinding
+from emulator.parameter_binding import ParameterBinding, table_parameter
 from emulator.parameter_declarations import Declaration, parse_declarations
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.server_cursors import Fetch, Opening, ServerCursors
 from emulator.tds_types import from_wire
+from emulator.tsql.user_types import resolved
 from emulator.types import INT
 from emulator.wire.requests import ProcedureId, RpcCall, RpcParameter
+from emulator.wire.table_values import TableValue
 
 HANDLES_MAX: Final = 100_000
 """A client that never unprepares must not fill our memory."""
@@ -223,7 +225,11 @@ class Procedures:
     def _declared(self, text: str) -> tuple[Declaration, ...]:
         """Declared parameters; their text is in the collation of the database."""
         name = self._runner.context.database.collation
-        return tuple(replace(d, type=d.type.collated(name)) for d in parse_declarations(text))
+        database = self._runner.context.database
+        return tuple(
+            replace(d, type=resolved(database, d.type, number).collated(name))
+            for number, d in enumerate(parse_declarations(text), 1)
+        )
 
     def _find(self, arguments: _Arguments, procedure: str) -> Prepared:
         handle = arguments.integer(0, "@handle")
@@ -293,5 +299,7 @@ def _bare_name(procedure: str) -> str:
 
 
 def _parameter(parameter: RpcParameter) -> Parameter:
+    if isinstance(parameter.value, TableValue):
+        return table_parameter(parameter.name, INT, parameter.value)
     sql_type = from_wire(parameter.type)
     return Parameter(parameter.name, sql_type, parameter.value, parameter.is_output)

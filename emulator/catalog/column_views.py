@@ -17,6 +17,7 @@ from emulator.catalog.relations import (
     tables,
 )
 from emulator.catalog.type_facts import SYSNAME_USER_TYPE_ID, SYSTEM_TYPE_IDS, type_facts
+from emulator.catalog.type_views import TYPE_COLUMNS, user_type_rows
 from emulator.types import DEFAULT_COLLATION, SqlType
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _column_row(table: Relation | Table, column: Column) -> Row:
         table.object_id,
         column.name,
         column.column_id,
-        *(facts.system_type_id, facts.user_type_id, facts.max_length),
+        *(facts.system_type_id, column.user_type_id or facts.user_type_id, facts.max_length),
         *(facts.precision, facts.scale),
         _collation(column.type),
         int(column.nullable),
@@ -66,6 +67,10 @@ def _collation(sql_type: SqlType) -> str | None:
 def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
     for relation in relations(context, database):
         for column in relation.columns:
+            yield _column_row(relation, column)
+    for found in database.state.user_types.values():
+        relation = Relation(found.object_id, "sys", found.name, found.columns)
+        for column in found.columns:
             yield _column_row(relation, column)
 
 
@@ -128,14 +133,8 @@ _LARGEST: Final = {
 }
 
 
-@view(
-    "sys.types",
-    """name sysname!, system_type_id tinyint!, user_type_id int!, schema_id int!,
- principal_id int, max_length smallint!, precision tinyint!, scale tinyint!,
- collation_name sysname, is_nullable bit, is_user_defined bit!, is_assembly_type bit!,
- default_object_id int!, rule_object_id int!, is_table_type bit!""",
-)
-def _types(_context: SessionContext, _database: Database) -> Iterator[Row]:
+@view("sys.types", TYPE_COLUMNS)
+def _types(_context: SessionContext, database: Database) -> Iterator[Row]:
     for name, type_id in SYSTEM_TYPE_IDS.items():
         if name in _LARGEST:
             length, precision, scale = _LARGEST[name], 0, 0
@@ -153,6 +152,7 @@ def _types(_context: SessionContext, _database: Database) -> Iterator[Row]:
         *("sysname", SYSTEM_TYPE_IDS["nvarchar"], SYSNAME_USER_TYPE_ID, 4, None, 256, 0, 0),
         *(DEFAULT_COLLATION, 0, 0, 0, 0, 0, 0),
     )
+    yield from user_type_rows(database)
 
 
 @view(

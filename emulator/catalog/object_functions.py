@@ -233,18 +233,24 @@ def _objectproperty(
 
 
 @scalar("TYPE_ID", INT, SYSNAME)
-def _type_id(_context: SessionContext, name: StorageValue) -> StorageValue:
+def _type_id(context: SessionContext, name: StorageValue) -> StorageValue:
     parts = split_name(str(name or ""))
     folded = parts.name.casefold() if parts is not None else ""
     if folded == "sysname":
         return SYSNAME_USER_TYPE_ID
+    found = context.database.user_type(parts.schema or "dbo", folded) if parts is not None else None
+    if found is not None:
+        return found.user_type_id
     return SYSTEM_TYPE_IDS.get("timestamp" if folded == "rowversion" else folded)
 
 
 @scalar("TYPE_NAME", SYSNAME, INT)
-def _type_name(_context: SessionContext, number: StorageValue) -> StorageValue:
+def _type_name(context: SessionContext, number: StorageValue) -> StorageValue:
     if number == SYSNAME_USER_TYPE_ID:
         return "sysname"
+    for found in context.database.state.user_types.values():
+        if found.user_type_id == number:
+            return found.name
     return next((name for name, i in SYSTEM_TYPE_IDS.items() if i == number), None)
 
 

@@ -16,6 +16,7 @@ from emulator.catalog import (
     principal_procedures,
     sequence_objects,
     server_procedures,
+    type_views,
 )
 from emulator.catalog.procedure_registry import (
     PROCEDURES,
@@ -41,6 +42,7 @@ _DECLARING_MODULES = (
     principal_procedures,
     sequence_objects,
     server_procedures,
+    type_views,
 )
 """Importing them registers their procedures."""
 

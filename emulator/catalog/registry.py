@@ -44,6 +44,7 @@ _PLAIN: Final[dict[str, SqlType]] = {
     "float": SqlType("float", precision=53),
     "real": SqlType("real", precision=24),
     "xml": SqlType("xml"),
+    "sql_variant": SqlType("sql_variant"),
 }
 _SIZED: Final = re.compile(r"(\w+)\((\d+|max)\)")
 

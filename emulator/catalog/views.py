@@ -19,6 +19,7 @@ from emulator.catalog import (
     sequence_objects,
     server_views,
     storage_views,
+    type_views,
 )
 from emulator.catalog.registry import VIEWS, SystemView
 
@@ -43,6 +44,7 @@ _DECLARING_MODULES = (
     sequence_objects,
     server_views,
     storage_views,
+    type_views,
 )
 """Importing them registers their views."""
 

@@ -68,13 +68,14 @@ def table_from_text(text: str) -> Table:
     """The inverse of :func:`table_to_text`."""
     raw: dict[str, Any] = json.loads(text)
     raw["columns"] = tuple(column_from_json(column) for column in raw["columns"])
-    raw["indexes"] = tuple(_index(index) for index in raw["indexes"])
+    raw["indexes"] = tuple(index_from_json(index) for index in raw["indexes"])
     raw["foreign_keys"] = tuple(ForeignKey(**_tuples(key)) for key in raw["foreign_keys"])
     raw["checks"] = tuple(Check(**check) for check in raw["checks"])
     return Table(**raw)
 
 
-def _index(raw: dict[str, Any]) -> Index:
+def index_from_json(raw: dict[str, Any]) -> Index:
+    """An index from its JSON object."""
     raw["filter"] = [FilterTerm(**_tuples(term)) for term in raw.get("filter", ())]
     return Index(**_tuples(raw))
 

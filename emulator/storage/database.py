@@ -18,12 +18,14 @@ import apsw
 from emulator.log.query import fetch
 from emulator.storage.catalog_store import delete_entry, put_entry
 from emulator.storage.model import Column, Table
+from emulator.types import SqlType
 
 if TYPE_CHECKING:
     from emulator.log.transaction_log import TransactionLog
     from emulator.storage.engine import Engine
     from emulator.storage.principals import Login, PermissionEntry, PermissionKey, Principal
     from emulator.storage.sequences import Sequence
+    from emulator.storage.user_types import UserType
 
 OptionValue = int | float | str | None
 
@@ -71,6 +73,21 @@ class Module:
     def fires_on(self, event: str) -> bool:
         """Whether it is an enabled trigger for INSERT, UPDATE or DELETE."""
         return not self.is_disabled and event in self.events.split(",")
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleParameter:
+    """A parameter of a procedure or function, as sys.parameters shows it.
+
+    ``type`` is None of a table type; ``user_type_id`` is 0 of a system type. What a function
+    returns is a parameter without a name.
+    """
+
+    name: str
+    type: SqlType | None
+    user_type_id: int = 0
+    is_output: bool = False
+    is_readonly: bool = False
 
 
 PropertyKey = tuple[int, int, int, str]
@@ -134,6 +151,9 @@ class CatalogState:
     """By name as created; of master only."""
     server_roles: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Member login ids by fixed server role's id; of master only."""
+    user_types: dict[tuple[str, str], UserType] = field(default_factory=dict)
+    parameters: dict[int, tuple[ModuleParameter, ...]] = field(default_factory=dict)
+    """Of procedures and functions, by object id."""
 
     def copy(self) -> CatalogState:
         """A copy that later changes leave alone."""
@@ -153,6 +173,8 @@ class CatalogState:
             dict(self.owners),
             dict(self.logins),
             dict(self.server_roles),
+            dict(self.user_types),
+            dict(self.parameters),
         )
 
 
@@ -235,6 +257,10 @@ class Database:
     def sequence(self, schema: str, name: str) -> Sequence | None:
         """The sequence of that name, case-insensitively, or None."""
         return self.state.sequences.get((schema.casefold(), name.casefold()))
+
+    def user_type(self, schema: str, name: str) -> UserType | None:
+        """The user-defined type of that name, case-insensitively, or None."""
+        return self.state.user_types.get((schema.casefold(), name.casefold()))
 
     def triggers(self, object_id: int) -> list[Module]:
         """The triggers of a table, in the order in which they were created."""

@@ -22,6 +22,7 @@ from emulator.storage.encoded_rows import add_hidden_columns, is_change_table
 from emulator.storage.object_details import load_detail
 from emulator.storage.principals import load_security_entry
 from emulator.storage.sequences import SEQUENCE, load_sequence
+from emulator.storage.user_types import USER_TYPE, load_user_type
 from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
@@ -143,6 +144,9 @@ def _load_entry(state: CatalogState, kind: str, key: str, text: str) -> None:
         return
     if kind == SEQUENCE:
         load_sequence(state, text)
+        return
+    if kind == USER_TYPE:
+        load_user_type(state, text)
         return
     value = json.loads(text)
     if kind == "schema":

@@ -33,6 +33,8 @@ class Column:
     default_name: str | None = None
     computed: str | None = None
     persisted: bool = False
+    user_type_id: int = 0
+    """Of a column that was declared with an alias type; 0 of a system type."""
 
     @property
     def sqlite_name(self) -> str:

@@ -9,16 +9,25 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import apsw
 
 from emulator.errors import SqlError
 from emulator.storage.catalog_store import column_from_json, delete_entry, put_entry
-from emulator.storage.database import CatalogState, Database, ExtendedProperty, Synonym
+from emulator.storage.database import (
+    CatalogState,
+    Database,
+    ExtendedProperty,
+    ModuleParameter,
+    Synonym,
+)
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope
 from emulator.storage.model import Column
+from emulator.types import SqlType
 
 COLUMNS = "columns"
+PARAMETERS = "parameters"
 PROPERTY = "property"
 SYNONYM = "synonym"
 
@@ -28,6 +37,8 @@ def load_detail(state: CatalogState, kind: str, key: str, text: str) -> bool:
     value = json.loads(text)
     if kind == COLUMNS:
         state.columns[int(key)] = tuple(column_from_json(column) for column in value)
+    elif kind == PARAMETERS:
+        state.parameters[int(key)] = tuple(_parameter(parameter) for parameter in value)
     elif kind == PROPERTY:
         found = ExtendedProperty(**value)
         state.properties[found.key] = found
@@ -48,6 +59,25 @@ def put_columns(
         put_entry(connection, database.database_id, COLUMNS, str(object_id), text)
         database.engine.will_change_catalog()
         database.state.columns[object_id] = tuple(columns)
+        database.version += 1
+
+
+def _parameter(raw: dict[str, Any]) -> ModuleParameter:
+    declared = raw["type"]
+    return ModuleParameter(**{**raw, "type": None if declared is None else SqlType(**declared)})
+
+
+def put_parameters(
+    target: DdlTarget, database: Database, object_id: int, parameters: Sequence[ModuleParameter]
+) -> None:
+    """Keep the parameters that a module has."""
+    if not parameters and object_id not in database.state.parameters:
+        return
+    with ddl_scope(target, database) as connection:
+        text = json.dumps([asdict(parameter) for parameter in parameters])
+        put_entry(connection, database.database_id, PARAMETERS, str(object_id), text)
+        database.engine.will_change_catalog()
+        database.state.parameters[object_id] = tuple(parameters)
         database.version += 1
 
 
@@ -134,6 +164,10 @@ def forget_object(connection: apsw.Connection, database: Database, object_id: in
         delete_entry(connection, database.database_id, COLUMNS, str(object_id))
         database.engine.will_change_catalog()
         del database.state.columns[object_id]
+    if object_id in database.state.parameters:
+        delete_entry(connection, database.database_id, PARAMETERS, str(object_id))
+        database.engine.will_change_catalog()
+        del database.state.parameters[object_id]
     for found in list(database.state.properties.values()):
         if found.class_id == 1 and found.major_id == object_id:
             _remove_property(connection, database, found)

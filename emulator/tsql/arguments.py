@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from emulator.errors import SqlError
-from emulator.results import Parameter
+from emulator.results import Parameter, TableRows
 from emulator.tsql.conversions import convert
 from emulator.types import SqlType, StorageValue
+
+if TYPE_CHECKING:
+    from emulator.tsql.local_tables import LocalTable
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An argument as passed: its value and type; ``is_default`` for DEFAULT."""
+    """An argument as passed: its value and type, or its table; ``is_default`` for DEFAULT."""
 
     name: str
     type: SqlType
     value: StorageValue
     output: bool = False
     is_default: bool = False
+    table: LocalTable | TableRows | None = None
 
 
 def bind_arguments(
@@ -75,6 +80,10 @@ def convert_argument(
 ) -> StorageValue:
     """An argument in its parameter's type."""
     del procedure, parameter
+    if argument.table is not None:
+        raise SqlError(
+            206, f"Operand type clash: table is incompatible with {target.name}", state=2
+        )
     converted: StorageValue = convert(argument.value, argument.type, target)
     return converted
 
@@ -92,4 +101,4 @@ def missing_argument(procedure: str, parameter: str) -> SqlError:
 
 def given_parameters(parameters: Sequence[Parameter]) -> list[Given]:
     """Parameters of an RPC as arguments."""
-    return [Given(p.name, p.type, p.value, p.output) for p in parameters]
+    return [Given(p.name, p.type, p.value, p.output, table=p.table) for p in parameters]

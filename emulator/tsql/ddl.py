@@ -14,9 +14,9 @@ from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
 from emulator.storage.filegroups import add_file, add_filegroup
 from emulator.storage.model import Check, Column, Index, Table
-from emulator.storage.object_details import put_columns
+from emulator.storage.object_details import put_columns, put_parameters
 from emulator.storage.principals import DBO_ID, set_owner
-from emulator.tsql import messages, sequences, synonyms
+from emulator.tsql import messages, sequences, synonyms, type_definitions
 from emulator.tsql.alter_table import TableAlterer
 from emulator.tsql.definitions import DefinitionBuilder
 from emulator.tsql.frames import Frame
@@ -45,6 +45,8 @@ from emulator.tsql.statements import (
 )
 from emulator.tsql.switches import SwitchConstraints, SwitchTrigger
 from emulator.tsql.trigger_ddl import create_trigger, created_text, find_trigger, switch_trigger
+from emulator.tsql.type_statements import CreateType
+from emulator.tsql.user_types import TableShape, with_types
 from emulator.tsql.view_columns import view_columns
 from emulator.types import DEFAULT_COLLATION
 
@@ -57,6 +59,11 @@ _KIND_LETTERS = {
     "VIEW": ("V",),
     "TRIGGER": ("TR",),
     "FUNCTION": ("FN", "IF", "TF"),
+}
+_DROPPERS = {
+    "SYNONYM": synonyms.drop,
+    "SEQUENCE": sequences.drop,
+    "TYPE": type_definitions.drop_type,
 }
 
 
@@ -73,6 +80,9 @@ class Definer(TableAlterer):
             CreateIndex: self._create_index,
             CreateSynonym: lambda node, _: synonyms.create(context, node),
             CreateModule: self._create_module,
+            CreateType: lambda node, frame: type_definitions.create_type(
+                context, node, self.compilation(frame)
+            ),
             SwitchTrigger: lambda node, _: switch_trigger(context, node),
             sequences.DefineSequence: lambda node, _: sequences.define_sequence(context, node),
             DropObject: self._drop,
@@ -248,6 +258,12 @@ class Definer(TableAlterer):
             name, parts.columns, parts.indexes, parts.checks, transactional=False
         )
 
+    def typed_variable(self, name: str, shape: TableShape, frame: Frame) -> LocalTable:
+        """A table variable of a table type, empty."""
+        made = self.table_variable(name, shape.columns, shape.constraints, frame)
+        made.user_type_id = shape.user_type.user_type_id
+        return made
+
     def _index(self, builder: DefinitionBuilder, node: CreateIndex, columns: list[Column]) -> Index:
         """An index definition."""
         definition, terms = index_filter(node, columns)
@@ -287,7 +303,7 @@ class Definer(TableAlterer):
             try:
                 self._drop_one(node, name)
             except SqlError as error:
-                if not (node.if_exists and error.number in {3701, 911, 15151, 208}):
+                if not (node.if_exists and error.number in {3701, 911, 15151, 208, 218}):
                     raise
 
     def _drop_one(self, node: DropObject, name: Name) -> None:
@@ -309,10 +325,8 @@ class Definer(TableAlterer):
             database, table = stored_table(context, node.table, node.line)
             refuse_index_removal(store.connection, database, table, name[-1])
             store_ddl.drop_index(store, database, table, name[-1])
-        elif node.kind == "SYNONYM":
-            synonyms.drop(context, name, node.line)
-        elif node.kind == "SEQUENCE":
-            sequences.drop(context, name, node.line)
+        elif node.kind in _DROPPERS:
+            _DROPPERS[node.kind](context, name, node.line)
         elif node.kind == "TABLE":
             self._drop_table(name, node)
         elif node.kind == "TRIGGER":
@@ -381,6 +395,10 @@ class Definer(TableAlterer):
                 f"Cannot perform alter on '{messages.dotted(node.name)}' because it is an"
                 " incompatible object type.",
             )
+        parameters = type_definitions.module_parameters(where.database, node)
+        if node.kind == "FUNCTION" and any(p.is_readonly for p in parameters):
+            raise not_supported("table-valued parameters of functions")
+        node = with_types(where.database, node)
         columns = self._module_columns(node, frame)
         module = store_ddl.create_module(
             self.context.store,
@@ -390,6 +408,7 @@ class Definer(TableAlterer):
             letters,
             text,
         )
+        put_parameters(self.context.store, where.database, module.object_id, parameters)
         if columns:
             put_columns(self.context.store, where.database, module.object_id, columns)
 

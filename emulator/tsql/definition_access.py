@@ -80,6 +80,8 @@ from emulator.tsql.statements import (
     While,
 )
 from emulator.tsql.switches import SwitchConstraints, SwitchTrigger
+from emulator.tsql.type_statements import CreateType
+from emulator.tsql.user_types import no_type
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -220,6 +222,11 @@ def _create_synonym(context: SessionContext, node: CreateSynonym) -> None:
     _create_in_schema(context, where.database, where.schema, "CREATE SYNONYM")
 
 
+def _create_type(context: SessionContext, node: CreateType) -> None:
+    where = creation_name(context, node.name, node.line)
+    _create_in_schema(context, where.database, where.schema, "CREATE TYPE")
+
+
 def _define_sequence(context: SessionContext, node: DefineSequence) -> None:
     where = creation_name(context, node.name, node.line)
     security = context.security
@@ -304,6 +311,11 @@ def _drop_one(context: SessionContext, node: DropObject, name: Name) -> None:
     if name[-1].startswith("#"):
         return
     where = resolve_name(context, name, node.line)
+    if node.kind == "TYPE":
+        schema = of_schema(where.database, where.schema)
+        if schema.major_id and not security.has(schema, "ALTER"):
+            raise no_type(messages.dotted(name))
+        return
     place = (where.schema, where.name)
     database = where.database
     found = database.table(*place) or database.module(*place) or database.sequence(*place)
@@ -380,6 +392,7 @@ _AUTHORIZERS: Final[dict[type, Callable[[SessionContext, Any], None]]] = {
     AlterSwitch: _switch,
     SwitchConstraints: _switch_trigger,
     CreateSynonym: _create_synonym,
+    CreateType: _create_type,
     SetIdentityInsert: _set_identity_insert,
     SwitchTrigger: _switch_trigger,
     AlterColumn: _alter,

@@ -18,9 +18,11 @@ from emulator.tsql.parser import parse_expression
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.statements import ColumnDefinition, ConstraintDefinition
+from emulator.tsql.type_names import NamedType, unknown_type
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.storage.user_types import UserType
     from emulator.types import SqlType
 
 
@@ -116,8 +118,12 @@ class DefinitionBuilder:
         """
         if definition.computed is not None:
             return self._computed(definition, before, column_id)
-        sql_type = self._collated(known(definition.type, "type of a column"))
+        declared = known(definition.type, "type of a column")
+        alias = self._alias(declared, len(before) + 1)
+        sql_type = self._collated(declared if alias is None else known(alias.type, "alias type"))
         nullable = definition.nullable
+        if nullable is None and alias is not None and not alias.nullable:
+            nullable = False
         if nullable is None:
             nullable = not in_key and definition.identity is None
         elif nullable and in_key:
@@ -138,7 +144,30 @@ class DefinitionBuilder:
             default = normalised(definition.default)
             QueryCompiler(self.compilation).value(parse_expression(default), Scope())
             name = definition.default_name or generated_name("DF", self.table, definition.name)
-        return Column(column_id, definition.name, sql_type, nullable, identity, default, name)
+        return Column(
+            column_id,
+            definition.name,
+            sql_type,
+            nullable,
+            identity,
+            default,
+            name,
+            user_type_id=0 if alias is None else alias.user_type_id,
+        )
+
+    def _alias(self, declared: SqlType, ordinal: int) -> UserType | None:
+        """The alias type that a column is declared with; None for a system type.
+
+        Raises:
+            SqlError: 2715.
+        """
+        if not isinstance(declared, NamedType):
+            return None
+        schema = declared.parts[-2] if len(declared.parts) > 1 else "dbo"
+        found = self.compilation.database.user_type(schema, declared.parts[-1])
+        if found is None or found.is_table or len(declared.parts) > 2:
+            raise unknown_type(declared.name, ordinal=ordinal)
+        return found
 
     def _collated(self, sql_type: SqlType) -> SqlType:
         """Text without COLLATE has the database's collation.

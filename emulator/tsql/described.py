@@ -13,6 +13,7 @@ from emulator.tsql.frames import Frame
 from emulator.tsql.parser import parse_batch, parse_declarations
 from emulator.tsql.statements import Declare, QueryStatement
 from emulator.tsql.undeclared import undeclared_parameters
+from emulator.tsql.user_types import resolved, scalar_type
 
 if TYPE_CHECKING:
     from emulator.results import ColumnMeta, Event
@@ -33,8 +34,9 @@ def _first_result_columns(planner: Planner, text: str, frame: Frame) -> tuple[Co
     for statement in parse_batch(text).statements:
         if isinstance(statement, Declare):
             for declared in statement.declarations:
-                if declared.type is not None:
-                    frame.declare(declared.name, declared.type)
+                sql_type = scalar_type(planner.context.database, declared.type)
+                if sql_type is not None:
+                    frame.declare(declared.name, sql_type)
         elif isinstance(statement, QueryStatement):
             return planner.select(statement, statement.query, frame).columns
     return ()
@@ -53,7 +55,9 @@ def describe_first_result_set(planner: Planner, text: str, parameters: str) -> I
     """
     frame = Frame()
     for declaration in parse_declarations(parameters):
-        frame.declare(declaration.name, declaration.type)
+        sql_type = scalar_type(planner.context.database, declaration.type)
+        if sql_type is not None:
+            frame.declare(declaration.name, sql_type)
     yield from describe_result(_first_result_columns(planner, text, frame))
 
 
@@ -68,6 +72,7 @@ def describe_undeclared_parameters(planner: Planner, text: str, known: str) -> I
     Raises:
         SqlError: the text does not compile.
     """
-    declared = [(d.name, d.type) for d in parse_declarations(known)]
+    database = planner.context.database
+    declared = [(d.name, resolved(database, d.type)) for d in parse_declarations(known)]
     found = undeclared_parameters(planner.context, planner.workspace, text, declared)
-    yield from describe_parameters(found)
+    yield from describe_parameters(found, database)

@@ -27,8 +27,10 @@ from emulator.tsql.statements import (
     Use,
     While,
 )
+from emulator.tsql.user_types import scalar_type
 
 if TYPE_CHECKING:
+    from emulator.storage.engine import Database
     from emulator.tsql.frames import Frame
     from emulator.tsql.planner import Planner
 
@@ -49,7 +51,7 @@ def format_only(planner: Planner, node: Statement, frame: Frame) -> Iterator[Eve
             yield ResultSet(planner.select(node, node.query, frame).columns)
             yield StatementDone("select", 0)
     elif isinstance(node, Declare):
-        _declare(node, frame)
+        _declare(node, frame, planner.context.database)
     elif isinstance(node, Block):
         for statement in node.statements:
             yield from format_only(planner, statement, frame)
@@ -73,9 +75,10 @@ def _yields_nothing(node: QueryStatement) -> bool:
     )
 
 
-def _declare(node: Declare, frame: Frame) -> None:
+def _declare(node: Declare, frame: Frame, database: Database) -> None:
     """Variables of no value, for the statements that name them."""
     for declaration in node.declarations:
-        if declaration.type is None:
+        sql_type = scalar_type(database, declaration.type)
+        if sql_type is None:
             raise not_supported("table variables under SET FMTONLY ON")
-        frame.declare(declaration.name, declaration.type)
+        frame.declare(declaration.name, sql_type)

@@ -26,6 +26,10 @@ class Frame:
     types: dict[str, SqlType] = field(default_factory=dict)
     values: dict[str, StorageValue] = field(default_factory=dict)
     tables: dict[str, LocalTable] = field(default_factory=dict)
+    read_only: set[str] = field(default_factory=set)
+    """Tables that are parameters."""
+    borrowed: set[str] = field(default_factory=set)
+    """Tables that are the caller's."""
     handled: list[SqlError] = field(default_factory=list)
     """Errors of the CATCH blocks around, innermost last."""
     fetch_status: int = -1

@@ -19,6 +19,7 @@ from emulator.tsql.frames import Frame
 from emulator.tsql.functions.operators import pack
 from emulator.tsql.parser import parse_batch
 from emulator.tsql.statements import CreateModule
+from emulator.tsql.user_types import with_types
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class FunctionRunner:
     def _node(self, database: Database, schema: str, name: str) -> CreateModule:
         module = known(database.module(schema, name), "function of a plan")
         (statement,) = parse_batch(module.text).statements
-        return known(statement if isinstance(statement, CreateModule) else None, "function")
+        node = known(statement if isinstance(statement, CreateModule) else None, "function")
+        return with_types(database, node)
 
     def _chain(self, database: Database, schema: str, name: str) -> Chain:
         """What belongs to the function's owner is not checked in it."""

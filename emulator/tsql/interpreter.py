@@ -69,6 +69,7 @@ from emulator.tsql.statements import (
 from emulator.tsql.targets import StoredTarget, resolve_target
 from emulator.tsql.transactions import Transactions
 from emulator.tsql.triggers import TriggerRunner
+from emulator.tsql.user_types import declared_table, scalar_type
 from emulator.tsql.waiting import wait_ticks
 from emulator.types import BIGINT, INT, StorageValue, nvarchar
 
@@ -326,18 +327,25 @@ class Interpreter:
 
     def _declare(self, node: Declare, frame: Frame) -> Iterator[Event]:
         yield from ()
+        database = self.context.database
         for declaration in node.declarations:
             folded = declaration.name.casefold()
-            if declaration.type is None:
+            shape = declared_table(database, declaration)
+            sql_type = scalar_type(database, declaration.type)
+            if sql_type is None:
                 known = frame.tables.get(folded)
                 if known is not None:
                     known.drop()
-                frame.tables[folded] = self.definer.table_variable(
-                    declaration.name, declaration.columns, declaration.constraints, frame
+                frame.tables[folded] = (
+                    self.definer.table_variable(
+                        declaration.name, declaration.columns, declaration.constraints, frame
+                    )
+                    if shape is None
+                    else self.definer.typed_variable(declaration.name, shape, frame)
                 )
                 self.workspace.local_version += 1
                 continue
-            frame.declare(declaration.name, declaration.type, frame.values.get(folded))
+            frame.declare(declaration.name, sql_type, frame.values.get(folded))
             if declaration.value is not None:
                 value = self.evaluate(declaration.value, frame, frame.types[folded])
                 frame.values[folded] = value

@@ -49,6 +49,8 @@ class LocalTable:
         self.shown = shown
         self.transactional = transactional
         self.identity_last: int | None = None
+        self.user_type_id = 0
+        """The table type that it was declared with; 0 for none."""
         self.sqlite_name = f"local_{table.object_id}"
         self.source = f'temp."{self.sqlite_name}"'
         self._copy: tuple[str, int | None] | None = None
@@ -189,6 +191,6 @@ class LocalTable:
             raise SqlError(
                 2627,
                 f"Violation of {kind} constraint '{index.name}'. Cannot insert duplicate key in"
-                f" object '{self.shown}'. The duplicate key value is ({key}).",
+                f" object 'dbo.{self.shown}'. The duplicate key value is ({key}).",
                 severity=14,
             ) from error

@@ -23,7 +23,7 @@ from emulator.tsql.tokens import Kind, Token
 
 _DROPPABLE: Final = (
     "TABLE", "DATABASE", "SCHEMA", "PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER",
-    "SYNONYM", "SEQUENCE",
+    "SYNONYM", "SEQUENCE", "TYPE",
 )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ class AlterParser(DefinitionParser):
             name = self.identifier()
             if self.at_any("ADD", "DROP"):
                 raise not_supported(f"ALTER COLUMN {self.token.upper}")
-            definition = ColumnDefinition(name, self.data_type())
+            definition = ColumnDefinition(name, self.declared_type())
             while (changed := self._column_option(definition)) is not None:
                 definition = changed
             return AlterColumn(table, definition, self.text_between(start), line=start.line)

@@ -159,9 +159,40 @@ class TokenCursor:
     # Types --------------------------------------------------------------------------------------
 
     def data_type(self, default_length: int = 1) -> SqlType:
-        """A data type with its arguments."""
+        """A system data type with its arguments.
+
+        Raises:
+            SqlError: 243 for a type that users made, or that is not there.
+        """
+        line, token = self.token.line, self.token
+        dotted = self.ahead().text == "." and not self.at("SYS")
+        word = token.kind in {Kind.WORD, Kind.QUOTED} and token.upper not in {"NATIONAL", "DOUBLE"}
+        if word and (dotted or not type_names.is_system_type(token.text)) and not self.at("SYS"):
+            name = self.dotted_name()[-1]
+            if not type_names.is_system_type(name):
+                raise type_names.not_a_system_type(name, line)
+            return self._system_type(name, line, default_length)
+        return self._system_type(self._type_name(), line, default_length)
+
+    def declared_type(self) -> SqlType:
+        """The type of a column, parameter or variable: a system type, or one that users made.
+
+        The latter is a :class:`NamedType`, which is looked up where it is used.
+        """
         line = self.token.line
-        name = self._type_name()
+        first = self.token
+        if first.kind is Kind.WORD or first.kind is Kind.QUOTED:
+            dotted = self.ahead().text == "."
+            system = self.at("SYS", ".") if dotted else type_names.is_system_type(first.text)
+            if not system and first.upper not in {"NATIONAL", "DOUBLE"}:
+                parts = self.dotted_name()
+                if not (len(parts) > 1 and type_names.is_system_type(parts[-1])):
+                    return type_names.NamedType(".".join(parts), parts=parts)
+                return self._system_type(parts[-1], line, 1)
+        return self._system_type(self._type_name(), line, 1)
+
+    def _system_type(self, name: str, line: int, default_length: int) -> SqlType:
+        """A type with its arguments, after its name."""
         arguments: list[int] = []
         if self.accept("("):
             while True:

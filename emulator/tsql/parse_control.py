@@ -250,7 +250,7 @@ class ControlParser(ObjectParser):
         if self.accept("TABLE"):
             columns, constraints, _ = self.table_elements((name,))
             return Declaration(name, None, None, columns, constraints)
-        sql_type = self.data_type()
+        sql_type = self.declared_type()
         value = self.scalar() if self.accept("=") else None
         return Declaration(name, sql_type, value)
 

@@ -22,6 +22,7 @@ from emulator.tsql.statements import (
     Statement,
 )
 from emulator.tsql.tokens import Kind, Token
+from emulator.tsql.type_statements import CreateType
 
 MODULES: Final = ("PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER")
 
@@ -69,6 +70,8 @@ class DefinitionParser(SecurityParser, PartitionParser):
 
     def _create_other(self, start: Token) -> Statement:
         """CREATE of something that is not made of rows."""
+        if self.accept("TYPE"):
+            return self._create_type(start)
         if self.accept("SEQUENCE"):
             return self.sequence(start, alter=False)
         if self.accept("STATISTICS"):
@@ -76,6 +79,23 @@ class DefinitionParser(SecurityParser, PartitionParser):
         if self.token.kind in {Kind.WORD, Kind.QUOTED}:
             raise not_supported(f"CREATE {self.token.text.upper()}")
         self.fail()
+
+    def _create_type(self, start: Token) -> Statement:
+        """CREATE TYPE name FROM type [NULL | NOT NULL], or AS TABLE (..)."""
+        name = self.dotted_name()
+        if self.accept("FROM"):
+            sql_type = self.declared_type()
+            nullable = not self.accept("NOT", "NULL")
+            self.accept("NULL")
+            return CreateType(name, sql_type, nullable, line=start.line)
+        if self.accept("EXTERNAL"):
+            raise not_supported("CLR types (CREATE TYPE ... EXTERNAL NAME)")
+        self.expect("AS", "TABLE")
+        columns, constraints, _ = self.table_elements(name)
+        if self.at("WITH", "(", "MEMORY_OPTIMIZED"):
+            raise not_supported("memory-optimised table types")
+        text = self.text_between(start)
+        return CreateType(name, None, True, columns, constraints, text, line=start.line)
 
     def _statistics(self, line: int) -> Statement:
         """CREATE STATISTICS name ON table (columns) ...: they change no result and are not kept."""
@@ -165,7 +185,7 @@ class DefinitionParser(SecurityParser, PartitionParser):
         name = self.identifier()
         if self.accept("AS"):
             return self._computed_column(name)
-        definition = ColumnDefinition(name, self.data_type())
+        definition = ColumnDefinition(name, self.declared_type())
         constraints: list[ConstraintDefinition] = []
         while True:
             constraint_name = self.identifier() if self.accept("CONSTRAINT") else None

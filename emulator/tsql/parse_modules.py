@@ -80,7 +80,7 @@ class BatchParser(ControlParser):
                 made, returns_table=Declaration(result, None, None, columns, constraints)
             )
         elif not self.accept("TABLE"):
-            made = replace(made, returns=self.data_type())
+            made = replace(made, returns=self.declared_type())
         null_on_null, execute_as = self._function_options()
         made = replace(made, null_on_null=null_on_null, execute_as=execute_as)
         self.accept("AS")
@@ -224,12 +224,11 @@ class BatchParser(ControlParser):
         """``@x type [= default] [OUTPUT]``."""
         name = self.variable()
         self.accept("AS")
-        sql_type = self.data_type()
+        sql_type = self.declared_type()
         default = self._argument_value() if self.accept("=") else None
         output = self.accept_any("OUTPUT", "OUT") is not None
-        if self.accept("READONLY"):
-            raise not_supported("table-valued parameters")
-        return ProcedureParameterDefinition(name, sql_type, default, output)
+        readonly = self.accept("READONLY")
+        return ProcedureParameterDefinition(name, sql_type, default, output, readonly)
 
     def declaration_list(self) -> tuple[ProcedureParameterDefinition, ...]:
         """The parameter declarations of sp_executesql."""

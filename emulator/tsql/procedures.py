@@ -36,6 +36,9 @@ from emulator.tsql.statements import (
     ExecuteString,
     ProcedureParameterDefinition,
 )
+from emulator.tsql.table_arguments import take_table
+from emulator.tsql.type_names import NamedType
+from emulator.tsql.user_types import resolved, with_types
 from emulator.types import INT, MAX, StorageValue, nvarchar
 
 if TYPE_CHECKING:
@@ -101,6 +104,8 @@ class ProcedureRunner:
             return Given(name, INT, None, is_default=True)
         if isinstance(argument.value, Variable):
             folded = argument.value.name.casefold()
+            if folded in frame.tables:
+                return Given(name, INT, None, table=frame.tables[folded])
             if folded not in frame.types:
                 raise messages.undeclared_variable(argument.value.name)
             return Given(name, frame.types[folded], frame.values[folded], argument.output)
@@ -240,6 +245,7 @@ class ProcedureRunner:
         (statement,) = parse_batch(module.text).statements
         if not isinstance(statement, CreateModule):
             raise messages.missing_procedure(module.name)
+        statement = with_types(database, statement)
         body = known(statement.body, "procedure body")
         require(self.context, caller.chain, of_object(database, module), "EXECUTE")
         frame = self.frame(caller, module.name)
@@ -247,6 +253,10 @@ class ProcedureRunner:
         bound = bind_arguments(module.name, [(p.name, p.type) for p in statement.parameters], given)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
+            if isinstance(parameter.type, NamedType):
+                named = (parameter.name, parameter.type)
+                take_table(self.interpreter, database, frame, named, argument)
+                continue
             frame.declare(parameter.name, parameter.type)
             folded = parameter.name.casefold()
             if argument is not None and not argument.is_default:
@@ -403,6 +413,11 @@ class ProcedureRunner:
             declarations = parse_declarations(str(given[1].value))
         frame = self.frame(caller)
         bound = bind_arguments("sp_executesql", [(d.name, d.type) for d in declarations], given[2:])
+        database = self.context.database
+        declarations = tuple(
+            replace(d, type=resolved(database, d.type, number))
+            for number, d in enumerate(declarations, 1)
+        )
         for declaration in declarations:
             argument = bound.get(declaration.name.casefold())
             if argument is None:
@@ -411,6 +426,10 @@ class ProcedureRunner:
                     "The parameterized query expects the parameter"
                     f" '{declaration.name}', which was not supplied.",
                 )
+            if isinstance(declaration.type, NamedType):
+                named = (declaration.name, declaration.type)
+                take_table(self.interpreter, database, frame, named, argument)
+                continue
             declared = declaration.type.collated(frame.collation)
             value = convert_argument(argument, declared, "sp_executesql", declaration.name)
             frame.declare(declaration.name, declared, value)
@@ -439,8 +458,9 @@ def is_reported_by_procedures(error: SqlError) -> bool:
 
 def drop_tables(frame: Frame) -> None:
     """Table variables end with their frame."""
-    for table in frame.tables.values():
-        table.drop()
+    for name, table in frame.tables.items():
+        if name not in frame.borrowed:
+            table.drop()
     frame.tables.clear()
 
 

@@ -445,6 +445,7 @@ class ProcedureParameterDefinition(Node):
     type: SqlType
     default: Expression | None = None
     output: bool = False
+    readonly: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -199,6 +199,11 @@ def resolve_target(compilation: Compilation, node: TableName | VariableTable) ->
         compilation.depend_on_local_tables()
         if local is None:
             raise messages.undeclared_table_variable(node.name)
+        if node.name.casefold() in compilation.frame.read_only:
+            raise messages.compile_error(
+                10700,
+                f'The table-valued parameter "{node.name}" is READONLY and cannot be modified.',
+            )
         return LocalTarget(local)
     if node.name[-1].startswith("#"):
         local = compilation.workspace.temporary.get(node.name[-1].casefold())

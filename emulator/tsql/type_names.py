@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from emulator.errors import not_supported
+from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.types import MAX, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class NamedType(SqlType):
+    """A user-defined type, not yet looked up: ``name`` is how it was written.
+
+    After :func:`emulator.tsql.user_types.resolved` it can only be a table type.
+    """
+
+    parts: tuple[str, ...] = ()
+
 
 _ALIASES: Final = {
     "integer": "int",
@@ -39,6 +51,11 @@ _LENGTH_LIMITS: Final = {
     "binary": 8000,
     "varbinary": 8000,
 }
+_SYSTEM: Final = _PLAIN.union(
+    _LENGTH_LIMITS,
+    {"decimal", "numeric", "time", "datetime2", "datetimeoffset", "float", "real", "money",
+     "smallmoney", "datetime", "sysname"},
+)  # fmt: skip
 
 
 def sql_type(
@@ -85,9 +102,28 @@ def sql_type(
         return fixed[folded]
     if folded in _PLAIN:
         return SqlType(folded)
-    raise messages.compile_error(
-        2715, f"Column, parameter, or variable #1: Cannot find data type {name}.", line=line
+    raise unknown_type(name, line)
+
+
+def unknown_type(name: str, line: int = 1, ordinal: int = 1) -> SqlError:
+    """2715; ``ordinal`` is the place of the column, parameter or variable."""
+    return messages.compile_error(
+        2715,
+        f"Column, parameter, or variable #{ordinal}: Cannot find data type {name}.",
+        line=line,
     )
+
+
+def not_a_system_type(name: str, line: int) -> SqlError:
+    """243."""
+    return messages.compile_error(243, f"Type {name} is not a defined system type.", line=line)
+
+
+def is_system_type(name: str) -> bool:
+    """Whether a type's name is known without a database."""
+    folded = name.lower()
+    folded = _ALIASES.get(folded, folded)
+    return folded in _SYSTEM or folded in _UNSUPPORTED
 
 
 def _sized(name: str, arguments: tuple[int, ...], line: int, default_length: int) -> SqlType:

@@ -9,25 +9,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator.catalog.procedures import find_procedure
 from emulator.errors import SqlError
 from emulator.tsql.change import ChangeCompiler
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.frames import Frame
 from emulator.tsql.insert import InsertCompiler
 from emulator.tsql.merge import MergeCompiler
-from emulator.tsql.nodes import Variable
+from emulator.tsql.names import resolve_name
+from emulator.tsql.nodes import Name, Variable
 from emulator.tsql.parser import parse_batch
 from emulator.tsql.plan import Guard
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.statements import (
+    CreateModule,
     Declare,
     Delete,
+    Execute,
     Insert,
     Merge,
     QueryStatement,
     Statement,
     Update,
 )
+from emulator.tsql.user_types import scalar_type, with_types
 from emulator.tsql.values import Constant, Value
 from emulator.types import INT, SqlType, nvarchar
 
@@ -111,8 +116,9 @@ def _infer(
     for statement in statements:
         if isinstance(statement, Declare):
             for declaration in statement.declarations:
-                if declaration.type is not None:
-                    inference.frame.declare(declaration.name, declaration.type)
+                declared_type = scalar_type(context.database, declaration.type)
+                if declared_type is not None:
+                    inference.frame.declare(declaration.name, declared_type)
         _compile(inference, statement)
     return [
         (name, inference.found.get(name.casefold(), nvarchar(4000)))
@@ -134,6 +140,38 @@ def _compile(inference: _Inference, statement: Statement) -> None:
         MergeCompiler(inference, statement).compile()
     elif isinstance(statement, QueryStatement):
         QueryCompiler(inference).query(statement.query)
+    elif isinstance(statement, Execute):
+        _learn_arguments(inference, statement)
+
+
+def _learn_arguments(inference: _Inference, statement: Execute) -> None:
+    """Arguments of EXEC have the types of the procedure's parameters."""
+    name = statement.procedure
+    if isinstance(name, str):
+        return
+    declared = _parameters_of(inference.context, name, statement.line)
+    by_name = {parameter.casefold(): sql_type for parameter, sql_type in declared}
+    for position, argument in enumerate(statement.arguments):
+        if not isinstance(argument.value, Variable):
+            continue
+        if argument.name:
+            sql_type = by_name.get(argument.name.casefold())
+        else:
+            sql_type = declared[position][1] if position < len(declared) else None
+        if sql_type is not None:
+            inference.found.setdefault(argument.value.name.casefold(), sql_type)
+
+
+def _parameters_of(context: SessionContext, name: Name, line: int) -> list[tuple[str, SqlType]]:
+    """Names and types of a procedure's parameters; none of a procedure that is not there."""
+    where = resolve_name(context, name, line)
+    module = where.database.module(where.schema, where.name)
+    if module is not None and module.type == "P":
+        (node,) = parse_batch(module.text).statements
+        typed = with_types(where.database, node) if isinstance(node, CreateModule) else None
+        return [(p.name, p.type) for p in typed.parameters] if typed is not None else []
+    procedure = find_procedure(name[-2] if len(name) > 1 else None, name[-1])
+    return [(p.name, p.type) for p in procedure.parameters] if procedure is not None else []
 
 
 def _variables(node: Any) -> list[str]:

@@ -21,6 +21,7 @@ from emulator.tsql.nodes import DefaultMark, Expression, Literal, Variable
 from emulator.tsql.parser import parse_batch
 from emulator.tsql.plan import Execution
 from emulator.tsql.statements import CreateModule
+from emulator.tsql.user_types import with_types
 from emulator.tsql.values import Value, converted
 from emulator.types import StorageValue
 
@@ -86,7 +87,7 @@ def find_function(
     compilation.access.require(of_object(where.database, module), permission)
     (statement,) = parse_batch(module.text).statements
     node = known(statement if isinstance(statement, CreateModule) else None, "function")
-    return UserFunction(where.database, module, node)
+    return UserFunction(where.database, module, with_types(where.database, node))
 
 
 def table_function_of(compilation: Compilation, node: FunctionTable) -> UserFunction | None:

@@ -13,7 +13,9 @@ from typing import Final
 from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.errors import RemoteProtocolError
 from emulator.wire.reader import Reader, b_varchar
+from emulator.wire.table_values import TABLE_TYPE, TableValue
 from emulator.wire.types import TypeInfo, Value, encode_type_info, encoder
+from emulator.wire.types.base import DataType
 from emulator.wire.types.registry import typed_decoder
 
 _HEADER_QUERY_NOTIFICATIONS: Final = 1
@@ -120,7 +122,7 @@ class RpcParameter:
 
     name: str
     type: TypeInfo
-    value: Value
+    value: Value | TableValue
     status: int = 0
 
     @property
@@ -178,6 +180,9 @@ def _encode_call(call: RpcCall) -> bytes:
     for parameter in call.parameters:
         parts.append(b_varchar(parameter.name))
         parts.append(bytes((parameter.status,)))
+        if isinstance(parameter.value, TableValue):
+            parts.append(parameter.value.encode())
+            continue
         parts.append(encode_type_info(parameter.type))
         parts.append(encoder(parameter.type)(parameter.value))
     return b"".join(parts)
@@ -195,6 +200,10 @@ def _decode_call(reader: Reader) -> RpcCall:
             return RpcCall(procedure, tuple(parameters), flags)
         name = reader.b_varchar()
         status = reader.u8()
+        if reader.peek() == DataType.TVP:
+            reader.u8()
+            parameters.append(RpcParameter(name, TABLE_TYPE, TableValue.decode(reader), status))
+            continue
         info, decode = typed_decoder(reader)
         parameters.append(RpcParameter(name, info, decode(reader), status))
 

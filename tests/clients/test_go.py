@@ -65,5 +65,12 @@ def test_bulk_copy(report: dict[str, Any]):
     assert report["bulk"] == [[100, "n99"]]
 
 
+def test_a_table_as_parameter(report: dict[str, Any]):
+    assert report["table"] == [
+        [2, None, "2027-01-02 03:04:05.0000006 +00:00"],
+        [1, "één", "2026-01-02 03:04:05.0000006 +00:00"],
+    ]
+
+
 def test_reading_a_cdc_function(report: dict[str, Any]):
     assert report["cdc"] == [[2, 1, "één"], [2, 2, "zwei"], [4, 1, "Один"], [1, 2, "zwei"]]

@@ -101,6 +101,41 @@ def test_batch_as_bulk_copy(jdbc: Jdbc, table: str):
     ]
 
 
+# -- table-valued parameters
+
+
+def test_a_table_as_parameter(jdbc: Jdbc, connection: Any, table: str):
+    run(
+        connection,
+        f"CREATE TYPE dbo.{table}_type AS TABLE (id int NOT NULL PRIMARY KEY, name nvarchar(20)"
+        " NULL, amount decimal(18, 4) NULL CHECK (amount > 0))",
+        f"CREATE TABLE {table} (id int PRIMARY KEY, name nvarchar(20), amount decimal(18, 4))",
+        f"CREATE PROCEDURE {table}_add @rows dbo.{table}_type READONLY, @factor int AS"
+        f" INSERT {table} SELECT id, name, amount * @factor FROM @rows",
+    )
+    given = jdbc.jvm.com.microsoft.sqlserver.jdbc.SQLServerDataTable()
+    types = jdbc.jvm.java.sql.Types
+    given.addColumnMetadata("id", types.INTEGER)
+    given.addColumnMetadata("name", types.NVARCHAR)
+    given.addColumnMetadata("amount", types.DECIMAL)
+    for row in ((1, "één", "1.5"), (2, None, "2.25")):
+        cells = jdbc.gateway.new_array(jdbc.jvm.java.lang.Object, 3)
+        cells[0], cells[1] = row[0], row[1]
+        cells[2] = jdbc.jvm.java.math.BigDecimal(row[2])
+        given.addRow(cells)
+    call = connection.prepareCall(f"{{call {table}_add(?, ?)}}")
+    call.setStructured(1, f"dbo.{table}_type", given)
+    call.setInt(2, 10)
+    call.execute()
+    statement = connection.prepareStatement(f"INSERT {table} SELECT id + 10, name, amount FROM ?")
+    statement.setStructured(1, f"dbo.{table}_type", given)
+    assert statement.executeUpdate() == 2
+    found = query(connection, f"SELECT id, name, CAST(amount AS varchar(20)) FROM {table}")
+    assert found == [
+        (1, "één", "15.0000"), (2, None, "22.5000"), (11, "één", "1.5000"), (12, None, "2.2500"),
+    ]  # fmt: skip
+
+
 # -- server cursors
 
 

@@ -95,6 +95,30 @@ def test_arrow_batches(source: Source, table: str, encrypt: str):
     assert list(read.slice(400, 1).to_pylist()[0].values()) == [500, *[None] * 6]
 
 
+def test_tables_as_parameters(source: Source, table: str):
+    connection = source.connect()
+    connection.execute(
+        f"CREATE TYPE dbo.{table}_type AS TABLE (id int NOT NULL PRIMARY KEY, name nvarchar(max),"
+        " amount decimal(18, 4) CHECK (amount > 0), at datetime2(3))"
+    )
+    connection.execute(
+        f"CREATE PROCEDURE {table}_p @rows dbo.{table}_type READONLY, @n int = 5 AS"
+        " SELECT id, LEN(name), amount, at, @n FROM @rows ORDER BY id"
+    )
+    at = naive("2026-01-02T03:04:05.678")
+    rows = [(1, "é" * 9000, D("1.5"), at), (2, "zwei", D("0.0001"), at)]
+    expected = [(1, 9000, D("1.5000"), at, 7), (2, 4, D("0.0001"), at, 7)]
+    for text in (f"{{CALL {table}_p (?, ?)}}", f"EXEC dbo.{table}_p ?, ?"):
+        found = connection.execute(text, (rows, 7)).fetchall()
+        assert [tuple(row) for row in found] == expected
+    text = "SELECT MAX(amount), COUNT(*) FROM ? AS x"
+    typed = [f"{table}_type", *rows]
+    assert [tuple(row) for row in connection.execute(text, (typed,)).fetchall()] == [(D("1.5"), 2)]
+    assert connection.execute(f"EXEC {table}_p ?", ([],)).fetchall() == []
+    with pytest.raises(pyodbc.IntegrityError, match=r"PRIMARY KEY .* object 'dbo.@P1'"):
+        connection.execute(f"EXEC {table}_p ?", ([rows[0], rows[0]],))
+
+
 def test_arrow_reads_a_cdc_function(source: Source):
     reader = arrow_odbc.read_arrow_batches_from_odbc(
         query="SELECT __$operation, __$update_mask, id, name FROM"

@@ -20,11 +20,13 @@ from emulator.wire.requests import (
     TransactionRequest,
     TransactionRequestType,
 )
+from emulator.wire.table_values import TABLE_TYPE, TableColumn, TableValue
 from emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
 
 HEADERS = "16000000 12000000 0200 0807060504030201 01000000"
 IN_TRANSACTION = AllHeaders(0x0102030405060708)
 INT = TypeInfo(DataType.INTN, 4)
+BIGINT = TypeInfo(DataType.INTN, 8)
 NVARCHAR = TypeInfo(DataType.NVARCHAR, 8, collation=DEFAULT_COLLATION_BYTES)
 
 PRELOGIN = (
@@ -102,6 +104,39 @@ REQUESTS = [
             IN_TRANSACTION,
         ),
     ),
+    (
+        PacketType.RPC,  # a table of two columns, one left to its default, and one row
+        HEADERS
+        + "0100 7000 0000 00 00 f3 00 01 7300 01 7400 0200"
+        + "00000000 0000 26 04 00 00000000 0002 26 08 00 00 01 04 05000000 01 00 00",
+        RpcRequest(
+            (
+                RpcCall(
+                    "p",
+                    (
+                        RpcParameter(
+                            "",
+                            TABLE_TYPE,
+                            TableValue(
+                                ("", "s", "t"),
+                                (TableColumn(INT), TableColumn(BIGINT, is_default=True)),
+                                ((5, None), (None, None)),
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+            IN_TRANSACTION,
+        ),
+    ),
+    (
+        PacketType.RPC,  # no table: the parameter's default
+        HEADERS + "0100 7000 0000 00 02 f3 00 00 01 7400 ffff 00 00",
+        RpcRequest(
+            (RpcCall("p", (RpcParameter("", TABLE_TYPE, TableValue(("", "", "t")), 2),)),),
+            IN_TRANSACTION,
+        ),
+    ),
     (PacketType.ATTENTION, "", Attention()),
 ]
 
@@ -122,6 +157,24 @@ def receive_byte_by_byte(connection: ServerConnection, raw: bytes) -> object:
         assert connection.next_message() is NEED_DATA
     connection.receive_data(raw[-1:])
     return connection.next_message()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "0000",  # no columns
+        "ffff 01 00",  # rows without columns
+        "0100 00000000 0000 26 04 00 02",  # neither row nor end
+        "0100 00000000 0000 26 04 00 07",  # what is no token
+        "0100 00000000 0000 26 04 00 10 0200 010001 020001 00 00",  # an order of more columns
+        "0100 00000000 0000 f3 000000 ffff 00 00 00 00 00",  # a table inside of a table
+        "ff7f 00000000 0000 26 04 00",  # columns that do not come
+    ],
+)
+def test_bad_tables(value: str):
+    head = HEADERS + "0100 7000 0000 00 00 f3 00 00 01 7400"
+    with pytest.raises(RemoteProtocolError):
+        RpcRequest.decode(bytes.fromhex(head + value))
 
 
 def test_prelogin_both_ways():

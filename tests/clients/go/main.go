@@ -228,6 +228,28 @@ func bulk(db *sql.DB) any {
 	return rows(db, "SELECT COUNT(*), MAX(name) FROM "+name)
 }
 
+type typedRow struct {
+	Id   int32
+	Name *string
+	Note string `tvp:"-"`
+	At   time.Time
+}
+
+func tableParameter(db *sql.DB) any {
+	kind := table + "_type"
+	if _, err := db.Exec("CREATE TYPE dbo." + kind +
+		" AS TABLE (id int PRIMARY KEY, name nvarchar(20), at datetimeoffset(7))"); err != nil {
+		return told(err)
+	}
+	name := "één"
+	at := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	given := mssql.TVP{
+		TypeName: "dbo." + kind,
+		Value:    []typedRow{{1, &name, "", at}, {2, nil, "", at.AddDate(1, 0, 0)}},
+	}
+	return rows(db, "SELECT id, name, CONVERT(varchar(40), at) FROM @p1 ORDER BY id DESC", given)
+}
+
 func main() {
 	db, err := sql.Open("sqlserver", address(nil))
 	if err != nil {
@@ -269,6 +291,7 @@ func main() {
 		"timeout":     timeout(db),
 		"procedure":   procedure(db),
 		"bulk":        bulk(db),
+		"table":       tableParameter(db),
 		"cdc": rows(db, "SELECT __$operation, id, name FROM cdc.fn_cdc_get_all_changes_dbo_Tracked("+
 			"sys.fn_cdc_get_min_lsn(@p1), sys.fn_cdc_get_max_lsn(), N'all')", "dbo_Tracked"),
 	}

@@ -1,0 +1,310 @@
+"""User-defined types and the parameters of modules.
+
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-table-types-transact-sql
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-parameters-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from emulator.catalog.like import matches
+from emulator.catalog.objects import schema_id
+from emulator.catalog.odbc_types import OdbcType, legacy_code, odbc_type
+from emulator.catalog.procedure_registry import (
+    Arguments,
+    ProcedureParameter,
+    flag,
+    integer,
+    procedure,
+    result_set,
+    text,
+)
+from emulator.catalog.registry import Row, view
+from emulator.catalog.type_facts import (
+    character_length,
+    datetime_precision,
+    numeric_facts,
+    octet_length,
+    type_facts,
+)
+from emulator.catalog.visibility import sees
+from emulator.types import BIT, DEFAULT_COLLATION, INT, SYSNAME, SqlType, nvarchar
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.results import Event
+    from emulator.storage.database import Module, ModuleParameter
+    from emulator.storage.engine import Database
+    from emulator.storage.user_types import UserType
+
+TYPE_COLUMNS: Final = """name sysname!, system_type_id tinyint!, user_type_id int!, schema_id int!,
+ principal_id int, max_length smallint!, precision tinyint!, scale tinyint!,
+ collation_name sysname, is_nullable bit, is_user_defined bit!, is_assembly_type bit!,
+ default_object_id int!, rule_object_id int!, is_table_type bit!"""
+TABLE_SYSTEM_TYPE_ID: Final = 243
+
+
+def user_type_rows(database: Database) -> Iterator[Row]:
+    """What sys.types shows of the types that users made."""
+    for found in database.state.user_types.values():
+        yield _type_row(database, found)
+
+
+def _type_row(database: Database, found: UserType) -> Row:
+    schema = schema_id(database, found.schema)
+    if found.type is None:
+        return (
+            *(found.name, TABLE_SYSTEM_TYPE_ID, found.user_type_id, schema, None, -1, 0, 0),
+            *(None, 0, 1, 0, 0, 0, 1),
+        )
+    facts = type_facts(found.type)
+    collation = (found.type.collation or database.collation) if found.type.is_character else None
+    return (
+        *(found.name, facts.system_type_id, found.user_type_id, schema, None, facts.max_length),
+        *(facts.precision, facts.scale, collation, int(found.nullable), 1, 0, 0, 0, 0),
+    )
+
+
+@view("sys.table_types", TYPE_COLUMNS + ", type_table_object_id int!, is_memory_optimized bit")
+def _table_types(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for found in database.state.user_types.values():
+        if found.is_table:
+            yield (*_type_row(database, found), found.object_id, 0)
+
+
+# Parameters -------------------------------------------------------------------------------------
+
+
+def _modules(context: SessionContext, database: Database) -> Iterator[Module]:
+    """Procedures and functions that the session may know of."""
+    for module in database.modules.values():
+        if module.object_id in database.state.parameters and sees(context, database, module):
+            yield module
+
+
+def _numbered(database: Database, module: Module) -> Iterator[tuple[int, ModuleParameter]]:
+    """Parameters with their ids: 0 is what a function returns."""
+    number = 1
+    for parameter in database.state.parameters[module.object_id]:
+        if not parameter.name:
+            yield 0, parameter
+            continue
+        yield number, parameter
+        number += 1
+
+
+@view(
+    "sys.parameters",
+    """object_id int!, name sysname, parameter_id int!, system_type_id tinyint!,
+ user_type_id int!, max_length smallint!, precision tinyint!, scale tinyint!, is_output bit!,
+ is_cursor_ref bit!, has_default_value bit!, is_xml_document bit!, default_value sql_variant,
+ xml_collection_id int!, is_readonly bit!, is_nullable bit, encryption_type int,
+ encryption_type_desc nvarchar(64), encryption_algorithm_name sysname,
+ column_encryption_key_id int, column_encryption_key_database_name sysname,
+ vector_dimensions int""",
+)
+def _parameters(context: SessionContext, database: Database) -> Iterator[Row]:
+    for module in _modules(context, database):
+        for number, parameter in _numbered(database, module):
+            if parameter.type is None:
+                shape = (TABLE_SYSTEM_TYPE_ID, parameter.user_type_id, -1, 0, 0)
+            else:
+                facts = type_facts(parameter.type)
+                shape = (
+                    *(facts.system_type_id, parameter.user_type_id or facts.user_type_id),
+                    *(facts.max_length, facts.precision, facts.scale),
+                )
+            output = int(parameter.is_output or number == 0)
+            yield (
+                *(module.object_id, parameter.name, number, *shape, output, 0, 0, 0, None, 0),
+                *(int(parameter.is_readonly), 1, None, None, None, None, None, None),
+            )
+
+
+@view(
+    "INFORMATION_SCHEMA.PARAMETERS",
+    """SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA nvarchar(128),
+ SPECIFIC_NAME nvarchar(128)!, ORDINAL_POSITION int!, PARAMETER_MODE nvarchar(10),
+ IS_RESULT nvarchar(10), AS_LOCATOR nvarchar(10), PARAMETER_NAME nvarchar(128),
+ DATA_TYPE nvarchar(128), CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int,
+ COLLATION_CATALOG sysname, COLLATION_SCHEMA sysname, COLLATION_NAME sysname,
+ CHARACTER_SET_CATALOG sysname, CHARACTER_SET_SCHEMA sysname, CHARACTER_SET_NAME sysname,
+ NUMERIC_PRECISION tinyint, NUMERIC_PRECISION_RADIX smallint, NUMERIC_SCALE int,
+ DATETIME_PRECISION smallint, INTERVAL_TYPE nvarchar(30), INTERVAL_PRECISION smallint,
+ USER_DEFINED_TYPE_CATALOG nvarchar(128), USER_DEFINED_TYPE_SCHEMA nvarchar(128),
+ USER_DEFINED_TYPE_NAME sysname, SCOPE_CATALOG sysname, SCOPE_SCHEMA sysname,
+ SCOPE_NAME sysname""",
+)
+def _information_parameters(context: SessionContext, database: Database) -> Iterator[Row]:
+    types = {found.user_type_id: found for found in database.state.user_types.values()}
+    for module in _modules(context, database):
+        for number, parameter in _numbered(database, module):
+            mode = "INOUT" if parameter.is_output else "OUT" if number == 0 else "IN"
+            place = (database.name, module.schema, module.name, number, mode)
+            result = "YES" if number == 0 else "NO"
+            found = types.get(parameter.user_type_id)
+            named = (None,) * 3 if found is None else (database.name, found.schema, found.name)
+            sql_type = parameter.type
+            if sql_type is None:
+                kind: Row = ("table type", *(None,) * 14)
+            else:
+                text_like = sql_type.is_character and sql_type.name != "xml"
+                precision, radix, scale = numeric_facts(sql_type)
+                kind = (
+                    *(sql_type.name, character_length(sql_type), octet_length(sql_type)),
+                    *(None, None, (sql_type.collation or database.collation) * text_like or None),
+                    *(None, None, _character_set(sql_type)),
+                    *(precision, radix, scale, datetime_precision(sql_type), None, None),
+                )
+            yield (*place, result, "NO", parameter.name, *kind, *named, None, None, None)
+
+
+def _character_set(sql_type: SqlType) -> str | None:
+    if sql_type.name in {"nchar", "nvarchar", "ntext"}:
+        return "UNICODE"
+    return "iso_1" if sql_type.name in {"char", "varchar", "text"} else None
+
+
+@view(
+    "INFORMATION_SCHEMA.DOMAINS",
+    """DOMAIN_CATALOG nvarchar(128), DOMAIN_SCHEMA nvarchar(128), DOMAIN_NAME sysname!,
+ DATA_TYPE sysname, CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int,
+ COLLATION_CATALOG varchar(6), COLLATION_SCHEMA varchar(3), COLLATION_NAME sysname,
+ CHARACTER_SET_CATALOG varchar(6), CHARACTER_SET_SCHEMA varchar(3), CHARACTER_SET_NAME sysname,
+ NUMERIC_PRECISION tinyint, NUMERIC_PRECISION_RADIX smallint, NUMERIC_SCALE tinyint,
+ DATETIME_PRECISION smallint, DOMAIN_DEFAULT nvarchar(4000)""",
+)
+def _domains(_context: SessionContext, database: Database) -> Iterator[Row]:
+    for found in database.state.user_types.values():
+        place = (database.name, found.schema, found.name)
+        if found.type is None:
+            yield (*place, "table type", *(None,) * 13)
+            continue
+        collation = found.type.collation or DEFAULT_COLLATION if found.type.is_character else None
+        precision, radix, scale = numeric_facts(found.type)
+        yield (
+            *(*place, found.type.name, character_length(found.type), octet_length(found.type)),
+            *(None, None, collation, None, None, _character_set(found.type)),
+            *(precision, radix, scale, datetime_precision(found.type), None),
+        )
+
+
+# For drivers ------------------------------------------------------------------------------------
+
+_PATTERN: Final = nvarchar(384)
+_P = ProcedureParameter
+_IN, _INOUT, _RETURNED = 1, 2, 5
+_RETURN_CODE: Final = SqlType("int")
+
+_SPROC_PARAMETERS: Final = (
+    _P("@procedure_name", _PATTERN, "%"),
+    _P("@procedure_owner", _PATTERN, None),
+    _P("@procedure_qualifier", SYSNAME, None),
+    _P("@column_name", _PATTERN, None),
+    _P("@ODBCVer", INT, 2),
+    _P("@fUsePattern", BIT, 1),
+)
+_SPROC_COLUMNS: Final = """PROCEDURE_QUALIFIER sysname, PROCEDURE_OWNER sysname,
+ PROCEDURE_NAME nvarchar(134)!, COLUMN_NAME sysname!, COLUMN_TYPE smallint!, DATA_TYPE smallint!,
+ TYPE_NAME sysname!, PRECISION int, LENGTH int, SCALE smallint, RADIX smallint,
+ NULLABLE smallint!, REMARKS varchar(254), COLUMN_DEF nvarchar(4000), SQL_DATA_TYPE smallint!,
+ SQL_DATETIME_SUB smallint, CHAR_OCTET_LENGTH int, ORDINAL_POSITION int!,
+ IS_NULLABLE varchar(254)"""
+_SPROC_COLUMNS_100: Final = (
+    _SPROC_COLUMNS
+    + """, SS_TYPE_CATALOG_NAME sysname, SS_TYPE_SCHEMA_NAME sysname,
+ SS_UDT_CATALOG_NAME sysname, SS_UDT_SCHEMA_NAME sysname,
+ SS_UDT_ASSEMBLY_TYPE_NAME nvarchar(4000), SS_XML_SCHEMACOLLECTION_CATALOG_NAME sysname,
+ SS_XML_SCHEMACOLLECTION_SCHEMA_NAME sysname, SS_XML_SCHEMACOLLECTION_NAME sysname,
+ SS_DATA_TYPE tinyint"""
+)
+_TABLE_ODBC_CODE: Final = -153
+_TABLE_SS_CODE: Final = 31
+
+
+def _sproc_rows(context: SessionContext, args: Arguments, *, newer: bool) -> Iterator[Row]:
+    qualifier = text(args["@procedure_qualifier"])
+    database = context.engine.database(qualifier) if qualifier else context.database
+    pattern = flag(args["@fUsePattern"]) is not False
+    types = {found.user_type_id: found for found in database.state.user_types.values()}
+    version = integer(args["@ODBCVer"]) or 2
+    for module in sorted(database.modules.values(), key=lambda m: (m.schema, m.name)):
+        if module.type not in {"P", "FN", "IF", "TF"} or not sees(context, database, module):
+            continue
+        if not _fits(module.name, text(args["@procedure_name"]), pattern=pattern):
+            continue
+        if not _fits(module.schema, text(args["@procedure_owner"]), pattern=pattern):
+            continue
+        place = (database.name, module.schema, f"{module.name};{int(module.type == 'P')}")
+        for ordinal, name, kind, parameter in _sproc_parameters(database, module):
+            if not _fits(name, text(args["@column_name"]), pattern=pattern):
+                continue
+            found = types.get(parameter.user_type_id) if parameter is not None else None
+            sql_type = _RETURN_CODE if parameter is None else parameter.type
+            row, ss_code = _sproc_type(sql_type, found, version, newer=newer, kind=kind)
+            tail: Row = (ss_code,)
+            if newer:
+                typed = found is not None and found.is_table
+                table = (database.name, found.schema) if found and typed else (None, None)
+                tail = (*table, *(None,) * 6, ss_code)
+            head, rest = row[:8], row[8:]
+            yield (*place, name, kind, *head, *rest, ordinal, _IS_NULLABLE[kind], *tail)
+
+
+_IS_NULLABLE: Final = {_IN: "YES", _INOUT: "YES", _RETURNED: "NO"}
+
+
+def _sproc_parameters(
+    database: Database, module: Module
+) -> Iterator[tuple[int, str, int, ModuleParameter | None]]:
+    """Ordinal, name, kind and parameter; first what comes back."""
+    if module.type == "P":
+        yield 0, "@RETURN_VALUE", _RETURNED, None
+    if module.object_id not in database.state.parameters:
+        return
+    for number, parameter in _numbered(database, module):
+        if number == 0:
+            yield 0, "@RETURN_VALUE", _RETURNED, parameter
+        else:
+            kind = _INOUT if parameter.is_output else _IN
+            yield number, parameter.name, kind, parameter
+
+
+def _sproc_type(
+    sql_type: SqlType | None, found: UserType | None, version: int, *, newer: bool, kind: int
+) -> tuple[Row, int]:
+    """DATA_TYPE to CHAR_OCTET_LENGTH, and SS_DATA_TYPE."""
+    nullable = int(kind != _RETURNED)
+    if sql_type is None:
+        name = found.name if found is not None else "table"
+        code = _TABLE_ODBC_CODE
+        return (code, name, 0, 2147483647, None, None, 1, None, None, code, None, None), (
+            _TABLE_SS_CODE
+        )
+    odbc: OdbcType = odbc_type(sql_type, bool(nullable), version)
+    code = odbc.code if newer else legacy_code(sql_type, odbc.code)
+    name = found.name if found is not None else sql_type.name
+    return (
+        *(code, name, odbc.precision, odbc.length, odbc.scale, odbc.radix, nullable, None, None),
+        *(odbc.sql_code, odbc.datetime_sub, odbc.octets),
+    ), odbc.ss_code
+
+
+def _fits(name: str, wanted: str | None, *, pattern: bool) -> bool:
+    if wanted is None:
+        return True
+    return matches(name, wanted) if pattern else name.casefold() == wanted.casefold()
+
+
+@procedure("sp_sproc_columns_100", *_SPROC_PARAMETERS)
+def _sproc_columns_100(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    yield from result_set(_SPROC_COLUMNS_100, _sproc_rows(context, args, newer=True))
+
+
+@procedure("sp_sproc_columns_90", *_SPROC_PARAMETERS)
+@procedure("sp_sproc_columns", *_SPROC_PARAMETERS)
+def _sproc_columns(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    rows = _sproc_rows(context, args, newer=False)
+    yield from result_set(_SPROC_COLUMNS + ", SS_DATA_TYPE tinyint", rows)

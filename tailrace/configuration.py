@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,4 +73,6 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(document(), encoding="utf-8")
+    parser = argparse.ArgumentParser(description="Write the page of all options.")
+    parser.add_argument("page", type=Path, help="docs/configuration.md")
+    parser.parse_args().page.write_text(document(), encoding="utf-8")

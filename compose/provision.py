@@ -10,7 +10,6 @@ import argparse
 import os
 import random
 import re
-import signal
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from compose.local import odbc
+from compose.stop_signal import StopSignal
 
 if TYPE_CHECKING:
     import pyodbc
@@ -231,9 +231,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--password-file", required=True, help="file with the password of sa")
     parser.add_argument("--ready-file", type=Path, help="made when everything is in place")
     options = parser.parse_args(arguments)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     try:
         plan = Plan(
             options.host,
@@ -244,7 +241,8 @@ def main(arguments: Sequence[str]) -> int:
             _read(os.environ.get("TAILRACE_LOGIN_PASSWORD_FILE", ""), "the login's password"),
         )
         per_second = float(os.environ.get("TAILRACE_WORKLOAD_PER_S", "2"))
-        return _run(plan, per_second, options.ready_file, stop)
+        with StopSignal() as stop:
+            return _run(plan, per_second, options.ready_file, stop)
     except ProvisionFailed as error:
         sys.stderr.write(f"provision: {error}\n")
         return 1

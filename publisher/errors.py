@@ -204,6 +204,18 @@ class DeliveryRejected(DeliveryError):
     """A broker refused records for good: too large, not authorized, a topic of another shape."""
 
 
+class RecordTooLarge(DeliveryRejected):
+    """An event is larger than the producer or its topic allows.
+
+    Attributes:
+        topic: the data topic, so that its table can be told.
+    """
+
+    def __init__(self, message: str, *, topic: str, code: int) -> None:
+        self.topic = topic
+        super().__init__(message, code=code)
+
+
 class OutcomeUnknown(DeliveryError):
     """A commit may or may not have happened: only the checkpoint, read back, tells."""
 

@@ -84,10 +84,11 @@ def publish(config: Path | None, flags: tuple[str, ...]) -> None:
     """Publish the changes of one database until SIGTERM."""
     settings = _settings(config, flags, "publisher", "source")
     checked = _checked(settings.publisher)
+    from compose.stop_signal import StopSignal
     from publisher.daemon import run
     from publisher.errors import PublisherError
 
-    with _stop_on_signal() as stop:
+    with StopSignal() as stop:
         try:
             run(checked, stop)
         except PublisherError as error:
@@ -213,7 +214,10 @@ def emulator(
 
 
 class _stop_on_signal:  # noqa: N801 - reads as a verb where it is used
-    """A context whose event is set by the first SIGTERM or SIGINT; the second one is Python's."""
+    """A context whose event is set by the first SIGTERM or SIGINT; the second one is Python's.
+
+    For what starts a Java virtual machine, which would inherit the signals that StopSignal blocks.
+    """
 
     def __init__(self) -> None:
         self._event = threading.Event()

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-LONGEST = ("end_to_end", "sink", "clients")
+LONGEST = ("end_to_end", "sink", "clients", "testing", "pipeline", "debezium")
 """Folders that begin first, in this order."""
-ONE_SPARK_SESSION = ("sink", "clients")
+SPARK_SESSIONS = {"sink/test_tables.py": "tables", "sink": "cuts", "clients": "tables"}
+"""Which session serves a file or a folder: two sessions, so that two workers share the longest."""
 
 
 class GroupScheduling(LoadScopeScheduling):
@@ -44,8 +45,8 @@ def group_of(nodeid: str) -> str:
     """The group of a test: its file, or what it shares with other files."""
     path = PurePosixPath(nodeid.partition("::")[0])
     folder = folder_of(nodeid)
-    if folder in ONE_SPARK_SESSION:
-        return "spark"
+    if folder in SPARK_SESSIONS:
+        return "spark " + SPARK_SESSIONS.get(f"{folder}/{path.name}", SPARK_SESSIONS[folder])
     return folder if folder == "end_to_end" else str(path)
 
 

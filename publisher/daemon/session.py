@@ -29,7 +29,13 @@ from publisher.daemon.tables import PublishedTables
 from publisher.daemon.watch import CaptureWatch
 from publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from publisher.encode.envelope import EnvelopeEncoder
-from publisher.errors import EncodeError, PermissionMissing, TableFailed
+from publisher.errors import (
+    EncodeError,
+    PermissionMissing,
+    PublisherError,
+    RecordTooLarge,
+    TableFailed,
+)
 from publisher.metrics import Metrics
 from publisher.snapshot.rounds import PendingTable, SnapshotPart, Snapshots
 from publisher.source.connection import Connection
@@ -94,8 +100,17 @@ class Session:
             self._metrics.up.set(1)
             try:
                 self._loop()
+            except RecordTooLarge as error:
+                raise self._failed_table(error) from error
             finally:
                 self._metrics.up.set(0)
+
+    def _failed_table(self, error: RecordTooLarge) -> PublisherError:
+        """The failure of the table behind a topic."""
+        for table in self._tables:
+            if table.topic == error.topic:
+                return TableFailed(table.name, error)
+        return error
 
     # -- start -------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Final
 
+from publisher.deliver.kafka_errors import undelivered
 from publisher.deliver.ledger import Ledger
 from publisher.deliver.producer import TransactionalProducer, last_indexes
 from publisher.deliver.topics import TopicAdmin, TopicSpec, require_single_partition
@@ -38,6 +39,7 @@ from schemas.registry import SchemaRegistry
 from schemas.topics import TopicNames, key_subject, value_subject
 
 _COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
+_LARGE_BYTES: Final = 100_000  # from here on each record is reported: a broker may refuse it
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
@@ -163,7 +165,8 @@ class KafkaDelivery:
 
         Raises:
             KafkaUnavailable: the queue stays full: the brokers take nothing.
-            DeliveryRejected: a record is too large, or its topic was never ensured.
+            RecordTooLarge: a record is larger than the producer may send.
+            DeliveryRejected: its topic was never ensured.
             OutcomeUnknown, LeaseLost: the producer is used up.
         """
         if not len(encoded):
@@ -189,6 +192,9 @@ class KafkaDelivery:
             if entry.messages == 0:
                 reports[partitions.index(partition)] = entry.on_delivery
             entry.messages += messages
+        for index, value in enumerate(values):
+            if value is not None and len(value) > _LARGE_BYTES:
+                reports[index] = self._ledger.entry(encoded.topic, partitions[index]).on_delivery
         producer.produce(encoded.topic, zip(keys, values, partitions, strict=True), reports)
 
     def commit(
@@ -220,13 +226,13 @@ class KafkaDelivery:
         Raises:
             DeliveryTimeout, KafkaUnavailable: not committed; start again from the checkpoint.
             OutcomeUnknown: perhaps committed; start again from the checkpoint, read back.
-            DeliveryRejected: not committed, and it would be refused again.
+            DeliveryRejected, RecordTooLarge: not committed, and it would be refused again.
             LeaseLost: not committed; another publisher has taken over.
         """
         producer = self._started()
         producer.begin()
         if self._rows:
-            producer.flush()
+            producer.flush(self._failure)
         try:
             partitions = self._ledger.progress()
         except PublisherError:
@@ -275,6 +281,12 @@ class KafkaDelivery:
         if self._producer is not None:
             self._producer.close()
             self._producer = None
+
+    def _failure(self) -> PublisherError | None:
+        entry = self._ledger.failed()
+        if entry is None:
+            return None
+        return undelivered(entry.topic, entry.partition, entry.failure)
 
     def _started(self) -> TransactionalProducer:
         if self._producer is None:

@@ -15,6 +15,7 @@ from publisher.errors import (
     LeaseLost,
     OutcomeUnknown,
     PublisherError,
+    RecordTooLarge,
 )
 
 FENCED: Final = frozenset(
@@ -82,27 +83,54 @@ def kafka_error(error: KafkaException | SystemError) -> KafkaError | None:
     return None
 
 
-def translate(what: str, error: KafkaException | SystemError) -> PublisherError:
+def translate(
+    what: str, error: KafkaException | SystemError, topic: str | None = None
+) -> PublisherError:
     """Our error for one of librdkafka's.
 
     Args:
-        what: what was being done, with its topic: "committing a transaction".
+        what: what was being done: "committing a transaction".
         error: what was raised.
+        topic: the data topic that it was done with, where that is known.
     """
     inner = kafka_error(error)
     if inner is None:
         return OutcomeUnknown(f"{what}: the producer died ({error!r})")
-    return translate_code(what, inner)
+    return translate_code(what, inner, topic)
 
 
-def translate_code(what: str, inner: KafkaError) -> PublisherError:
-    """Our error for a code."""
+def undelivered(topic: str, partition: int, failure: object) -> PublisherError:
+    """Our error for a delivery report that is one: the transaction cannot be committed any more.
+
+    Args:
+        topic: the data topic.
+        partition: its partition.
+        failure: the report's error.
+    """
+    where = f"topic {topic} partition {partition}"
+    if not isinstance(failure, KafkaError):
+        return OutcomeUnknown(f"{where}: a record was not delivered: {failure}")
+    error = translate_code(f"{where}: a record was not delivered", failure, topic)
+    # What is not known to be for good may go away with a new producer.
+    return error if error.retryable or failure.code() in _FIXES else OutcomeUnknown(str(error))
+
+
+def translate_code(what: str, inner: KafkaError, topic: str | None = None) -> PublisherError:
+    """Our error for a code.
+
+    Args:
+        what: what was being done.
+        inner: librdkafka's error.
+        topic: the data topic that it was done with, where that is known.
+    """
     code = inner.code()
     reason = f"{what}: {inner.name()}: {inner.str()}"
     if code in FENCED:
         return LeaseLost(
             f"{reason}: another publisher with the same transactional id has taken over"
         )
+    if code == KafkaError.MSG_SIZE_TOO_LARGE and topic is not None:
+        return RecordTooLarge(f"{reason}; {_FIXES[code]}", topic=topic, code=code)
     if code in _FIXES:
         return DeliveryRejected(f"{reason}; {_FIXES[code]}", code=code)
     if code in _UNAVAILABLE:

@@ -129,6 +129,10 @@ class Ledger:
             entry.position_sum += sums[partition]
             entry.schema_ids.add(encoded.schema_id)
 
+    def failed(self) -> PartitionLedger | None:
+        """A partition of which a delivery report was an error; None while all is well."""
+        return next((entry for entry in self._partitions.values() if entry.failure), None)
+
     def progress(self) -> list[PartitionProgress]:
         """The entries of the progress record, by topic and partition.
 

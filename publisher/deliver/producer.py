@@ -112,7 +112,7 @@ class TransactionalProducer:
 
         Raises:
             KafkaUnavailable: the queue stays full: the brokers take nothing.
-            DeliveryRejected: a message is too large.
+            RecordTooLarge: a message is larger than message.max.bytes of the producer.
             OutcomeUnknown, LeaseLost: the producer is used up.
         """
         producer = self._alive()
@@ -129,21 +129,34 @@ class TransactionalProducer:
                     self._produce_when_room(producer, topic, *message)
             producer.poll(0)
         except (KafkaException, SystemError) as error:
-            raise self._failed(f"sending to topic {topic}", error) from error
+            raise self._failed(f"sending to topic {topic}", error, topic) from error
 
-    def flush(self) -> None:
+    def flush(self, failure: Callable[[], PublisherError | None] = lambda: None) -> None:
         """Wait until every message is delivered and reported.
+
+        librdkafka holds back what is behind a refused message, and says nothing until the commit
+        is asked for; so delivery reports are looked at while waiting.
+
+        Args:
+            failure: what a delivery report said, None while all is well.
 
         Raises:
             DeliveryTimeout: not within the time; nothing is committed.
+            PublisherError: what ``failure`` gave; nothing is committed.
             OutcomeUnknown, LeaseLost: the producer is used up.
         """
         producer = self._alive()
         deadline = time.monotonic() + self._timeout_s
+        remaining = 1
         try:
-            while remaining := producer.flush(_STEP_S):
-                log.warning("waiting_for_kafka", records_not_delivered=remaining)
-                if time.monotonic() > deadline:
+            while remaining:
+                remaining = producer.flush(_STEP_S)
+                if (refused := failure()) is not None:
+                    self.abandon()
+                    raise refused
+                if remaining:
+                    log.warning("waiting_for_kafka", records_not_delivered=remaining)
+                if remaining and time.monotonic() > deadline:
                     self.abandon()
                     raise DeliveryTimeout(
                         f"{remaining} records were not delivered within {self._timeout_s:g} s"
@@ -238,7 +251,9 @@ class TransactionalProducer:
             else:
                 return
 
-    def _failed(self, what: str, error: KafkaException | SystemError) -> PublisherError:
+    def _failed(
+        self, what: str, error: KafkaException | SystemError, topic: str | None = None
+    ) -> PublisherError:
         """Our error for a failed call; the producer is used up after it."""
         open_s = time.monotonic() - self._began if self._began is not None else 0.0
         self.abandon()
@@ -251,7 +266,7 @@ class TransactionalProducer:
                 f"{what}: open for {open_s:.0f} s, the brokers abort after {limit_s:g} s",
                 code=inner.code(),
             )
-        return translate(what, error)
+        return translate(what, error, topic)
 
 
 def last_indexes(partitions: Sequence[int]) -> dict[int, int]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j import java_gateway, protocol
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from compose.local import jars
@@ -38,7 +39,11 @@ def jvm_with(jar: Path) -> Iterator[Any]:
     gateway = JavaGateway(
         gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True)
     )
+    # A Spark session of this process has all errors looked up in its own virtual machine.
+    of_spark = java_gateway.get_return_value
+    java_gateway.get_return_value = protocol.get_return_value
     try:
         yield gateway
     finally:
+        java_gateway.get_return_value = of_spark
         gateway.shutdown()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from publisher.errors import PreflightError, SchemaRefused
@@ -139,3 +141,29 @@ def test_the_only_table_that_cannot_go_on_ends_the_publisher(pipe: Pipe):
 
     assert isinstance(error, SchemaRefused | PreflightError)
     assert "refused" in str(error)
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"message.max.bytes": "8000000"}], ids=["for the producer", "for the broker"]
+)
+def test_a_row_too_large_for_kafka_stops_its_table_alone(pipe: Pipe, extra: dict[str, str]):
+    source = pipe.source
+    for table in ("keeps", "large"):
+        source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, note varchar(max))")
+        source.execute(f"INSERT dbo.{table} VALUES (1, 'small')")
+    # Random, so that compression does not make it small again: 3 MB.
+    source.connection.execute(
+        "INSERT dbo.large VALUES (2, ?), (3, 'small')", random.Random(7).randbytes(1_500_000).hex()
+    )
+    for table in ("keeps", "large"):
+        source.enable(table)
+
+    with Running(
+        pipe.config(kafka={"bootstrap": pipe.topics.bootstrap, "extra": extra})
+    ) as publisher:
+        publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "the other table goes on")
+        (told,) = publisher.told("table_stopped")
+        assert told["error"] == "RecordTooLarge"
+        assert told["table"].endswith("dbo.large")
+        assert "max.message.bytes" in told["reason"]
+    assert not pipe.topics.events(source.name, "large")

@@ -27,7 +27,7 @@ from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-WAIT_S = 90.0
+WAIT_S = 180.0
 
 
 class Interrupted(Exception):

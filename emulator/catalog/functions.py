@@ -10,6 +10,7 @@ from emulator.catalog import (
     principal_functions,
     session_functions,
     system_table_functions,
+    text_pointers,
 )
 from emulator.catalog.cdc_functions import TableFunction, TableSource, change_function
 from emulator.catalog.permission_table_functions import PERMISSION_FUNCTIONS
@@ -35,6 +36,7 @@ _DECLARING_MODULES = (
     principal_functions,
     session_functions,
     system_table_functions,
+    text_pointers,
 )
 """Importing them registers their functions."""
 

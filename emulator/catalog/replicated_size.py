@@ -10,7 +10,7 @@ https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.configuration import MAX_TEXT_REPL_SIZE, configured_value
@@ -19,7 +19,7 @@ from emulator.types import MAX
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Engine
-    from emulator.storage.model import Table
+    from emulator.storage.model import Column, Table
 
 _LARGE_TYPES: Final = frozenset({"text", "ntext", "image", "xml"})
 _WIDE_TYPES: Final = frozenset({"ntext", "nvarchar", "xml"})
@@ -56,6 +56,7 @@ def checked_changes(
     table: Table,
     changes: Changes,
     current: Callable[[list[int]], Mapping[int, Sequence[Any]]],
+    but: Collection[int] = (),
 ) -> Changes:
     """The (row id, new row) pairs of an UPDATE, looked at.
 
@@ -64,6 +65,7 @@ def checked_changes(
         table: the table.
         changes: what becomes of which row.
         current: reads rows as they are: a large value that stays is no concern.
+        but: positions of columns that are not looked at.
 
     Raises:
         SqlError: 7139 for a new large value above the limit.
@@ -76,7 +78,7 @@ def checked_changes(
         (rid, place, row[place])
         for rid, row in kept
         for place, width in places.items()
-        if _bytes(row[place], width) > limit
+        if place not in but and _bytes(row[place], width) > limit
     ]
     if large:
         old = current([rid for rid, _, _ in large])
@@ -84,6 +86,24 @@ def checked_changes(
             if old[rid][place] != value:
                 raise too_long(_bytes(value, places[place]), limit)
     return kept
+
+
+def check_addition(engine: Engine, table: Table, column: Column, data: object) -> None:
+    """What WRITETEXT, UPDATETEXT and .WRITE() add to a large value, looked at.
+
+    Args:
+        engine: whose configuration holds.
+        table: the table.
+        column: its column.
+        data: what is added.
+
+    Raises:
+        SqlError: 7139 for more than the limit at once.
+    """
+    places, limit = _watched(engine, table)
+    width = places.get(table.columns.index(column), 0)
+    if width and _bytes(data, width) > limit:
+        raise too_long(_bytes(data, width), limit)
 
 
 def _watched(engine: Engine, table: Table) -> tuple[dict[int, int], int]:

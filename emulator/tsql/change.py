@@ -10,7 +10,9 @@ from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.tsql.arithmetic import arithmetic
 from emulator.tsql.common_tables import table_names
+from emulator.tsql.large_writes import is_write, partly_written, written_value
 from emulator.tsql.nodes import (
+    Call,
     DefaultMark,
     Derived,
     Join,
@@ -351,6 +353,9 @@ def assignments(
         if isinstance(node.value, DefaultMark):
             default = parse_expression(column.default) if column.default else None
             value = compiler.value(default, Scope()) if default else Value("NULL", column.type)
+        elif isinstance(node.value, Call) and is_write(node.value):
+            value = written_value(compiler, node.value, column, target, scope)
+            partly_written(target, [position])
         else:
             value = compiler.value(node.value, scope)
         if node.operator != "=":

@@ -80,6 +80,7 @@ from emulator.tsql.statements import (
     While,
 )
 from emulator.tsql.switches import SwitchConstraints, SwitchTrigger
+from emulator.tsql.text_statements import ReadText, UpdateText, WriteText
 from emulator.tsql.type_statements import CreateType
 from emulator.tsql.user_types import no_type
 
@@ -365,6 +366,7 @@ _CHECKED_ELSEWHERE: Final = frozenset(
         Print,
         QueryStatement,
         RaiseError,
+        ReadText,
         Return,
         Revert,
         SetOption,
@@ -374,9 +376,11 @@ _CHECKED_ELSEWHERE: Final = frozenset(
         Truncate,
         TryCatch,
         Update,
+        UpdateText,
         Use,
         WaitFor,
         While,
+        WriteText,
     }
 )
 

@@ -67,6 +67,8 @@ from emulator.tsql.statements import (
     While,
 )
 from emulator.tsql.targets import StoredTarget, resolve_target
+from emulator.tsql.text_runner import TextRunner
+from emulator.tsql.text_statements import UpdateText, WriteText
 from emulator.tsql.transactions import Transactions
 from emulator.tsql.triggers import TriggerRunner
 from emulator.tsql.user_types import declared_table, scalar_type
@@ -77,7 +79,7 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.tsql.workspace import Workspace
 
-_WRITES: Final = (Insert, Update, Delete, Merge, Truncate)
+_WRITES: Final = (Insert, Update, Delete, Merge, Truncate, WriteText, UpdateText)
 _KEEPS_ERROR: Final = (
     Block, If, While, TryCatch, Execute, ExecuteString, Declare, RaiseError, Jump, Return,
 )  # fmt: skip
@@ -154,6 +156,7 @@ class Interpreter:
             Label: lambda _, __: iter(()),
             Goto: self._goto,
             **self.security.methods,
+            **TextRunner(self).methods(),
         }
 
     # Statements ---------------------------------------------------------------------------------

@@ -82,6 +82,9 @@ class ControlParser(ObjectParser):
             "DENY": self.permission_statement,
             "REVOKE": self.permission_statement,
             "REVERT": self.revert,
+            "READTEXT": self.read_text,
+            "WRITETEXT": self.write_text,
+            "UPDATETEXT": self.update_text,
             "CHECKPOINT": self._checkpoint,
             "OPEN": self._cursor,
             "FETCH": self._cursor,
@@ -121,8 +124,6 @@ class ControlParser(ObjectParser):
                 return self.labels.label(token.text, token.line)
             if self.accept("GOTO"):
                 return self.labels.jump(self.identifier(), self.tokens[self.position - 1].line)
-            if self.at_any("WRITETEXT", "UPDATETEXT", "READTEXT"):
-                raise not_supported(self.token.upper)
             if self.at("DBCC", "CHECKIDENT"):
                 return self.check_identity()
             if self.at_any("DBCC", "KILL", "BACKUP", "RESTORE", "BULK", "SHUTDOWN", "RECONFIGURE"):

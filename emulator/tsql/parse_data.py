@@ -8,9 +8,12 @@ from typing import Final
 from emulator.errors import not_supported
 from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.nodes import (
+    Call,
+    ColumnName,
     CommonTable,
     DefaultMark,
     Expression,
+    Name,
     Query,
     SelectItem,
     Source,
@@ -30,6 +33,7 @@ from emulator.tsql.statements import (
     Truncate,
     Update,
 )
+from emulator.tsql.text_statements import WRITE
 from emulator.tsql.tokens import Kind
 
 _ASSIGNMENTS: Final = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
@@ -203,9 +207,22 @@ class DataParser(QueryParser):
             return Assignment(None, self.scalar(), operator, variable)
         column = self.dotted_name()
         if self.at("("):
-            raise not_supported("column methods such as .WRITE()")
+            return self._write(column)
         operator = self._assignment_operator()
         return Assignment(column, self._value_or_default(), operator)
+
+    def _write(self, name: Name) -> Assignment:
+        """``column.WRITE(expression, offset, length)``."""
+        line = self.advance().line
+        if len(name) < 2 or name[-1].upper() != "WRITE":
+            raise not_supported(f"the method .{name[-1]}() in SET")
+        arguments = [self.scalar()]
+        for _ in range(2):
+            self.expect(",")
+            arguments.append(self.scalar())
+        self.expect(")")
+        column = name[:-1]
+        return Assignment(column, Call((WRITE,), (ColumnName(column, line), *arguments), line))
 
     def _assignment_operator(self) -> str:
         """``=``, ``+=`` and the like."""

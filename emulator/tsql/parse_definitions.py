@@ -9,7 +9,7 @@ from emulator.errors import not_supported
 from emulator.tsql.certain import known
 from emulator.tsql.nodes import Name
 from emulator.tsql.parse_partitions import PartitionParser
-from emulator.tsql.parse_security import SecurityParser
+from emulator.tsql.parse_text import TextParser
 from emulator.tsql.statements import (
     ColumnDefinition,
     ConstraintDefinition,
@@ -27,7 +27,7 @@ from emulator.tsql.type_statements import CreateType
 MODULES: Final = ("PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER")
 
 
-class DefinitionParser(SecurityParser, PartitionParser):
+class DefinitionParser(TextParser, PartitionParser):
     """Statements that define objects."""
 
     def module(self, start: Token, mode: str, kind: str) -> Statement:

@@ -59,6 +59,7 @@ class BoundSource:
         columns: in order.
         key: the SQLite alias.
         table: the SQLite name of the common table expression that it reads, if it is one.
+        stored: database id and object id of the stored table that it is, if it is one.
     """
 
     alias: str
@@ -66,6 +67,7 @@ class BoundSource:
     key: str
     path: Name = ()
     table: str = ""
+    stored: tuple[int, int] | None = None
 
     def answers_to(self, qualifier: Name) -> bool:
         """Whether ``qualifier.column`` can mean this source."""

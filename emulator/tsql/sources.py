@@ -191,6 +191,7 @@ class SourceCompiler(ExpressionCompiler):
             columns_of = self._exposed(self.table_columns(table, key), key, node)
             self._check_read(of_object(where.database, table), table, columns_of, node)
             self._bind(scope, alias, key, columns_of, path)
+            scope.sources[-1].stored = (where.database.database_id, table.object_id)
             return f"{self.compilation.table_hole(table, node.hints)} AS {key}"
         view = system_view(self.compilation.context, where.database, where.schema, where.name)
         if view is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.catalog.replicated_size import checked_changes, checked_rows
@@ -68,6 +68,8 @@ class StoredTarget:
 
     table: Table
     database: Database
+    written: set[int] = field(default_factory=set, compare=False)
+    """Positions of columns that .WRITE() changes: it looks itself at how much is added."""
 
     @property
     def shown(self) -> str:
@@ -95,7 +97,11 @@ class StoredTarget:
     def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
         """See :class:`Target`."""
         changes = checked_changes(
-            context.engine, self.table, changes, lambda rids: self.read(context, rids)
+            context.engine,
+            self.table,
+            changes,
+            lambda rids: self.read(context, rids),
+            self.written,
         )
         return context.store.update(self.table, changes)
 

@@ -22,6 +22,7 @@ from emulator.tsql.functions import (
     string_codes,
     strings,
     table_functions,
+    text_pointer,
     text_search,
     xml_methods,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "string_codes",
     "strings",
     "table_functions",
+    "text_pointer",
     "text_search",
     "xml_methods",
 ]

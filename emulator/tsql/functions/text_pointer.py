@@ -66,5 +66,4 @@ def _textptr(_: ExpressionCompiler, node: Call, scope: Scope) -> Value:
 
 @special(ROW_OF, 1)
 def _row_of(_: ExpressionCompiler, node: Call, scope: Scope) -> Value:
-    _, source = _column(node, scope)
-    return Value(f"{source.key}.rid", BIGINT)
+    return Value(f"{_column(node, scope)[1].key}.rid", BIGINT)

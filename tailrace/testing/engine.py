@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _POLL_S: Final = 0.25
 _LOG_LINES: Final = 25
+_DEFAULT_ADDRESS: Final = "unix:///var/run/docker.sock"
 _HOW_TO_START: Final = (
     "Start one (Debian: apt-get install docker.io, then `systemctl start docker`), or by hand:"
     " `dockerd --iptables=false --bridge=none`. EmulatedSqlServer needs none."
@@ -73,7 +74,20 @@ def has_bridge() -> bool:
                 "the container engine refuses this user: run as root or join its group"
                 " (sudo usermod --append --groups docker $USER, then log in again)"
             ) from error
-        raise EngineUnavailable(f"no container engine answers: {error}. {_HOW_TO_START}") from error
+        address = os.environ.get("DOCKER_HOST", _DEFAULT_ADDRESS)
+        raise EngineUnavailable(
+            f"no container engine answers at {address} ({_cause(error)}). {_HOW_TO_START}"
+        ) from error
+
+
+def _cause(error: BaseException) -> str:
+    """What the system said: docker wraps it twice, as arguments of other errors."""
+    for inner in (*error.args, error.__context__):
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror
+        if isinstance(inner, BaseException):
+            return _cause(inner)
+    return str(error)
 
 
 def forgo_reaper_where_it_cannot_work() -> None:

@@ -38,13 +38,24 @@ class Images:
         return self.tags[part]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    """One line for each file at the end of a run, not one for each test that is skipped."""
+    report = yield
+    if report.when == "setup" and report.skipped:
+        _, _, reason = report.longrepr
+        report.longrepr = (item.path.relative_to(item.config.rootpath).as_posix(), None, reason)
+    return report
+
+
 @pytest.fixture(scope="session")
 def container_engine() -> None:
     """Skips where no engine answers."""
     try:
         engine.has_bridge()
     except EngineUnavailable as error:
-        pytest.skip(str(error))
+        reason, _, _ = str(error).partition(". ")
+        pytest.skip(f"{reason}; what to do: docs/containers.md")
 
 
 @pytest.fixture(scope="session")

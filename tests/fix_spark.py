@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compose.local.jars import spark_jars
+from compose.local.java import SPARK_QUICK_START
 from spark_sink.session import session_with
 
 
@@ -21,7 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
             # Tests end before the optimising compiler would have paid for itself.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": f"{SPARK_QUICK_START} -XX:+UseSerialGC",
         }
     )
     try:

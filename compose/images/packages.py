@@ -36,6 +36,7 @@ ROOTS["sink"] = ROOTS["publisher"] - {"apsw"} | {"deltalake", "pyarrow", "pyspar
 
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==[^\n]*\n(?:[ ]+[^\n]*\n?)*", re.MULTILINE)
 _VIA = re.compile(r"^ +# +(?:via )?([A-Za-z0-9._-]+)", re.MULTILINE)
+_NOTE = re.compile(r"^ +#.*\n?", re.MULTILINE)
 
 
 class PackageUnknown(Exception):
@@ -61,7 +62,8 @@ def part_of(lock: str, roots: Collection[str]) -> str:
     while True:
         more = {name for name, parents in needed_by.items() if parents & wanted} - wanted
         if not more:
-            return "".join(entries[name] for name in sorted(wanted))
+            # Without the notes: who else needs a package is no reason to build an image anew.
+            return "".join(_NOTE.sub("", entries[name]) for name in sorted(wanted))
         wanted |= more
 
 

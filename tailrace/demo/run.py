@@ -21,6 +21,7 @@ import yaml
 from rich.console import Console
 
 from compose.local.errors import LocalStackError
+from compose.local.java import SPARK_QUICK_START
 from compose.local.process import ChildProcess
 from compose.local.stack import LocalStack, stop_kept
 from schemas.topics import TopicNames
@@ -147,7 +148,7 @@ class _Demo:
         )
         config["publisher"] |= {"poll_interval_ms": 100, "heartbeat_s": 2}
         # A sink that runs for minutes gains more from a fast start than from the last compiler.
-        config["sink"] |= {"spark": {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}}
+        config["sink"] |= {"spark": {"spark.driver.extraJavaOptions": SPARK_QUICK_START}}
         path = self._options.data_dir / "tailrace.yaml"
         path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         return path

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.testing import reaper
 from tailrace.testing.errors import (
     ContainerFailed,
     EngineUnavailable,
@@ -90,15 +91,17 @@ def _cause(error: BaseException) -> str:
     return str(error)
 
 
-def forgo_reaper_where_it_cannot_work() -> None:
-    """Turn testcontainers' Ryuk off where it cannot be reached: it wants a published port.
+def guard_against_leftovers() -> None:
+    """See that containers go even when this process is killed.
 
-    Then whatever is started is removed by its context manager alone, which Ctrl-C passes through.
+    testcontainers' Ryuk does that where a port can be published; elsewhere a process of ours.
     """
     from testcontainers.core.config import testcontainers_config
+    from testcontainers.core.labels import SESSION_ID
 
     if "TESTCONTAINERS_RYUK_DISABLED" not in os.environ and not has_bridge():
         testcontainers_config.ryuk_disabled = True
+        reaper.watch(SESSION_ID)
 
 
 def start(container: DockerContainer, *, port: int | None = None) -> None:
@@ -113,6 +116,7 @@ def start(container: DockerContainer, *, port: int | None = None) -> None:
     """
     from docker.errors import APIError, ImageNotFound
 
+    guard_against_leftovers()
     if port is not None:
         _require_free(port, container.image)
     try:

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 import yaml
 
 from compose.local.broker import KafkaBroker
+from compose.local.java import SPARK_QUICK_START
 from compose.local.process import ChildProcess
 from compose.local.registry import SchemaRegistry as RegistryProcess
 from schemas.lsn import Lsn
@@ -276,7 +277,7 @@ class TailracePipeline:
                 "table_properties": _PLAIN_TABLES,
                 "spark": {
                     "spark.driver.memory": "1g",
-                    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+                    "spark.driver.extraJavaOptions": SPARK_QUICK_START,
                 },
                 **self._sink,
             },

@@ -78,7 +78,6 @@ class SqlServerCdcContainer(DockerContainer, CdcSource):
         self._start_limit_s = start_limit_s
         self._tds_port: int | None = None
         self._shares_network = not engine.has_bridge()
-        engine.forgo_reaper_where_it_cannot_work()
         super().__init__(image)
         # The image takes the password from a variable only; it is random and dies with the test.
         self.with_env("MSSQL_SA_PASSWORD", self._sa_password)

@@ -18,6 +18,7 @@ import yaml
 from testcontainers.core.container import DockerContainer
 
 from compose.images import health
+from compose.local.java import SPARK_QUICK_START
 from compose.local.process import free_port
 from schemas.registry import SchemaRegistry
 from schemas.topics import TopicNames
@@ -281,7 +282,7 @@ class ContainerStack:
                 },
                 "spark": {
                     "spark.driver.memory": "1g",
-                    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+                    "spark.driver.extraJavaOptions": SPARK_QUICK_START,
                 },
             },
         }

@@ -141,29 +141,30 @@ def test_a_wrong_password_is_refused_by_server_and_publisher(images, tmp_path):
             publisher.stop()
 
 
-def test_ctrl_c_leaves_no_container(images, client):
-    script = (
-        "import sys\n"
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_of_pytest_that_is_stopped_leaves_no_container(images, client, tmp_path, number):
+    (tmp_path / "test_server.py").write_text(
+        "import threading\n"
         "from tailrace.testing import SqlServerCdcContainer\n"
-        "with SqlServerCdcContainer(sys.argv[1], accept_eula=True) as server:\n"
-        "    print(server.get_wrapped_container().name, flush=True)\n"
-        "    sys.stdin.read()\n"
+        "def test_it():\n"
+        f"    with SqlServerCdcContainer({images['source']!r}, accept_eula=True) as server:\n"
+        "        print(server.get_wrapped_container().name, flush=True)\n"
+        "        threading.Event().wait(120)\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", script, images["source"]],
-        stdin=subprocess.PIPE,
+        [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        cwd=ROOT,
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     ) as child:
         assert child.stdout is not None
         name = child.stdout.readline().strip()
         assert name in names(client)
-        child.send_signal(signal.SIGINT)
+        child.send_signal(number)
         child.wait(60)
-    assert name not in names(client)
+    wait_until(lambda: name not in names(client), "the container is gone", 30)
 
 
 def test_our_images_hold_no_build_tools_and_no_settings_of_the_build(images):

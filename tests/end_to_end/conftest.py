@@ -16,6 +16,7 @@ import pyodbc
 import pytest
 import yaml
 
+from compose.local.java import SPARK_QUICK_START
 from compose.local.process import ChildProcess
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition, Operation
@@ -86,7 +87,7 @@ class Pipeline:
                 "lake": str(self.lake),
                 "spark": {
                     "spark.driver.memory": "1g",
-                    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+                    "spark.driver.extraJavaOptions": SPARK_QUICK_START,
                 },
                 **self.sink_options,
             },

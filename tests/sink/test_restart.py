@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from compose.local.java import SPARK_QUICK_START
 from spark_sink.errors import LakeTaken, LedgerMismatch
 from spark_sink.metrics import SinkMetrics
 from spark_sink.run import serve
@@ -114,7 +115,7 @@ def test_killed_between_two_tables(source: Source, lake: Lake, tmp_path: Path):
         spark={
             "spark.master": "local[2]",
             "spark.driver.memory": "700m",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": f"{SPARK_QUICK_START} -XX:+UseSerialGC",
             "spark.local.dir": str(tmp_path / "local"),
             "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
         },

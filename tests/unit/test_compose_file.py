@@ -26,6 +26,13 @@ def compose() -> dict[str, Any]:
     return dict(yaml.safe_load((FOLDER / "compose.yaml").read_text()))
 
 
+@pytest.fixture(scope="module")
+def host_network() -> dict[str, Any]:
+    # Docker Compose's own tag is not YAML's: an empty list stands for what it does.
+    text = re.sub(r" !reset \S+", " []", (FOLDER / "host-network.yaml").read_text())
+    return dict(yaml.safe_load(text))
+
+
 def default(image: str) -> str:
     """The image where no variable names another."""
     match = re.fullmatch(r"\$\{\w+:-(.+)\}", image)
@@ -87,7 +94,7 @@ def test_every_service_has_bounds_and_is_restarted(compose):
     for service in compose["services"].values():
         limits = service["deploy"]["resources"]["limits"]
         assert limits.keys() == {"memory", "pids"}
-        assert service["restart"] == "on-failure"
+        assert service["restart"] == "unless-stopped"
 
 
 def test_our_containers_may_write_only_where_they_are_told(compose):
@@ -133,16 +140,73 @@ def test_configuration_is_accepted_and_points_at_the_services(compose):
     assert secret in compose["services"]["publisher"]["secrets"]
 
 
-def test_the_engines_own_parser_accepts_it():
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], check=False).returncode:
-        pytest.skip("no docker compose here; the tests above read the file as YAML")
-    for profile in ("sqlserver", "emulator"):
-        command = [docker, "compose", "--file", str(FOLDER / "compose.yaml"), "--profile", profile]
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    """The schema of the Compose Specification, as check-jsonschema carries it."""
+    from check_jsonschema.builtin_schemas import get_builtin_schema
+    from jsonschema.validators import validator_for
+
+    found = get_builtin_schema("vendor.compose-spec")
+    return validator_for(found)(found)
+
+
+def test_the_schema_of_the_compose_specification_accepts_it(schema, compose, host_network):
+    assert not [f"{e.json_path}: {e.message}" for e in schema.iter_errors(compose)]
+    assert not [f"{e.json_path}: {e.message}" for e in schema.iter_errors(host_network)]
+
+
+def test_the_schema_refuses_what_the_specification_does_not_know(schema, compose):
+    broken = json.loads(json.dumps(compose))  # a copy without the file's aliases
+    broken["services"]["sink"]["deploy"]["resources"]["limits"]["memry"] = "3g"
+    (error,) = schema.iter_errors(broken)
+    assert error.json_path == "$.services.sink.deploy.resources.limits"
+    assert "memry" in error.message
+
+
+def docker_compose() -> list[str]:
+    """The command of Docker Compose 2: the client's plugin, or the command of its own."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]):
+            asked = [*command, "version", "--short"]
+            done = subprocess.run(asked, capture_output=True, text=True, check=False)
+            if done.returncode == 0 and not done.stdout.startswith("1."):
+                return command
+    pytest.skip("no Docker Compose 2 here (Debian 13: docker-compose); its schema was checked")
+
+
+@pytest.mark.parametrize("profile", ["sqlserver", "emulator"])
+def test_docker_compose_itself_accepts_it(profile):
+    command = [*docker_compose(), "--profile", profile, "--file", str(FOLDER / "compose.yaml")]
+    for more in ([], ["--file", str(FOLDER / "host-network.yaml")]):
         done = subprocess.run(
-            [*command, "config", "--quiet"], capture_output=True, text=True, check=False
+            [*command, *more, "config", "--format", "json"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
+        services = json.loads(done.stdout)["services"]
+        assert {"sqlserver", "emulator"} & set(services) == {profile}
+        if more:
+            # With ports or networks left over the engine would refuse a shared network.
+            assert {service["network_mode"] for service in services.values()} == {"host"}
+            assert not [s for s in services.values() if s.get("ports") or s.get("networks")]
+
+
+def test_a_shared_network_is_told_to_every_service(compose, host_network):
+    services = host_network["services"]
+    assert services.keys() == compose["services"].keys()
+    for name, service in services.items():
+        assert service["network_mode"] == "host"
+        assert ("ports" in service) is ("ports" in compose["services"][name])
+        assert ("networks" in service) is ("networks" in compose["services"][name])
+        names = {host.split(":")[0] for host in service["extra_hosts"]}
+        assert names == {"source", "kafka", "registry", "publisher", "sink", "prometheus"}
+    # Everything listens on this machine only.
+    listeners = services["kafka"]["environment"]["KAFKA_LISTENERS"].split(",")
+    assert all("://127.0.0.1:" in listener for listener in listeners)
+    told = {name for name, s in services.items() if "127.0.0.1" in str(s.get("environment"))}
+    assert told | {"prometheus", "provision"} == services.keys()
 
 
 def exported() -> set[str]:

@@ -44,6 +44,7 @@ class ProgressStream:
         self._schema_by_id = schema_by_id
         self._sink = sink
         self._busy = threading.Lock()
+        self._is_closing = False
         self._failure: BaseException | None = None
 
     def catch_up(self, stop: threading.Event) -> int:
@@ -79,6 +80,7 @@ class ProgressStream:
             RegistryError: a schema could not be looked up.
         """
         self._failure = None
+        self._is_closing = False
         try:
             query = self._start(stop)
         except (PySparkException, Py4JError) as error:
@@ -88,9 +90,12 @@ class ProgressStream:
                 stop.wait(_POLL_S)
             failure = query.exception()
         finally:
-            # A query that is stopped inside a MERGE dies of a StackOverflowError that hides why.
+            # A query that is stopped inside a MERGE dies of a StackOverflowError that hides why. So
+            # a batch in progress is waited for, and none begins after it. The lock is not held
+            # while Spark stops: Spark waits for a micro-batch that has just begun.
             with self._busy:
-                query.stop()
+                self._is_closing = True
+            query.stop()
         if self._failure is not None:
             raise self._failure
         if failure is not None:
@@ -99,7 +104,7 @@ class ProgressStream:
     def _start(self, stop: threading.Event) -> StreamingQuery:
         def on_micro_batch(frame: DataFrame, _batch_id: int) -> None:
             with self._busy:
-                if stop.is_set() or self._failure is not None:
+                if self._is_closing or stop.is_set() or self._failure is not None:
                     return
                 try:
                     self._sink.process(self._decoded(_collected(frame)), stop)

@@ -92,11 +92,15 @@ def composed(images, tmp_path_factory) -> Iterator[Composed]:
     held = images_held()
     made.services += [name for name in WATCHERS if declared[name]["image"] in held]
     try:
-        made.run(
-            *("up", "--detach", "--no-build", "--pull", "never", "--wait"),
-            *("--wait-timeout", str(START_LIMIT_S), *made.services),
-            limit_s=START_LIMIT_S + 60,
-        )
+        try:
+            made.run(
+                *("up", "--detach", "--no-build", "--pull", "never", "--wait"),
+                *("--wait-timeout", str(START_LIMIT_S), *made.services),
+                limit_s=START_LIMIT_S + 60,
+            )
+        except AssertionError as error:
+            error.add_note(made.run("logs", "--no-color", "--tail", "20"))
+            raise
         yield made
         made.run("stop", limit_s=STOP_LIMIT_S)
         ended = {name: state["ExitCode"] for name, state in made.states().items()}

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from compose.local.java import SPARK_QUICK_START
 from spark_sink.errors import LakeTaken, LedgerMismatch
@@ -219,6 +221,38 @@ def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint(
     assert sample("tailrace_sink_batches_total") == 1
     assert sample("tailrace_sink_changes_total") == 6
     assert sample("tailrace_sink_table_seconds_count", {"table": "shop.dbo.b"}) == 1
+
+
+def test_a_micro_batch_that_begins_during_the_stop_does_not_hold_it_up(
+    spark: SparkSession, source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
+):
+    """Spark waits for the micro-batch when a query is stopped, so that must not wait for us."""
+    a, b = fill(source)
+    begun = threading.Event()
+    for_each, stop_query = DataStreamWriter.foreachBatch, StreamingQuery.stop
+
+    def noted(writer: DataStreamWriter, function: Callable[[Any, int], None]) -> Any:
+        def begin(frame: Any, number: int) -> None:
+            begun.set()
+            function(frame, number)
+
+        return for_each(writer, begin)
+
+    def stop_in_a_batch(query: StreamingQuery) -> None:
+        begun.clear()
+        change(source, a, b)
+        assert begun.wait(WAIT_S)
+        stop_query(query)
+
+    monkeypatch.setattr(DataStreamWriter, "foreachBatch", noted)
+    monkeypatch.setattr(StreamingQuery, "stop", stop_in_a_batch)
+    with Served(spark, lake) as served:
+        served.wait_for_batch()
+        assert begun.wait(WAIT_S)  # the query runs; its first micro-batch has nothing new
+    assert len(lake.commits()) == 1
+    # What came during the stop is there at the next start.
+    assert lake.catch_up() == 1
+    assert lake.cut() == source.cut()
 
 
 def test_a_second_sink_is_noticed(source: Source, lake: Lake):

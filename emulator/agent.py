@@ -198,8 +198,8 @@ class Agent:
     def _start_capture_jobs(self) -> None:
         with self._engine.write() as connection:
             found = list(all_jobs(connection, self._engine))
-        for _, job in found:
-            if job.job_type != jobs.CLEANUP:
+        for database, job in found:
+            if job.job_type != jobs.CLEANUP and jobs.is_job_enabled(database, job.job_type):
                 self._request(job, RunSource.BOOT)
 
     def _start_daily_cleanup(self) -> None:
@@ -208,7 +208,10 @@ class Agent:
             return
         self._next_cleanup = _next_two_o_clock(now)
         for job in jobs.jobs_of(self._connection, self._engine):
-            if job.job_type == jobs.CLEANUP:
+            database = self._engine.database_by_id(job.database_id)
+            if job.job_type != jobs.CLEANUP or database is None:
+                continue
+            if jobs.is_job_enabled(database, job.job_type):
                 self._request(job, RunSource.SCHEDULER)
 
     def _request(self, job: JobParameters, source: RunSource) -> None:

@@ -26,9 +26,18 @@ from emulator.cdc.log_readers import (
     refuse_beside_log_reader,
     start_log_reader,
 )
-from emulator.errors import SqlError
+from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
-from emulator.types import BIGINT, BIT, INT, SYSNAME, UNIQUEIDENTIFIER, nvarchar, pack_guid
+from emulator.types import (
+    BIGINT,
+    BIT,
+    INT,
+    SYSNAME,
+    TINYINT,
+    UNIQUEIDENTIFIER,
+    nvarchar,
+    pack_guid,
+)
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -213,3 +222,55 @@ def _agent_stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]
         return
     stopped = jobs.stop_job(context.store.connection, context.engine, database, job_type)
     yield Message(JOB_STOPPED, stopped)
+
+
+@procedure(
+    "sp_update_job",
+    _P("@job_id", UNIQUEIDENTIFIER, None),
+    _P("@job_name", SYSNAME, None),
+    _P("@new_name", SYSNAME, None),
+    _P("@enabled", TINYINT, None),
+)
+def _agent_update_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    """msdb.dbo.sp_update_job, as far as it enables and disables a job's schedule."""
+    if args["@new_name"] is not None or args["@job_name"] is None:
+        raise not_supported("sp_update_job of anything but @enabled, by @job_name")
+    database, job_type = _job_of_name(context, text(args["@job_name"]) or "")
+    enabled = args["@enabled"]
+    if job_type == replication.LOG_READER:
+        raise not_supported("sp_update_job of the Log Reader Agent's job")
+    if enabled is not None:
+
+        def change() -> None:
+            with context.engine.write() as connection:
+                jobs.enable_job(connection, database, job_type, enabled=bool(enabled))
+
+        as_ddl(context, change)
+    yield from ()
+
+
+REFUSED_IN_MSDB: Final = frozenset(
+    {
+        "sp_add_category",
+        "sp_add_job",
+        "sp_add_jobschedule",
+        "sp_add_jobserver",
+        "sp_add_jobstep",
+        "sp_add_schedule",
+        "sp_attach_schedule",
+        "sp_delete_job",
+        "sp_delete_jobschedule",
+        "sp_delete_jobstep",
+        "sp_help_job",
+        "sp_help_jobactivity",
+        "sp_help_jobhistory",
+        "sp_help_jobschedule",
+        "sp_help_jobserver",
+        "sp_help_jobstep",
+        "sp_purge_jobhistory",
+        "sp_update_jobschedule",
+        "sp_update_jobstep",
+        "sp_update_schedule",
+    }
+)
+"""Procedures of the Agent that SQL Server has in msdb and this server refuses by name."""

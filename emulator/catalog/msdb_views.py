@@ -90,7 +90,8 @@ def _job_rows(context: SessionContext, _database: Database) -> Iterator[Row]:
         kind = JOB_KINDS[job.job_type]
         created = datetime_of(database.create_ticks)
         yield (
-            *(pack_guid(job.job_id), 0, job_name(database, job.job_type), 1, kind.description),
+            *(pack_guid(job.job_id), 0, job_name(database, job.job_type)),
+            *(int(jobs.is_job_enabled(database, job.job_type)), kind.description),
             *(1, kind.category_id, b"\x01", _ON_FAILURE, 0, 0, 0, 0, 0, 0, 0),
             *(created, created, 1),
         )

@@ -105,7 +105,7 @@ def _new_mark(
         raise cdc_error(22964, f"0x{lsn.hex().upper()}", procedure="sp_cdc_cleanup_change_table")
     low = instance.start_lsn or ZERO_LSN
     high = max_lsn(connection, database) or ZERO_LSN
-    if lsn > high:
+    if not low <= lsn <= high:
         raise cdc_error(
             22957,
             *(f"0x{lsn.hex().upper()}", instance.name),

@@ -42,7 +42,8 @@ ALTER_COLUMN: Final = "alter_column"
 DROP_TABLE: Final = "drop_table"
 OTHER: Final = "other"
 INDEX_STATEMENT: Final = re.compile(r"\s*(CREATE|ALTER|DROP)\b[^(]*\bINDEX\b", re.IGNORECASE)
-"""Index statements change no table: they make no entry (inferred)."""
+"""Index statements, which are logged with or without their text, change no table: they make no
+entry (inferred)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def post(
     Raises:
         SqlError: 22976 when the change table's values do not fit the new type.
     """
-    if change.kind == OTHER and INDEX_STATEMENT.match(change.command):
+    if change.kind == OTHER and (not change.command or INDEX_STATEMENT.match(change.command)):
         return
     altered = _follow_type_change(connection, database, instance, change)
     table = metadata_table(database, DDL_HISTORY)

@@ -230,6 +230,8 @@ def _drop(
 ) -> None:
     end_run(engine, database, job.job_type)
     runtime(engine).job_history.forget((database.database_id, job.job_type))
+    if not is_job_enabled(database, job.job_type):
+        enable_job(connection, database, job.job_type, enabled=True)
     _delete(connection, engine, job)
 
 
@@ -321,12 +323,30 @@ def _delete(connection: apsw.Connection, engine: Engine, job: JobParameters) -> 
     )
 
 
+def is_job_enabled(database: Database, job_type: str) -> bool:
+    """Whether a job runs by its schedule; by hand it can be started in any case."""
+    return not database.options.get(_disabled(job_type))
+
+
+def enable_job(
+    connection: apsw.Connection, database: Database, job_type: str, *, enabled: bool
+) -> None:
+    """msdb.dbo.sp_update_job @enabled."""
+    database.set_option(_disabled(job_type), int(not enabled), connection)
+
+
+def _disabled(job_type: str) -> str:
+    return f"cdc_{job_type}_job_disabled"
+
+
 def _with_options(job: JobParameters, options: JobOptions) -> JobParameters:
     given = {
         name: getattr(options, name)
         for name in JobOptions.__dataclass_fields__
         if getattr(options, name) is not None
     }
+    if job.job_type == CAPTURE:
+        given.pop("threshold", None)  # accepted and not used, as documented of the cleanup job
     return replace(job, **given)
 
 

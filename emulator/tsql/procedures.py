@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator.catalog.job_procedures import REFUSED_IN_MSDB
 from emulator.catalog.procedure_registry import Procedure, Required
 from emulator.catalog.procedures import find_procedure
-from emulator.errors import SqlError
+from emulator.errors import SqlError, not_supported
 from emulator.results import (
     DatabaseChanged,
     ErrorMessage,
@@ -164,6 +165,8 @@ class ProcedureRunner:
                 return
         procedure = find_procedure(schema or None, name[-1])
         if procedure is None:
+            if database.name == "msdb" and folded in REFUSED_IN_MSDB:
+                raise not_supported(f"msdb.dbo.{folded}")
             raise messages.missing_procedure(messages.dotted(name))
         if database is not self.context.database:
             self.context.security.user(database)

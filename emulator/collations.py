@@ -302,9 +302,17 @@ def collation(name: str | None) -> Collation:
     return found
 
 
-def is_case_sensitive(name: str | None) -> bool:
-    """Whether a collation tells upper from lower case."""
-    return not collation(name).ignores_case
+LIKE_SENSITIVE: Final = 1
+LIKE_ACCENTLESS: Final = 2
+LIKE_UNICODE: Final = 4
+"""For LIKE: trailing blanks of Unicode text count."""
+
+
+def search_flags(name: str | None) -> int:
+    """How LIKE, CHARINDEX and their kin compare: LIKE_SENSITIVE and LIKE_ACCENTLESS."""
+    found = collation(name)
+    flags = 0 if found.ignores_case else LIKE_SENSITIVE
+    return flags | (LIKE_ACCENTLESS if found.ignores_accents else 0)
 
 
 def page_of(name: str | None) -> CodePage:

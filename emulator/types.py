@@ -15,8 +15,8 @@ binary, varbinary, image, rowversion    bytes
 date                                    int, days since 0001-01-01
 time                                    int, ticks of 100 ns since midnight
 datetime2, datetime, smalldatetime      int, ticks of 100 ns since 0001-01-01
-datetimeoffset                          10 bytes: 8-byte big-endian UTC ticks, then 2-byte
-                                        big-endian offset in minutes + 1024
+datetimeoffset                          str, 23 digits: 19 of UTC ticks, 4 of the offset in minutes
+                                        + 1024; a collating function compares the first 19
 uniqueidentifier                        16 bytes permuted into SQL Server's sort order
 sql_variant                             str, its wire form (variants.py): its order is a
                                         collating function's
@@ -175,11 +175,15 @@ def unpack_guid(value: bytes) -> uuid.UUID:
     return uuid.UUID(bytes_le=value[12:16] + value[10:12] + value[8:10] + value[6:8] + value[0:6])
 
 
-def pack_offset(utc_ticks: int, offset_minutes: int) -> bytes:
+OFFSET_KEY_LENGTH: Final = 19
+"""Digits of a datetimeoffset's storage value by which it compares: the offset does not count."""
+
+
+def pack_offset(utc_ticks: int, offset_minutes: int) -> str:
     """The storage value of a datetimeoffset."""
-    return utc_ticks.to_bytes(8, "big") + (offset_minutes + 1024).to_bytes(2, "big")
+    return f"{utc_ticks:019d}{offset_minutes + 1024:04d}"
 
 
-def unpack_offset(value: bytes) -> tuple[int, int]:
+def unpack_offset(value: str) -> tuple[int, int]:
     """(UTC ticks, offset in minutes) of a datetimeoffset's storage value."""
-    return int.from_bytes(value[:8], "big"), int.from_bytes(value[8:], "big") - 1024
+    return int(value[:OFFSET_KEY_LENGTH]), int(value[OFFSET_KEY_LENGTH:]) - 1024

@@ -22,15 +22,16 @@ from typing import Any, Final
 import apsw
 
 from emulator.collations import find_collation
-from emulator.types import SqlType
+from emulator.types import OFFSET_KEY_LENGTH, SqlType
 from emulator.variants import variant_key
 
-ORDER_VERSION: Final = 1
+ORDER_VERSION: Final = 2
 """To be raised when a key changes: indexes of older files are then built again."""
 
 CASE_INSENSITIVE: Final = "MSSQL_CI"
 BINARY: Final = "MSSQL_BIN"
 VARIANT: Final = "MSSQL_VARIANT"
+OFFSET: Final = "MSSQL_OFFSET"
 
 _TURKISH: Final = frozenset({0x41F, 0x42C})
 _CONTROLS: Final = "".join(map(chr, range(32)))
@@ -102,17 +103,27 @@ def ordering_of(sql_type: SqlType) -> str | None:
     """The SQLite collation of a type's values; None where SQLite's own order is right."""
     if sql_type.is_character:
         return sqlite_collation(sql_type.collation)
+    if sql_type.name == "datetimeoffset":
+        return OFFSET
     return VARIANT if sql_type.name == "sql_variant" else None
 
 
 def value_key(value: str, ordering: str) -> Hashable:
     """Something that is equal for values that are equal under a collation of here."""
+    if ordering == OFFSET:
+        return value[:OFFSET_KEY_LENGTH]
     return _variant_key(value) if ordering == VARIANT else collation_key(value, ordering)
 
 
 @lru_cache(maxsize=4096)
 def _variant_key(value: str) -> tuple[Any, ...]:
     return variant_key(value, lambda text, name: collation_key(text, sqlite_collation(name)))
+
+
+def _compare_offsets(left: str, right: str) -> int:
+    """Values of datetimeoffset: the same moment is equal at whatever offset."""
+    a, b = left[:OFFSET_KEY_LENGTH], right[:OFFSET_KEY_LENGTH]
+    return (a > b) - (a < b)
 
 
 def _compare_variants(left: str, right: str) -> int:
@@ -209,6 +220,7 @@ _COMPARISONS: Final = {
     **{name: _comparison(name) for name in (*_RULES, BINARY)},
     CASE_INSENSITIVE: _compare_ci,
     VARIANT: _compare_variants,
+    OFFSET: _compare_offsets,
 }
 
 

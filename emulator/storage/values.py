@@ -91,7 +91,7 @@ def value_text(value: StorageValue, sql_type: SqlType) -> str:
         if sql_type.name == "sql_variant":
             base_type, base = unpacked(value)
             return value_text(base, base_type)
-        return value
+        return _offset_text(value, sql_type) if sql_type.name == "datetimeoffset" else value
     name = sql_type.name
     if sql_type.is_decimal:
         return decimal_text(value, sql_type.scale)
@@ -112,14 +112,16 @@ def _bytes_text(value: bytes, sql_type: SqlType) -> str:
         return decimal_text(unpack_decimal(value), sql_type.scale)
     if sql_type.name == "uniqueidentifier":
         return str(unpack_guid(value))
-    if sql_type.name == "datetimeoffset":
-        utc, minutes = unpack_offset(value)
-        days, ticks = divmod(utc + minutes * 60 * TICKS_PER_SECOND, TICKS_PER_DAY)
-        sign = "-" if minutes < 0 else "+"
-        hours, minutes = divmod(abs(minutes), 60)
-        text = f"{date_of(days).isoformat()} {clock_text(ticks, sql_type.scale)}"
-        return f"{text} {sign}{hours:02d}:{minutes:02d}"
     return f"0x{value.hex()}"
+
+
+def _offset_text(value: str, sql_type: SqlType) -> str:
+    utc, minutes = unpack_offset(value)
+    days, ticks = divmod(utc + minutes * 60 * TICKS_PER_SECOND, TICKS_PER_DAY)
+    sign = "-" if minutes < 0 else "+"
+    hours, minutes = divmod(abs(minutes), 60)
+    text = f"{date_of(days).isoformat()} {clock_text(ticks, sql_type.scale)}"
+    return f"{text} {sign}{hours:02d}:{minutes:02d}"
 
 
 def _month_text(ticks: int) -> str:

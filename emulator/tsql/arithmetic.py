@@ -41,6 +41,7 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
         left = converted(left, right.type)
     if right.is_null:
         right = converted(right, left.type)
+    left, right = _binary_as_integer(left, right)
     left_family, right_family = family(left.type), family(right.type)
     families = {left_family, right_family}
     nullable = left.nullable or right.nullable
@@ -62,6 +63,16 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
     if kind is Family.FLOAT:
         return _floats(operator, left, right, target, nullable=nullable)
     return _decimals(operator, left, right, target, nullable=nullable)
+
+
+def _binary_as_integer(left: Value, right: Value) -> tuple[Value, Value]:
+    """A binary operand beside an integer is one too: ``COLUMNS_UPDATED() & 4``."""
+    families = family(left.type), family(right.type)
+    if families == (Family.BINARY, Family.INTEGER) and right.type.name != "bit":
+        return converted(left, right.type, explicit=True), right
+    if families == (Family.INTEGER, Family.BINARY) and left.type.name != "bit":
+        return left, converted(right, left.type, explicit=True)
+    return left, right
 
 
 def _integers(
@@ -193,6 +204,8 @@ def negated(operand: Value) -> Value:
         return operand
     kind = family(operand.type)
     known = operand.constant.value if operand.constant else None
+    if operand.type.name == "bit":
+        raise messages.invalid_operator_type("bit", "minus")
     if kind is Family.INTEGER:
         if isinstance(known, int):
             return constant(-known, operand.type, literal=operand.literal)

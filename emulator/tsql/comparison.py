@@ -41,7 +41,7 @@ def comparable(left: Value, right: Value) -> tuple[str, str]:
     if left_family is Family.BINARY and right_family is Family.BINARY:
         return _binary(left, right)
     target = types_of.common_type(left.type, right.type)
-    if target.name == "sql_variant":
+    if target.name in {"sql_variant", "datetimeoffset"}:
         return converted(left, target).collated, converted(right, target).sql
     return converted(left, target).sql, converted(right, target).sql
 

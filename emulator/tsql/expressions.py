@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from emulator.collations import collation, is_case_sensitive, page_of
+from emulator.collations import LIKE_UNICODE, collation, page_of, search_flags
 from emulator.errors import not_supported
 from emulator.tsql import messages, types_of
 from emulator.tsql.arithmetic import arithmetic, complemented, negated
@@ -408,8 +408,10 @@ class ExpressionCompiler:
         value = self.as_text(self.value(node.operand, scope))
         pattern = self.as_text(self.value(node.pattern, scope))
         escape = self.as_text(self.value(node.escape, scope)).sql if node.escape else "NULL"
-        sensitive = int(is_case_sensitive(value.type.collation))
-        text = f"t_like({value.sql}, {pattern.sql}, {escape}, {sensitive})"
+        flags = search_flags(value.type.collation)
+        if any(side.type.name in {"nchar", "nvarchar", "ntext"} for side in (value, pattern)):
+            flags |= LIKE_UNICODE
+        text = f"t_like({value.sql}, {pattern.sql}, {escape}, {flags})"
         return f"(NOT {text})" if node.negated else text
 
     # For functions ------------------------------------------------------------------------------

@@ -171,8 +171,11 @@ def money_text(scaled: int, style: int) -> str:
 
 def float_text(value: float, style: int) -> str:
     """float: style 0 six digits, 1 eight in scientific form, 2 sixteen, 3 seventeen."""
-    if style in {1, 2, 3}:
-        return _scientific(value, {1: 7, 2: 15, 3: 16}[style])
+    if style in {1, 2}:
+        return _scientific(value, {1: 7, 2: 15}[style])
+    if style == 3:
+        mantissa, separator, power = f"{value:.17g}".partition("e")
+        return f"{mantissa}e{power[0]}{int(power[1:]):03d}" if separator else mantissa
     if value == 0:
         return "0"
     exponent = math.floor(math.log10(abs(value)))

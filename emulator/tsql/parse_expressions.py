@@ -345,6 +345,8 @@ class ExpressionParser(TokenCursor):
         self.expect("(")
         distinct = False
         arguments: tuple[Expression, ...] = ()
+        if len(name) == 1 and name[0].upper() == "TRIM":
+            return self._trim(line)
         if not self.at(")"):
             distinct = self.accept("DISTINCT")
             self.accept("ALL")
@@ -362,6 +364,19 @@ class ExpressionParser(TokenCursor):
             self.position += 2
         over = self._over() if self.accept("OVER") else None
         return Call(name, arguments, line, distinct, over, within)
+
+    def _trim(self, line: int) -> Expression:
+        """``TRIM([LEADING | TRAILING | BOTH] [characters FROM] text)``."""
+        side = self.accept_any("LEADING", "TRAILING", "BOTH")
+        first = self.scalar()
+        arguments: tuple[Expression, ...] = (first,)
+        if self.accept("FROM"):
+            arguments = (self.scalar(), first)
+        elif side is not None:
+            self.fail()
+        self.expect(")")
+        function = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side or "", "TRIM")
+        return Call((function,), arguments, line)
 
     def _arguments(self) -> tuple[Expression, ...]:
         """Arguments; IIF's first is a condition, so each may be one."""

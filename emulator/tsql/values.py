@@ -152,7 +152,7 @@ def converted(value: Value, target: SqlType, *, explicit: bool = False) -> Value
     """
     source = value.type
     if source == target and value.learn is None:
-        return value
+        return replace(value, literal=False) if value.is_null else value
     if value.is_null:
         if value.learn is not None:
             value.learn(target)

@@ -96,7 +96,7 @@ def _temporal_to_text(source: SqlType, kind: Family, style: int | None) -> Text:
         return lambda value: text(value * TICKS_PER_DAY, 0)
     if kind is Family.OFFSET:
 
-        def local(value: bytes) -> str:
+        def local(value: str) -> str:
             ticks, offset = unpack_offset(value)
             return text(ticks + offset * TICKS_PER_MINUTE, offset)
 

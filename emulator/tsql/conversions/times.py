@@ -65,10 +65,10 @@ def _round_time(ticks: int, scale: int) -> int:
     return ticks // unit * unit
 
 
-def _to_offset(local: _Local, target: SqlType) -> Callable[[Any], bytes]:
+def _to_offset(local: _Local, target: SqlType) -> Callable[[Any], str]:
     """Local ticks and an offset, kept as UTC."""
 
-    def to_offset(value: Any) -> bytes:
+    def to_offset(value: Any) -> str:
         ticks, offset = local(value)
         utc = round_fraction(ticks, target.scale) - (offset or 0) * TICKS_PER_MINUTE
         if not 0 <= utc <= TICKS_MAX:
@@ -91,7 +91,7 @@ def _local_ticks(source: SqlType, target: SqlType, style: int | None) -> _Local:
         return lambda value: (value, None)
     if kind is Family.OFFSET:
 
-        def from_offset(value: bytes) -> tuple[int, int | None]:
+        def from_offset(value: str) -> tuple[int, int | None]:
             ticks, offset = unpack_offset(value)
             return ticks + offset * TICKS_PER_MINUTE, offset
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.tsql.conversions.families import Family, family
-from emulator.tsql.functions.date_parts import LOCAL_TYPE, local_ticks, part_of
+from emulator.tsql.functions.date_parts import (
+    LOCAL_TYPE,
+    check_part,
+    local_ticks,
+    part_of,
+    unsupported_part,
+)
 from emulator.tsql.functions.registry import builtin, special, sqlite_function
 from emulator.tsql.nodes import Call
 from emulator.tsql.temporal import (
@@ -49,6 +55,8 @@ _UNITS: Final = {
     "millisecond": 10_000,
     "microsecond": 10,
 }
+_COARSE: Final = frozenset({"datetime", "smalldatetime"})
+"""Types whose values DATEADD does not move by less than a millisecond."""
 _MONTHS: Final = {"year": 12, "quarter": 3, "month": 1}
 
 
@@ -63,15 +71,17 @@ def dateadd(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     if kind not in {Family.DATE, Family.TIME, Family.MOMENT, Family.OFFSET}:
         value = converted(value, DATETIME)
         kind = Family.MOMENT
+    if part in {"microsecond", "nanosecond"} and value.type.name in _COARSE:
+        raise unsupported_part(part, "dateadd", value.type.name)
     nullable = number.nullable or value.nullable
     if kind is Family.TIME:
         if part in _MONTHS or _UNITS.get(part, 0) >= TICKS_PER_DAY:
-            raise _unsupported_part(part, "dateadd", "time")
+            raise unsupported_part(part, "dateadd", "time")
         text = f"((t_dateadd('{part}', {number.sql}, {value.sql} + {TICKS_PER_DAY * 40000}))"
         return Value(f"({text} % {TICKS_PER_DAY}))", value.type, nullable)
     if kind is Family.DATE:
         if part not in _MONTHS and _UNITS.get(part, 0) < TICKS_PER_DAY:
-            raise _unsupported_part(part, "dateadd", "date")
+            raise unsupported_part(part, "dateadd", "date")
         text = f"t_dateadd('{part}', {number.sql}, {local_ticks(value)})"
         return Value(f"({text} / {TICKS_PER_DAY})", value.type, nullable)
     if kind is Family.OFFSET:
@@ -81,15 +91,6 @@ def dateadd(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     if value.type.name == "datetime2":
         return converted(result, value.type)
     return converted(result, value.type)
-
-
-def _unsupported_part(part: str, function: str, type_name: str) -> SqlError:
-    """9810."""
-    return messages.compile_error(
-        9810,
-        f"The datepart {part} is not supported by date function {function} for data type"
-        f" {type_name}.",
-    )
 
 
 @sqlite_function("t_dateadd", 3)
@@ -121,7 +122,7 @@ def _overflow() -> SqlError:
 
 
 @sqlite_function("t_dateadd_offset", 3)
-def _add_offset(part: str, number: int, value: bytes) -> bytes:
+def _add_offset(part: str, number: int, value: str) -> str:
     utc, offset = unpack_offset(value)
     local = add(part, number, utc + offset * TICKS_PER_MINUTE)
     return pack_offset(local - offset * TICKS_PER_MINUTE, offset)
@@ -153,7 +154,7 @@ _difference("DATEDIFF_BIG", BIGINT)
 
 
 @sqlite_function("t_utc_ticks", 1)
-def _utc(value: bytes) -> int:
+def _utc(value: str) -> int:
     return unpack_offset(value)[0]
 
 
@@ -193,21 +194,26 @@ def datetrunc(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     value = compiler.value(node.arguments[1], scope)
     if family(value.type) not in {Family.DATE, Family.MOMENT}:
         raise not_supported(f"DATETRUNC of {value.type.name}")
-    text = f"t_datetrunc('{part}', {local_ticks(value)})"
+    check_part(part, value.type.name, "datetrunc")
+    first = compiler.compilation.context.options.datefirst
+    text = f"t_datetrunc('{part}', {local_ticks(value)}, {first})"
     if family(value.type) is Family.DATE:
         text = f"({text} / {TICKS_PER_DAY})"
     return Value(text, value.type, value.nullable)
 
 
-@sqlite_function("t_datetrunc", 2)
-def _datetrunc(part: str, ticks: int) -> int:
+@sqlite_function("t_datetrunc", 3)
+def _datetrunc(part: str, ticks: int, first: int) -> int:
     if part in _MONTHS:
         date = date_of(ticks // TICKS_PER_DAY)
         size = _MONTHS[part]
         return days_of(date.year, (date.month - 1) // size * size + 1, 1) * TICKS_PER_DAY
-    if part == "week":
+    if part in {"week", "iso_week"}:
         days = ticks // TICKS_PER_DAY
-        return (days - (days + 1) % 7) * TICKS_PER_DAY
+        monday = 1 if part == "iso_week" else first
+        return (days - (days + 1 - monday) % 7) * TICKS_PER_DAY
+    if part == "dayofyear":
+        return ticks // TICKS_PER_DAY * TICKS_PER_DAY
     if part not in _UNITS:
         raise not_supported(f"DATETRUNC({part}, ...)")
     return ticks // _UNITS[part] * _UNITS[part]

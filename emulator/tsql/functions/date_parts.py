@@ -64,6 +64,36 @@ def part_of(node: Expression, function: str) -> str:
     return part
 
 
+_WITHIN_A_DAY: Final = frozenset(
+    {"hour", "minute", "second", "millisecond", "microsecond", "nanosecond"}
+)
+_WITHOUT_OFFSET: Final = frozenset({"date", "time", "datetime", "smalldatetime"})
+
+
+def check_part(part: str, type_name: str, function: str) -> None:
+    """Checks that values of a type have a part.
+
+    Raises:
+        SqlError: 9810.
+    """
+    missing = (
+        (type_name == "date" and part in _WITHIN_A_DAY)
+        or (type_name == "time" and part not in _WITHIN_A_DAY)
+        or (type_name in _WITHOUT_OFFSET and part == "tzoffset")
+    )
+    if missing:
+        raise unsupported_part(part, function, type_name)
+
+
+def unsupported_part(part: str, function: str, type_name: str) -> SqlError:
+    """9810."""
+    return messages.compile_error(
+        9810,
+        f"The datepart {part} is not supported by date function {function} for data type"
+        f" {type_name}.",
+    )
+
+
 def local_ticks(value: Value) -> str:
     """SQLite text of a date or time argument as local ticks of datetime2(7)."""
     kind = family(value.type)
@@ -81,6 +111,7 @@ def datepart(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     """DATEPART(part, moment)."""
     part = part_of(node.arguments[0], "datepart")
     value = compiler.value(node.arguments[1], scope)
+    check_part(part, value.type.name, "datepart")
     if part == "tzoffset":
         target = SqlType("datetimeoffset", scale=7)
         return Value(f"t_tzoffset({converted(value, target).sql})", INT, value.nullable)
@@ -93,6 +124,7 @@ def datename(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     """DATENAME(part, moment)."""
     part = part_of(node.arguments[0], "datename")
     value = compiler.value(node.arguments[1], scope)
+    check_part(part, value.type.name, "datename")
     first = compiler.compilation.context.options.datefirst
     text = f"t_datename('{part}', {local_ticks(value)}, {first})"
     return Value(text, nvarchar(30), value.nullable)
@@ -113,7 +145,7 @@ _short("DAY", "day")
 
 
 @sqlite_function("t_tzoffset", 1)
-def _tzoffset(value: bytes) -> int:
+def _tzoffset(value: str) -> int:
     return unpack_offset(value)[1]
 
 

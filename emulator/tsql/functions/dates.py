@@ -45,7 +45,7 @@ def _now_datetime(execution: Execution) -> int:
     return round_datetime(execution.now_ticks())
 
 
-def _now_offset(execution: Execution) -> bytes:
+def _now_offset(execution: Execution) -> str:
     return pack_offset(execution.now_ticks(), 0)
 
 
@@ -114,14 +114,14 @@ def _bad_offset() -> SqlError:
 
 
 @sqlite_function("t_switchoffset", 2)
-def _switch(value: bytes, offset: int) -> bytes:
+def _switch(value: str, offset: int) -> str:
     if not -840 <= offset <= 840:
         raise _bad_offset()
     return pack_offset(unpack_offset(value)[0], offset)
 
 
 @sqlite_function("t_todatetimeoffset", 2)
-def _to_offset(value: bytes, offset: int) -> bytes:
+def _to_offset(value: str, offset: int) -> str:
     if not -840 <= offset <= 840:
         raise _bad_offset()
     utc, before = unpack_offset(value)
@@ -197,7 +197,7 @@ def datetimeoffsetfromparts(compiler: ExpressionCompiler, arguments: list[Value]
 
 
 @sqlite_function("t_offsetfromparts", 3)
-def _offsetfromparts(local: int, hours: int, minutes: int) -> bytes:
+def _offsetfromparts(local: int, hours: int, minutes: int) -> str:
     offset = hours * 60 + minutes
     if hours * minutes < 0 or abs(minutes) > 59 or not -840 <= offset <= 840:
         raise _bad_parts("datetimeoffset")
@@ -217,13 +217,13 @@ def current_timezone_id(_: ExpressionCompiler, __: list[Value]) -> Value:
 
 
 @sqlite_function("t_at_time_zone", 2)
-def _at_time_zone(value: bytes, name: str) -> bytes:
+def _at_time_zone(value: str, name: str) -> str:
     utc = unpack_offset(value)[0]
     return pack_offset(utc, time_zones.offset_at(utc, name))
 
 
 @sqlite_function("t_in_time_zone", 2)
-def _in_time_zone(value: bytes, name: str) -> bytes:
+def _in_time_zone(value: str, name: str) -> str:
     """A local time (as UTC) understood in a zone."""
     utc = time_zones.to_utc(unpack_offset(value)[0], name)
     return pack_offset(utc, time_zones.offset_at(utc, name))

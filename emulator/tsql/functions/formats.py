@@ -74,7 +74,7 @@ def _moment(ticks: int | None, layout: str | None, culture: str | None, offset: 
 
 
 @sqlite_function("t_format_offset", 3)
-def _offset(value: bytes, layout: str, culture: str) -> str | None:
+def _offset(value: str, layout: str, culture: str) -> str | None:
     ticks, offset = unpack_offset(value)
     local = ticks + offset * 600_000_000
     return format_moment(local, layout, invariant=not _culture(culture), offset=offset)

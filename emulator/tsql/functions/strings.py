@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from emulator.collations import is_case_sensitive, page_of
+from emulator.collations import LIKE_ACCENTLESS, LIKE_SENSITIVE, page_of, search_flags
 from emulator.errors import SqlError
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.conversions.texts import units
 from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.text_search import without_accents
 from emulator.tsql.values import Value, converted
 from emulator.types import (
     BIGINT,
@@ -162,13 +163,15 @@ def _lower(text: str) -> str:
 def _trim(name: str, function: str) -> None:
     """Registers LTRIM, RTRIM and TRIM."""
 
-    @builtin(name, 1)
+    @builtin(name, 1, 2)
     def build(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
         value = compiler.as_text(arguments[0])
+        characters = compiler.as_text(arguments[1]) if len(arguments) > 1 else None
+        removed = "' '" if characters is None else characters.sql
         return Value(
-            f"{function}({value.sql}, ' ')",
+            f"{function}({value.sql}, {removed})",
             variable_text(value.type, value.type.length),
-            value.nullable,
+            value.nullable or (characters is not None and characters.nullable),
         )
 
 
@@ -261,21 +264,25 @@ def replace_text(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """REPLACE, case-insensitive as the collation is."""
     values = [compiler.as_text(a) for a in arguments]
     texts = ", ".join(v.sql for v in values)
-    sensitive = int(is_case_sensitive(values[0].type.collation))
+    flags = search_flags(values[0].type.collation)
     return Value(
-        f"t_replace({texts}, {sensitive})",
+        f"t_replace({texts}, {flags})",
         longest_text(*(v.type for v in values)),
         any(v.nullable for v in values),
     )
 
 
 @sqlite_function("t_replace", 4)
-def _replace(text: str, old: str, new: str, sensitive: int) -> str:
+def _replace(text: str, old: str, new: str, flags: int) -> str:
     if not old:
         return text
-    if sensitive or (old.lower() == old.upper()):
+    folded, needle = text, old
+    if flags & LIKE_ACCENTLESS:
+        folded, needle = without_accents(text), without_accents(old)
+    if not flags & LIKE_SENSITIVE:
+        folded, needle = folded.lower(), needle.lower()
+    if folded == text and needle == old:
         return text.replace(old, new)
-    folded, needle = text.lower(), old.lower()
     if len(folded) != len(text):
         return text.replace(old, new)
     pieces, position = [], 0

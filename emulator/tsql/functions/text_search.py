@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from emulator.collations import is_case_sensitive
+from emulator.collations import LIKE_ACCENTLESS, LIKE_SENSITIVE, LIKE_UNICODE, search_flags
 from emulator.tsql.functions.registry import builtin, sqlite_function
 from emulator.tsql.values import Value
 from emulator.types import BIGINT, INT, MAX
@@ -15,17 +16,28 @@ if TYPE_CHECKING:
     from emulator.tsql.expressions import ExpressionCompiler
 
 
+def without_accents(text: str) -> str:
+    """The text with each letter's base letter; as long as it was."""
+    if text.isascii():
+        return text
+    return "".join(unicodedata.normalize("NFD", character)[0] for character in text)
+
+
 @lru_cache(maxsize=512)
-def like_pattern(pattern: str, escape: str | None, sensitive: int) -> re.Pattern[str]:
+def like_pattern(pattern: str, escape: str | None, flags: int) -> re.Pattern[str]:
     """A LIKE pattern as a regular expression over the whole text.
 
     Args:
         pattern: with ``% _ [a-z] [^a-z]``.
         escape: the ESCAPE character, or None.
-        sensitive: whether case counts.
+        flags: of :func:`emulator.collations.search_flags`, and LIKE_UNICODE.
     """
-    flags = re.DOTALL if sensitive else re.DOTALL | re.IGNORECASE
-    return re.compile(_translated(pattern, escape) + r"\ *\Z", flags)
+    blanks = "" if flags & LIKE_UNICODE else r"\ *"
+    return re.compile(_translated(pattern, escape) + blanks + r"\Z", _case(flags))
+
+
+def _case(flags: int) -> re.RegexFlag:
+    return re.DOTALL if flags & LIKE_SENSITIVE else re.DOTALL | re.IGNORECASE
 
 
 def _translated(pattern: str, escape: str | None) -> str:
@@ -60,10 +72,12 @@ def _character_class(inside: str) -> str:
 
 
 @sqlite_function("t_like", 4, takes_null=True)
-def _like(text: str | None, pattern: str | None, escape: str | None, sensitive: int) -> int | None:
+def _like(text: str | None, pattern: str | None, escape: str | None, flags: int) -> int | None:
     if text is None or pattern is None:
         return None
-    return int(like_pattern(pattern, escape, sensitive).match(text) is not None)
+    if flags & LIKE_ACCENTLESS:
+        text, pattern = without_accents(text), without_accents(pattern)
+    return int(like_pattern(pattern, escape, flags).match(text) is not None)
 
 
 @builtin("CHARINDEX", 2, 3)
@@ -71,16 +85,18 @@ def charindex(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """CHARINDEX(needle, text [, start])."""
     needle, text = (compiler.as_text(a) for a in arguments[:2])
     start = compiler.as_int(arguments[2]).sql if len(arguments) > 2 else "1"
-    sensitive = int(is_case_sensitive(text.type.collation))
+    flags = search_flags(text.type.collation)
     result = BIGINT if text.type.length == MAX else INT
-    return Value(f"t_charindex({needle.sql}, {text.sql}, {start}, {sensitive})", result)
+    return Value(f"t_charindex({needle.sql}, {text.sql}, {start}, {flags})", result)
 
 
 @sqlite_function("t_charindex", 4)
-def _charindex(needle: str, text: str, start: int, sensitive: int) -> int:
+def _charindex(needle: str, text: str, start: int, flags: int) -> int:
     if not needle:
         return 0
-    if not sensitive:
+    if flags & LIKE_ACCENTLESS:
+        needle, text = without_accents(needle), without_accents(text)
+    if not flags & LIKE_SENSITIVE:
         needle, text = needle.lower(), text.lower()
     return text.find(needle, max(start, 1) - 1) + 1
 
@@ -90,21 +106,24 @@ def patindex(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """PATINDEX(pattern, text)."""
     pattern, text = (compiler.as_text(a) for a in arguments)
     result = BIGINT if text.type.length == MAX else INT
-    return Value(f"t_patindex({pattern.sql}, {text.sql})", result)
+    flags = search_flags(text.type.collation)
+    return Value(f"t_patindex({pattern.sql}, {text.sql}, {flags})", result)
 
 
 @lru_cache(maxsize=256)
-def _search_pattern(pattern: str) -> tuple[re.Pattern[str], bool]:
+def _search_pattern(pattern: str, flags: int) -> tuple[re.Pattern[str], bool]:
     """The expression to search for, and whether it is anchored at the beginning."""
     anchored = not pattern.startswith("%")
     body = pattern.removeprefix("%")
     open_end = body.endswith("%")
     expression = _translated(body.removesuffix("%") if open_end else body, None)
-    return re.compile(expression + ("" if open_end else r"\Z"), re.DOTALL | re.IGNORECASE), anchored
+    return re.compile(expression + ("" if open_end else r"\Z"), _case(flags)), anchored
 
 
-@sqlite_function("t_patindex", 2)
-def _patindex(pattern: str, text: str) -> int:
-    expression, anchored = _search_pattern(pattern)
+@sqlite_function("t_patindex", 3)
+def _patindex(pattern: str, text: str, flags: int) -> int:
+    if flags & LIKE_ACCENTLESS:
+        pattern, text = without_accents(pattern), without_accents(text)
+    expression, anchored = _search_pattern(pattern, flags)
     match = expression.match(text) if anchored else expression.search(text)
     return match.start() + 1 if match else 0

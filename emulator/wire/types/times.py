@@ -1,8 +1,8 @@
 """DATEN, TIMEN, DATETIME2N, DATETIMEOFFSETN and DATETIMEN.
 
 Values: date is days since 0001-01-01; time is 100 ns since midnight; datetime2, datetime and
-smalldatetime are 100 ns since 0001-01-01; datetimeoffset is ten bytes, big-endian UTC ticks (8) and
-offset in minutes + 1024 (2).
+smalldatetime are 100 ns since 0001-01-01; datetimeoffset is 23 digits, UTC ticks (19) and offset in
+minutes + 1024 (4).
 
 datetime counts 1/300 s on the wire. A tick value is rounded to the nearest of them, and one of them
 comes back as the nearest tick, so that .003333 s and .003 s are the same datetime.
@@ -37,6 +37,8 @@ _DAYS_TO_1900: Final = 693_595
 _TICKS_PER_MINUTE: Final = 600_000_000
 _UNITS_PER_DAY: Final = 300 * 86_400
 _OFFSET_BIAS: Final = 1024
+_TICK_DIGITS: Final = 19
+_OFFSET_DIGITS: Final = 23
 _DATETIME_BYTES: Final = {DataType.DATETIME: 8, DataType.DATETIM4: 4}
 _DATETIME: Final = struct.Struct("<iI")
 _SMALLDATETIME: Final = struct.Struct("<HH")
@@ -157,11 +159,11 @@ class ScaledTimeFamily:
         def encode_offset(value: Any) -> bytes:
             if value is None:
                 return b"\0"
-            if len(value) != 10:
+            if len(value) != _OFFSET_DIGITS:
                 raise out_of_range(info, value)
-            days, ticks = divmod(int.from_bytes(value[:8], "big"), TICKS_PER_DAY)
+            days, ticks = divmod(int(value[:_TICK_DIGITS]), TICKS_PER_DAY)
             raw: bytes = (ticks // unit).to_bytes(size, "little")
-            offset = int.from_bytes(value[8:], "big") - _OFFSET_BIAS
+            offset = int(value[_TICK_DIGITS:]) - _OFFSET_BIAS
             return (
                 bytes((size + 5,))
                 + raw
@@ -193,7 +195,7 @@ class ScaledTimeFamily:
             offset = int.from_bytes(reader.take(2), "little", signed=True)
             if not -840 <= offset <= 840:
                 raise RemoteProtocolError(f"datetimeoffset {offset} minutes from UTC")
-            return ticks.to_bytes(8, "big") + (offset + _OFFSET_BIAS).to_bytes(2, "big")
+            return f"{ticks:019d}{offset + _OFFSET_BIAS:04d}"
 
         return decode
 

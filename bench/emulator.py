@@ -38,6 +38,7 @@ _ARROW_BATCH_ROWS: Final = 20_000
 _LIMIT_S: Final = 900.0
 _SCAN_PAUSE_S: Final = 0.1
 _QUIET_COMMITS: Final = 500
+_PARTS: Final = ("reading", "transactions", "large-scan")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,12 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--writers", type=int, default=8, help="emulator: connections for them")
     parser.add_argument("--rounds", type=int, default=3, help="emulator: turns of each side")
+    parser.add_argument(
+        "--parts", nargs="+", choices=_PARTS, default=_PARTS, help="emulator: what is measured"
+    )
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure, each part on a server of its own."""
     measured: dict[str, Any] = {}
-    for part in (_reading, _transactions, _large_scan):
+    measure = {"reading": _reading, "transactions": _transactions, "large-scan": _large_scan}
+    for part in map(measure.__getitem__, arguments.parts):
         with (
             tempfile.TemporaryDirectory(prefix="tailrace-bench-") as directory,
             _server(Path(directory)) as server,

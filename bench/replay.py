@@ -27,14 +27,15 @@ Answers = dict[bytes, bytes]
 
 def read_message(sock: socket.socket) -> bytes:
     """One message with its packet headers; empty when the other side is gone."""
-    message = b""
+    message = bytearray()
     while True:
         header = _exactly(sock, HEADER_BYTES)
         if not header:
             return b""
-        message += header + _exactly(sock, int.from_bytes(header[2:4], "big") - HEADER_BYTES)
+        message += header
+        message += _exactly(sock, int.from_bytes(header[2:4], "big") - HEADER_BYTES)
         if header[1] & END_OF_MESSAGE:
-            return message
+            return bytes(message)
 
 
 def key_of(message: bytes) -> bytes:

@@ -22,7 +22,6 @@ from emulator.wire.tokens import (
     Column,
     ColumnFlags,
     Command,
-    Done,
     DoneStatus,
     EnvChange,
     EnvChangeType,
@@ -31,6 +30,7 @@ from emulator.wire.tokens import (
     ServerMessage,
     TokenType,
     collation_change,
+    done_token,
     transaction_change,
 )
 
@@ -43,14 +43,19 @@ CHUNK_ROWS: Final = 1024
 ENCODERS_MAX: Final = 256
 
 _COMMANDS: Final = {
-    "select": Command.SELECT,
-    "insert": Command.INSERT,
-    "update": Command.UPDATE,
-    "delete": Command.DELETE,
-    "merge": Command.MERGE,
-    "other": Command.NONE,
+    "select": int(Command.SELECT),
+    "insert": int(Command.INSERT),
+    "update": int(Command.UPDATE),
+    "delete": int(Command.DELETE),
+    "merge": int(Command.MERGE),
+    "other": int(Command.NONE),
 }
-# Plain ints: an IntFlag's operators would cost more than the token itself.
+# Plain ints: an enum's operators and attributes would cost more than the token itself.
+_DONE: Final = int(TokenType.DONE)
+_DONE_PROC: Final = int(TokenType.DONE_PROC)
+_DONE_IN_PROC: Final = int(TokenType.DONE_IN_PROC)
+_NONE: Final = int(Command.NONE)
+_EXECUTE: Final = int(Command.EXECUTE)
 _MORE: Final = int(DoneStatus.MORE)
 _ERROR: Final = int(DoneStatus.ERROR)
 _COUNT: Final = int(DoneStatus.COUNT)
@@ -128,7 +133,7 @@ class Response:
         self._server_name = server_name
         self._parts: list[bytes] = []
         self._size = 0
-        self._pending: Done | None = None
+        self._pending: tuple[int, int, int, int] | None = None
         self._in_procedure = False
         self._failed = False
         self._encoder: RowEncoder | None = None
@@ -157,7 +162,7 @@ class Response:
             ordinal = ordinals.get(value.name.casefold(), position)
             info = to_wire(value.type)
             self._append(ReturnValue(ordinal, value.name, info, value.value).encode())
-        self._hold_done(TokenType.DONE_PROC, Command.EXECUTE, None)
+        self._hold_done(_DONE_PROC, _EXECUTE, None)
         self._in_procedure = False
 
     def handle(self, event: Event) -> None:
@@ -174,14 +179,14 @@ class Response:
                 self._append(metadata)
             case results.StatementDone(command, count):
                 self._flush_done()
-                kind = TokenType.DONE_IN_PROC if self._in_procedure else TokenType.DONE
-                self._hold_done(kind, _COMMANDS.get(command, Command.NONE), count)
+                kind = _DONE_IN_PROC if self._in_procedure else _DONE
+                self._hold_done(kind, _COMMANDS.get(command, _NONE), count)
             case results.ReturnStatus(value) if self._in_procedure:
                 self._return_status = value
             case results.ReturnStatus(value):  # EXEC inside a batch
                 self._flush_done()
                 self._append(ReturnStatus(value).encode())
-                self._hold_done(TokenType.DONE_PROC, Command.EXECUTE, None)
+                self._hold_done(_DONE_PROC, _EXECUTE, None)
             case results.ReturnValue():
                 self._return_values.append(event)
             case _:
@@ -215,7 +220,7 @@ class Response:
         """The last DONE, without MORE; then everything that is left is sent."""
         if self._pending is None or self._failed:
             self._flush_done()
-            self._hold_done(TokenType.DONE, Command.NONE, None)
+            self._hold_done(_DONE, _NONE, None)
         self._flush_done(more=False)
         self.flush()
 
@@ -267,17 +272,16 @@ class Response:
         if self._size >= FLUSH_BYTES:
             self.flush()
 
-    def _hold_done(self, kind: TokenType, command: Command, count: int | None) -> None:
+    def _hold_done(self, kind: int, command: int, count: int | None) -> None:
         status = 0 if count is None else _COUNT
         if self._failed:
             status |= _ERROR
             self._failed = False
-        self._pending = Done(kind, status, command, count or 0)
+        self._pending = (kind, status, command, count or 0)
 
     def _flush_done(self, *, more: bool = True) -> None:
         if self._pending is None:
             return
-        done = self._pending
+        kind, status, command, count = self._pending
         self._pending = None
-        status = done.status | _MORE if more else done.status
-        self._append(Done(done.kind, status, done.command, done.count).encode())
+        self._append(done_token(kind, status | _MORE if more else status, command, count))

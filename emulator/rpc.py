@@ -7,7 +7,7 @@ because they are the protocol's, not the database's: their handles belong to the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from emulator.batch import BatchRunner
@@ -24,6 +24,11 @@ from emulator.wire.table_values import TableValue
 
 HANDLES_MAX: Final = 100_000
 """A client that never unprepares must not fill our memory."""
+
+TEXTS_MAX: Final = 128
+TEXT_CHARACTERS_MAX: Final = 4096
+"""Of a connection's texts that are known by what the client sent: drivers prepare the same one for
+each execution, and finding it anew costs as much as running a short statement."""
 
 
 class Prepared:
@@ -43,16 +48,20 @@ class Prepared:
         self.binding = ParameterBinding(sql, declarations)
 
 
-@dataclass(frozen=True, slots=True)
 class _Arguments:
     """A call's parameters, by position or name."""
 
-    parameters: tuple[RpcParameter, ...]
+    __slots__ = ("_named", "parameters")
+
+    def __init__(self, parameters: tuple[RpcParameter, ...]) -> None:
+        self.parameters = parameters
+        self._named = {p.name.casefold(): p for p in reversed(parameters) if p.name}
 
     def take(self, position: int, name: str) -> RpcParameter | None:
-        for parameter in self.parameters:
-            if parameter.name.casefold() == name:
-                return parameter
+        if self._named:
+            found = self._named.get(name)
+            if found is not None:
+                return found
         if position < len(self.parameters) and not self.parameters[position].name:
             return self.parameters[position]
         return None
@@ -83,6 +92,7 @@ class Procedures:
     def __init__(self, runner: BatchRunner) -> None:
         self._runner = runner
         self._prepared: dict[int, Prepared] = {}
+        self._texts: dict[tuple[str, str | None, str], Prepared] = {}
         self._next_handle = 1
         self._cursors = ServerCursors()
         self._by_id: dict[int, Callable[[_Arguments], Called]] = {
@@ -138,8 +148,8 @@ class Procedures:
         sql = arguments.text(0, "@statement", "sp_executesql")
         if len(arguments.parameters) < 2:
             return self._run(Prepared(sql, ()), ())
-        declarations = self._declared(arguments.text(1, "@params", "sp_executesql"))
-        return self._run(Prepared(sql, declarations), arguments.parameters, skipped=2)
+        declared = arguments.text(1, "@params", "sp_executesql")
+        return self._run(self._text(sql, declared), arguments.parameters, skipped=2)
 
     def _prepare(self, arguments: _Arguments) -> Called:
         handle = self._keep(self._prepared_text(arguments))
@@ -219,8 +229,20 @@ class Procedures:
     def _prepared_text(self, arguments: _Arguments) -> Prepared:
         declared = arguments.take(1, "@params")
         text = declared.value if declared is not None else None
-        declarations = self._declared(text) if isinstance(text, str) else ()
-        return Prepared(arguments.text(2, "@stmt", "sp_prepare"), declarations)
+        sql = arguments.text(2, "@stmt", "sp_prepare")
+        return self._text(sql, text if isinstance(text, str) else None)
+
+    def _text(self, sql: str, declared: str | None) -> Prepared:
+        """A text with its declared parameters."""
+        key = (sql, declared, self._runner.context.database.collation)
+        found = self._texts.get(key)
+        if found is None:
+            found = Prepared(sql, () if declared is None else self._declared(declared))
+            if len(sql) + len(declared or "") <= TEXT_CHARACTERS_MAX:
+                if len(self._texts) >= TEXTS_MAX:
+                    self._texts.clear()
+                self._texts[key] = found
+        return found
 
     def _declared(self, text: str) -> tuple[Declaration, ...]:
         """Declared parameters; their text is in the collation of the database."""

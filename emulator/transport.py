@@ -24,6 +24,8 @@ from emulator.wire.errors import RemoteProtocolError
 from emulator.wire.packets import PACKET_BYTES_DEFAULT, MessageWriter, PacketType, frame
 
 _RECEIVE_BYTES = 256 * 1024
+_TICK_S = 0.02
+"""How often running requests are looked at: an attention waits at most twice as long."""
 _log = logging.getLogger(__name__)
 
 
@@ -235,13 +237,24 @@ class Transport:
 
 
 class InterruptionWatcher:
-    """Waits on the sockets of busy connections, in one thread for the whole server."""
+    """Waits on the sockets of busy connections, in one thread for the whole server.
+
+    Nearly every request is over before anything could interrupt it, so a socket is waited on only
+    when its request is found running twice, ``_TICK_S`` apart. While no request runs the thread
+    sleeps.
+    """
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._selector.register(self._wake_reader, selectors.EVENT_READ, None)
         self._thread = threading.Thread(target=self._watch, name="interruptions", daemon=True)
+        self._lock = threading.Lock()
+        self._busy: dict[Transport, bool] = {}
+        """Connections with a request under way, and whether it was found so before."""
+        self._watched: set[Transport] = set()
+        self._sleeps = True
+        self._stopped = False
 
     def start(self) -> None:
         """Begin to watch."""
@@ -249,6 +262,7 @@ class InterruptionWatcher:
 
     def stop(self) -> None:
         """Stop watching and free what was held."""
+        self._stopped = True
         self._wake_writer.send(b"\0")
         self._thread.join(timeout=5)
         self._selector.close()
@@ -257,23 +271,50 @@ class InterruptionWatcher:
 
     def begin(self, transport: Transport) -> None:
         """A request of this connection is about to be executed."""
-        self._selector.register(
-            transport.socket, selectors.EVENT_READ, transport.check_interruption
-        )
+        with self._lock:
+            self._busy[transport] = False
+            wake, self._sleeps = self._sleeps, False
+        if wake:
+            self._wake_writer.send(b"\0")
 
     def end(self, transport: Transport) -> None:
         """The request is done."""
-        # Not there when the watcher let it go because the client is gone.
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(transport.socket)
+        with self._lock:
+            self._busy.pop(transport, None)
+            if transport in self._watched:
+                self._watched.discard(transport)
+                # Not there any more when its socket was closed meanwhile.
+                with contextlib.suppress(KeyError, ValueError):
+                    self._selector.unregister(transport.socket)
 
     def _watch(self) -> None:
+        timeout: float | None = None
         while True:
-            for key, _ in self._selector.select():
+            for key, _ in self._selector.select(timeout):
                 check: Callable[[], None] | None = key.data
                 if check is None:
-                    return
+                    self._wake_reader.recv(4096)
+                    if self._stopped:
+                        return
+                    continue
                 check()
                 transport = check.__self__  # type: ignore[attr-defined]
                 if transport.closed:
                     self.end(transport)
+            timeout = self._look()
+
+    def _look(self) -> float | None:
+        """Watch what has been running for a while; returns how long to wait then."""
+        with self._lock:
+            for transport, found_before in self._busy.items():
+                if not found_before:
+                    self._busy[transport] = True
+                elif transport not in self._watched:
+                    self._watched.add(transport)
+                    # A connection that is closed has ended its request itself.
+                    with contextlib.suppress(KeyError, ValueError):
+                        self._selector.register(
+                            transport.socket, selectors.EVENT_READ, transport.check_interruption
+                        )
+            self._sleeps = not self._busy
+            return None if self._sleeps else _TICK_S

@@ -10,7 +10,7 @@ https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.configuration import MAX_TEXT_REPL_SIZE, configured_value
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _LARGE_TYPES: Final = frozenset({"text", "ntext", "image", "xml"})
 _WIDE_TYPES: Final = frozenset({"ntext", "nvarchar", "xml"})
 
+
+_TABLES_MAX: Final = 512
+_places: Final[dict[int, tuple[Table, dict[int, int]]]] = {}
+"""By the table's identity, as every statement asks; the table is kept, so that no other gets it."""
 
 Rows = Iterable[Sequence[Any]]
 Changes = Iterable[tuple[int, Any]]
@@ -43,12 +47,15 @@ def checked_rows(engine: Engine, table: Table, rows: Rows) -> Rows:
     places, limit = _watched(engine, table)
     if not places:
         return rows
-    kept = list(rows)
-    for row in kept:
+    return _checked_each(rows, places, limit)
+
+
+def _checked_each(rows: Rows, places: Mapping[int, int], limit: int) -> Iterator[Sequence[Any]]:
+    for row in rows:
         for place, width in places.items():
             if _bytes(row[place], width) > limit:
                 raise too_long(_bytes(row[place], width), limit)
-    return kept
+        yield row
 
 
 def checked_changes(
@@ -73,19 +80,22 @@ def checked_changes(
     places, limit = _watched(engine, table)
     if not places:
         return changes
-    kept = list(changes)
-    large = [
-        (rid, place, row[place])
-        for rid, row in kept
-        for place, width in places.items()
-        if place not in but and _bytes(row[place], width) > limit
-    ]
-    if large:
-        old = current([rid for rid, _, _ in large])
-        for rid, place, value in large:
-            if old[rid][place] != value:
-                raise too_long(_bytes(value, places[place]), limit)
-    return kept
+    watched = {place: width for place, width in places.items() if place not in but}
+    return _checked_against(changes, watched, limit, current)
+
+
+def _checked_against(
+    changes: Changes,
+    places: Mapping[int, int],
+    limit: int,
+    current: Callable[[list[int]], Mapping[int, Sequence[Any]]],
+) -> Iterator[tuple[int, Any]]:
+    for rid, row in changes:
+        for place, width in places.items():
+            size = _bytes(row[place], width)
+            if size > limit and current([rid])[rid][place] != row[place]:
+                raise too_long(size, limit)
+        yield rid, row
 
 
 def check_addition(engine: Engine, table: Table, column: Column, data: object) -> None:
@@ -110,15 +120,28 @@ def _watched(engine: Engine, table: Table) -> tuple[dict[int, int], int]:
     """Positions of the large columns with the bytes of a character, and the limit in bytes."""
     if not table.is_tracked_by_cdc:
         return {}, 0
+    places = _large_places(table)
+    if not places:
+        return places, 0
     limit = configured_value(engine, MAX_TEXT_REPL_SIZE)
-    if limit < 0:
-        return {}, 0
-    return {
+    return ({}, 0) if limit < 0 else (places, limit)
+
+
+def _large_places(table: Table) -> dict[int, int]:
+    """Positions of the large columns that are watched, with the bytes of a character."""
+    known = _places.get(id(table))
+    if known is not None and known[0] is table:
+        return known[1]
+    places = {
         place: 2 if column.type.name in _WIDE_TYPES else 1
         for place, column in enumerate(table.columns)
         if (column.type.length == MAX or column.type.name in _LARGE_TYPES)
         and column.column_id < table.tracked_below_column_id
-    }, limit
+    }
+    if len(_places) >= _TABLES_MAX:
+        _places.clear()
+    _places[id(table)] = table, places
+    return places
 
 
 def _bytes(value: object, width: int) -> int:

@@ -61,7 +61,9 @@ def entries(connection: apsw.Connection, database_id: int) -> list[tuple[str, st
 
 def table_to_text(table: Table) -> str:
     """A table as JSON."""
-    return json.dumps(asdict(table), separators=(",", ":"), ensure_ascii=False)
+    raw = asdict(table)
+    del raw["sqlite_name"]  # it follows from the rest
+    return json.dumps(raw, separators=(",", ":"), ensure_ascii=False)
 
 
 def table_from_text(text: str) -> Table:

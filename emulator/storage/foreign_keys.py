@@ -31,18 +31,21 @@ class ForeignKeyChecks:
         self._table = plan.table
         self._kind = kind
         database = work.engine.database_by_id(plan.table.database_id)
-        tables = database.tables() if database is not None else []
-        self._outgoing = [
-            (key, positions_of(plan.table, key.column_ids))
-            for key in plan.table.foreign_keys
-            if not key.is_disabled
-        ]
-        self._incoming = [
-            (child, key, positions_of(plan.table, key.referenced_column_ids))
-            for child in tables
-            for key in child.foreign_keys
-            if key.referenced == plan.table.object_id and not key.is_disabled
-        ]
+        version = (database, database.version if database is not None else 0)
+        if plan.foreign_keys is None or plan.foreign_keys[0] != version:
+            outgoing = [
+                (key, positions_of(plan.table, key.column_ids))
+                for key in plan.table.foreign_keys
+                if not key.is_disabled
+            ]
+            incoming = [
+                (child, key, positions_of(plan.table, key.referenced_column_ids))
+                for child in (database.tables() if database is not None else ())
+                for key in child.foreign_keys
+                if key.referenced == plan.table.object_id and not key.is_disabled
+            ]
+            plan.foreign_keys = version, outgoing, incoming
+        _, self._outgoing, self._incoming = plan.foreign_keys
         self._appeared: Stage | None = None
         self._vanished: Stage | None = None
         self._plan = plan

@@ -132,11 +132,12 @@ class Table:
     partition_scheme: str | None = None
     """The scheme over which its rows are partitioned, with ``partition_column_id``."""
     partition_column_id: int | None = None
+    sqlite_name: str = field(init=False, compare=False, repr=False)
+    """Its name inside SQLite; the hidden row id column is ``rid``."""
 
-    @property
-    def sqlite_name(self) -> str:
-        """Its name inside SQLite; the hidden row id column is ``rid``."""
-        return f"t{self.database_id}_{self.object_id}"
+    def __post_init__(self) -> None:
+        """Every statement asks for the name several times."""
+        object.__setattr__(self, "sqlite_name", f"t{self.database_id}_{self.object_id}")
 
     @property
     def primary_key(self) -> Index | None:

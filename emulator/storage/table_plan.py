@@ -7,7 +7,7 @@ from typing import Final
 
 from emulator.storage.collation import ordering_of, value_key
 from emulator.storage.index_filter import row_filter
-from emulator.storage.model import Identity, Index, Table
+from emulator.storage.model import ForeignKey, Identity, Index, Table
 from emulator.types import MAX, StorageValue
 
 Row = tuple[StorageValue, ...]
@@ -15,6 +15,13 @@ Row = tuple[StorageValue, ...]
 CHUNK_ROWS: Final = 256
 CHUNK_LARGE_ROWS: Final = 8
 """Where a row may hold values of megabytes."""
+
+
+ForeignKeys = tuple[
+    tuple[object, int],
+    list[tuple[ForeignKey, tuple[int, ...]]],
+    list[tuple[Table, ForeignKey, tuple[int, ...]]],
+]
 
 
 class UniqueKey:
@@ -89,6 +96,8 @@ class TablePlan:
         large = any(c.type.length == MAX or c.type.name in {"text", "ntext", "image", "xml"}
                     for c in table.columns)  # fmt: skip
         self.chunk_rows = CHUNK_LARGE_ROWS if large else CHUNK_ROWS
+        self.foreign_keys: ForeignKeys | None = None
+        """Set by the foreign keys' checks: whose schema they are of, those out and those in."""
 
     def resources(self, rids: Iterable[int], rows: Iterable[Row]) -> list[Hashable]:
         """Everything that new rows lock: their ids and their unique keys."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from emulator.errors import SqlError, not_supported
+from emulator.storage.stage import SeenRows
 from emulator.tsql import messages
 from emulator.tsql.arithmetic import arithmetic
 from emulator.tsql.common_tables import table_names
@@ -23,7 +24,7 @@ from emulator.tsql.nodes import (
 )
 from emulator.tsql.output import OutputPlan, compile_output
 from emulator.tsql.parser import parse_expression
-from emulator.tsql.plan import Execution, Plan, limited
+from emulator.tsql.plan import Execution, Plan, found_rows, limited, unless_empty
 from emulator.tsql.planner import assigned
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import RowProgram, row_program, stored
@@ -55,13 +56,29 @@ class UpdatePlan:
 
     def run(self, execution: Execution) -> int:
         """Updates; returns how many rows. Called inside a statement, perhaps repeatedly."""
+        if self.output is None and not self.joined and not self.variables:
+            changes = unless_empty(self._changes(execution))
+            return 0 if changes is None else self.target.update(execution.context, changes)
+        return self._run_whole(execution)
+
+    def _changes(self, execution: Execution) -> Iterator[tuple[int, Any]]:
+        """Row ids with full new rows, as they are asked for."""
+        end = len(self.target.table.columns) + 1
+        program = self.program
+        for found in limited(execution, found_rows(execution, self.plan)):
+            row: Any = found[1:end]
+            if program is not None:
+                row = program.run(execution, row, "UPDATE", self.target)
+            yield found[0], row
+
+    def _run_whole(self, execution: Execution) -> int:
+        """As :meth:`run`, where rows are needed again after the change."""
         context = execution.context
         width = len(self.target.table.columns)
-        text, bindings = self.plan.prepare(execution)
-        found: list[Any] = execution.workspace.connection.execute(text, bindings).fetchall()
+        found: list[Any] = list(found_rows(execution, self.plan))
         if self.joined:
             found = list({row[0]: row for row in reversed(found)}.values())[::-1]
-        found = limited(execution, found)
+        found = list(limited(execution, found))
         changes: list[tuple[int, Any]] = [(row[0], row[1 : width + 1]) for row in found]
         if self.program is not None:
             program = self.program
@@ -94,19 +111,28 @@ class DeletePlan:
 
     def run(self, execution: Execution) -> int:
         """Deletes; returns how many rows. Called inside a statement, perhaps repeatedly."""
-        text, bindings = self.plan.prepare(execution)
-        found: list[Any] = execution.workspace.connection.execute(text, bindings).fetchall()
+        if self.output is None:
+            rids = unless_empty(self._rids(execution))
+            return 0 if rids is None else self.target.delete(execution.context, rids)
+        found: list[Any] = list(found_rows(execution, self.plan))
         if self.joined:
             found = list({row[0]: row for row in found}.values())
-        found = limited(execution, found)
+        found = list(limited(execution, found))
         if found:
             self.target.delete(execution.context, [row[0] for row in found])
-        if self.output is not None:
-            self.output.begin()
-            end = 1 + len(self.target.table.columns)
-            for row in found:
-                self.output.add(execution, old=row[1:end], action="DELETE", others=row[end:])
+        self.output.begin()
+        end = 1 + len(self.target.table.columns)
+        for row in found:
+            self.output.add(execution, old=row[1:end], action="DELETE", others=row[end:])
         return len(found)
+
+    def _rids(self, execution: Execution) -> Iterator[int]:
+        """Row ids, each once, as they are asked for."""
+        rids: Iterator[int] = (row[0] for row in found_rows(execution, self.plan))
+        if self.joined:
+            seen = SeenRows()
+            rids = (rid for rid in rids if seen.add(rid))
+        return iter(limited(execution, rids))
 
 
 class ChangeCompiler:

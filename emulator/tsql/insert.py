@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from emulator.tsql.nodes import (
     Variable,
 )
 from emulator.tsql.output import OutputPlan, compile_output
-from emulator.tsql.plan import Execution, Plan, limited
+from emulator.tsql.plan import Execution, Plan, found_rows, limited, unless_empty
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import Defaults, RowProgram, compile_defaults, row_program, stored
 from emulator.tsql.scope import Scope
@@ -75,10 +75,8 @@ class InsertPlan:
                 yield [cell(execution) for cell in cells]
             return
         for number, plan in enumerate(self.plans):
-            text, bindings = plan.prepare(execution)
-            found = execution.workspace.connection.execute(text, bindings).fetchall()
             fixed = self.fixed[number] if self.fixed else {}
-            for row in found:
+            for row in found_rows(execution, plan):
                 values = list(row)
                 for place in sorted(fixed):
                     values.insert(place, fixed[place])
@@ -95,6 +93,17 @@ class InsertPlan:
                 row[position] = value
         return tuple(row)
 
+    def _completed(
+        self, execution: Execution, given: Iterable[Sequence[Any]]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The full rows, as they are asked for."""
+        program = self.program
+        for values in given:
+            row = self.complete(execution, values)
+            if program is not None:
+                row = program.run(execution, row, "INSERT", self.target)
+            yield row
+
     def with_defaults(self, given: Sequence[Any]) -> list[Any]:
         """Given values in which NULL is DEFAULT where the column has one."""
         columns = self.target.table.columns
@@ -110,14 +119,12 @@ class InsertPlan:
     def write(
         self,
         execution: Execution,
-        given: Iterator[list[Any]] | list[list[Any]],
+        given: Iterable[list[Any]],
         others: Sequence[Sequence[Any]] = (),
     ) -> int:
         """Inserts rows of given values; ``others`` is what OUTPUT reads of other tables, by row."""
-        rows = limited(execution, [self.complete(execution, values) for values in given])
-        if self.program is not None:
-            rows = [self.program.run(execution, row, "INSERT", self.target) for row in rows]
-        rids = self.target.insert(execution.context, rows) if rows else []
+        rows = unless_empty(limited(execution, self._completed(execution, given)))
+        rids = self.target.insert(execution.context, rows) if rows is not None else []
         if self.output is not None:
             self.output.begin()
             now = self.target.read(execution.context, rids)

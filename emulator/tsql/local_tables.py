@@ -120,7 +120,7 @@ class LocalTable:
         """
         identity = next((n for n, c in enumerate(self.table.columns) if c.identity), None)
         rids = []
-        for row in rows:
+        for row in list(rows):  # all of them first: they may come from this table
             values = list(row)
             if identity is not None:
                 values[identity] = self._identity(self.table.columns[identity], values[identity])
@@ -148,7 +148,7 @@ class LocalTable:
             SqlError: 515 or 2627.
         """
         count = 0
-        for rid, row in changes:
+        for rid, row in list(changes):  # all of them first: they come from this table
             self._refuse_null(row, "UPDATE")
             self._write(self._update, [*row, rid], row)
             count += 1

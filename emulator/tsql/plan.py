@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from emulator.results import ColumnMeta
 from emulator.storage.model import Table
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Database
     from emulator.tsql.frames import Frame
     from emulator.tsql.workspace import Workspace
+
+Made = TypeVar("Made")
 
 _HOLE: Final = re.compile("\x01(\\d+)\x01")
 _SLOT: Final = re.compile(r"\?(\d+)")
@@ -122,10 +125,29 @@ class Plan:
         return text, bindings + execution.extra if execution.extra else bindings[:used]
 
 
-def limited(execution: Execution, rows: list[Any]) -> list[Any]:
+def limited(execution: Execution, rows: Iterable[Made]) -> Iterable[Made]:
     """As many rows as SET ROWCOUNT lets a statement change."""
     limit = execution.context.options.rowcount
-    return rows[:limit] if limit > 0 else rows
+    return islice(rows, limit) if limit > 0 else rows
+
+
+def found_rows(execution: Execution, plan: Plan) -> Iterator[tuple[Any, ...]]:
+    """The rows of a plan as they are found: a statement may change more than memory should hold."""
+    text, bindings = plan.prepare(execution)
+    cursor = execution.workspace.connection.cursor()
+    try:
+        cursor.execute(text, bindings)
+        yield from cursor
+    finally:
+        cursor.close(True)
+
+
+def unless_empty(rows: Iterable[Made]) -> Iterator[Made] | None:
+    """The rows, or None when there is none."""
+    source = iter(rows)
+    for first in source:
+        return chain((first,), source)
+    return None
 
 
 def used_slots(parts: Sequence[str | Hole]) -> int:

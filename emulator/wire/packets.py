@@ -99,8 +99,8 @@ class MessageReader:
         Raises:
             RemoteProtocolError: the bytes are no TDS packets.
         """
+        buffer = self._buffer
         while True:
-            buffer = self._buffer
             if len(buffer) < HEADER_BYTES:
                 return None
             type_byte, status_byte, length, _, _, _ = HEADER.unpack_from(buffer)

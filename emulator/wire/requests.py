@@ -22,6 +22,9 @@ _HEADER_QUERY_NOTIFICATIONS: Final = 1
 _HEADER_TRANSACTION: Final = 2
 _CALL_SEPARATORS: Final = (0xFF, 0xFE)
 _TRANSACTION_HEADER: Final = struct.Struct("<IHQI")
+_ONLY_TRANSACTION: Final = struct.pack("<IIH", 22, 18, _HEADER_TRANSACTION)
+"""How ALL_HEADERS begins when it holds the transaction's header and no other: nearly always."""
+_DESCRIPTOR: Final = struct.Struct("<QI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,10 @@ class AllHeaders:
     @classmethod
     def decode(cls, reader: Reader) -> AllHeaders:
         """Take them; headers other than the transaction's are skipped."""
+        start = reader.position
+        if reader.data.startswith(_ONLY_TRANSACTION, start) and reader.remaining >= 22:
+            reader.position = start + 22
+            return cls(*_DESCRIPTOR.unpack_from(reader.data, start + 10))
         total = reader.u32()
         if total < 4:
             raise RemoteProtocolError(f"ALL_HEADERS of {total} bytes")
@@ -193,12 +200,14 @@ def _decode_call(reader: Reader) -> RpcCall:
     procedure: str | int = reader.u16() if length == 0xFFFF else reader.utf16(length)
     flags = reader.u16()
     parameters: list[RpcParameter] = []
+    data = reader.data
+    end = len(data)
     while True:
         # A separator is no name's length: names are at most 128 characters long.
-        following = reader.peek()
-        if following is None or following in _CALL_SEPARATORS:
+        if reader.position >= end or (following := data[reader.position]) in _CALL_SEPARATORS:
             return RpcCall(procedure, tuple(parameters), flags)
-        name = reader.b_varchar()
+        reader.position += 1
+        name = reader.utf16(following) if following else ""
         status = reader.u8()
         if reader.peek() == DataType.TVP:
             reader.u8()

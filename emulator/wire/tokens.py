@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from functools import lru_cache
 from typing import Final
 
 from emulator.wire.login7 import TDS_74
@@ -20,9 +21,12 @@ from emulator.wire.types import (
     encode_type_info,
     encoder,
 )
+from emulator.wire.types.base import Encoder
 
 _DONE: Final = struct.Struct("<BHHQ")
 _COLUMN: Final = struct.Struct("<IH")
+_RETURN_VALUE: Final = struct.Struct("<BH")
+_RETURN_STATUS: Final = struct.Struct("<Bi")
 _UNNAMED_TABLE: Final = b"\x01\0\0"
 """The table of a text, ntext or image column: one part, which is empty. JDBC wants one at least."""
 
@@ -142,6 +146,11 @@ class Done:
         return _DONE.pack(self.kind, self.status, self.command, self.count)
 
 
+def done_token(kind: int, status: int, command: int, count: int) -> bytes:
+    """DONE, DONEPROC or DONEINPROC without an object in between: each answer has several."""
+    return _DONE.pack(kind, status, command, count)
+
+
 @dataclass(frozen=True, slots=True)
 class ServerMessage:
     """ERROR (severity above 10) or INFO."""
@@ -237,7 +246,7 @@ class ReturnStatus:
 
     def encode(self) -> bytes:
         """The token."""
-        return struct.pack("<Bi", TokenType.RETURN_STATUS, self.value)
+        return _RETURN_STATUS.pack(0x79, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,14 +260,15 @@ class ReturnValue:
 
     def encode(self) -> bytes:
         """The token."""
-        return (
-            struct.pack("<BH", TokenType.RETURN_VALUE, self.ordinal)
-            + b_varchar(self.name)
-            + b"\x01"
-            + _COLUMN.pack(0, ColumnFlags.NULLABLE)
-            + encode_type_info(self.type)
-            + encoder(self.type)(self.value)
-        )
+        head, encode = _return_value(self.name, self.type)
+        return _RETURN_VALUE.pack(0xAC, self.ordinal) + head + encode(self.value)
+
+
+@lru_cache(maxsize=256)
+def _return_value(name: str, info: TypeInfo) -> tuple[bytes, Encoder]:
+    """What stands before the value in RETURNVALUE, and the value's encoder."""
+    column = _COLUMN.pack(0, ColumnFlags.NULLABLE)
+    return b_varchar(name) + b"\x01" + column + encode_type_info(info), encoder(info)
 
 
 def collation_change(new: bytes = DEFAULT_COLLATION_BYTES) -> EnvChange:

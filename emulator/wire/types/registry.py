@@ -103,7 +103,8 @@ def typed_decoder(reader: Reader) -> tuple[TypeInfo, Decoder]:
         RemoteProtocolError: there is no such type, or not with these parameters.
     """
     start = reader.position
-    raw = reader.data[start : start + _INFO_BYTES.get(reader.peek() or 0, 0)]
+    raw = reader.data[start : start + 1]
+    raw = reader.data[start : start + _INFO_BYTES.get(raw[0] if raw else 0, 0)]
     known = _typed.get(raw)
     if known is not None:
         reader.position = start + len(raw)

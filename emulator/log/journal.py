@@ -21,6 +21,11 @@ from emulator.log.query import fetch
 
 CHUNK_RECORDS: Final = 256
 
+INLINE_BYTES_MAX: Final = 1500
+"""Up to so many bytes a transaction's records stand in the row of its commit record: most
+transactions are short, and each further table costs a commit two more pages. SQLite moves rows
+that are longer than about half a page out of an index."""
+
 ACTION_INSERT: Final = 0
 ACTION_DELETE: Final = 1
 ACTION_UPDATE: Final = 2
@@ -130,16 +135,23 @@ class Journal:
         self._chunks = chunk
         self.count = count
 
-    def write(self, connection: apsw.Connection, commit_position: int) -> None:
-        """Move all records into the log, inside the caller's write transaction."""
-        if self._chunks:
-            connection.execute(
-                "INSERT INTO log_chunks(database_id, commit_position, chunk, records)"
-                " SELECT database_id, ?, chunk, records FROM temp.journal WHERE database_id = ?",
-                (commit_position, self.database_id),
-            )
+    def write(self, connection: apsw.Connection, commit_position: int) -> bytes | None:
+        """Move all records into the log, inside the caller's write transaction.
+
+        Returns:
+            The records, where they are few enough to stand beside the commit record.
+        """
+        if not self._chunks:
+            return inline_or_chunk(connection, self.database_id, commit_position, self._pending)
+        connection.execute(
+            "INSERT INTO log_chunks(database_id, commit_position, chunk, records)"
+            " SELECT database_id, ?, chunk, records FROM temp.journal WHERE database_id = ?",
+            (commit_position, self.database_id),
+        )
         if self._pending:
-            write_chunk(connection, self.database_id, commit_position, self._chunks, self._pending)
+            records = marshal.dumps(self._pending)
+            _write_chunk(connection, self.database_id, commit_position, self._chunks, records)
+        return None
 
     def clear(self) -> None:
         """Forget everything: the transaction ended."""
@@ -153,18 +165,34 @@ class Journal:
         self.begin_position = -1
 
 
-def write_chunk(
+def inline_or_chunk(
+    connection: apsw.Connection, database_id: int, commit_position: int, pending: list[Record]
+) -> bytes | None:
+    """The records as bytes for the commit record, or None: then they are in the log as a chunk."""
+    records = marshal.dumps(pending)
+    if len(records) <= INLINE_BYTES_MAX:
+        return records
+    _write_chunk(connection, database_id, commit_position, 0, records)
+    return None
+
+
+def _write_chunk(
     connection: apsw.Connection,
     database_id: int,
     commit_position: int,
     chunk: int,
-    records: list[Record],
+    records: bytes,
 ) -> None:
     """Append one chunk of records to the log."""
     connection.execute(
         "INSERT INTO log_chunks(database_id, commit_position, chunk, records) VALUES (?, ?, ?, ?)",
-        (database_id, commit_position, chunk, marshal.dumps(records)),
+        (database_id, commit_position, chunk, records),
     )
+
+
+def inline_records(records: bytes) -> Iterator[Record]:
+    """The records that stand beside a commit record."""
+    yield from marshal.loads(records)  # noqa: S302 - our own log
 
 
 def read_chunks(

@@ -24,8 +24,9 @@ from emulator.log.journal import (
     ACTION_UPDATE,
     Journal,
     Record,
+    inline_or_chunk,
+    inline_records,
     read_chunks,
-    write_chunk,
 )
 from emulator.log.lsn import LsnAllocator, lsn_of, position_of
 from emulator.log.query import fetch
@@ -38,11 +39,19 @@ CREATE TABLE IF NOT EXISTS log_state(
 CREATE TABLE IF NOT EXISTS log_transactions(
   database_id INTEGER NOT NULL, commit_position INTEGER NOT NULL, begin_position INTEGER NOT NULL,
   begin_ticks INTEGER NOT NULL, commit_ticks INTEGER NOT NULL, change_count INTEGER NOT NULL,
-  PRIMARY KEY (database_id, commit_position)) WITHOUT ROWID;
+  records BLOB, PRIMARY KEY (database_id, commit_position)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS log_chunks(
   database_id INTEGER NOT NULL, commit_position INTEGER NOT NULL, chunk INTEGER NOT NULL,
   records BLOB NOT NULL, PRIMARY KEY (database_id, commit_position, chunk));
 """
+
+
+def complete_schema(connection: apsw.Connection) -> None:
+    """For a file from before short transactions' records stood beside their commit records."""
+    known = {row[1] for row in fetch(connection, "PRAGMA main.table_info(log_transactions)")}
+    if "records" not in known:
+        connection.execute("ALTER TABLE log_transactions ADD COLUMN records BLOB")
+
 
 FREED_CHUNKS: Final = 128
 """Chunks of records removed by one write transaction: a few milliseconds."""
@@ -96,14 +105,14 @@ class TransactionLog:
         try:
             rows = fetch(
                 connection,
-                "SELECT commit_position, begin_position, begin_ticks, commit_ticks, change_count"
-                " FROM log_transactions WHERE database_id = ? AND commit_position > ?"
+                "SELECT commit_position, begin_position, begin_ticks, commit_ticks, change_count,"
+                " records FROM log_transactions WHERE database_id = ? AND commit_position > ?"
                 " ORDER BY commit_position LIMIT ?",
                 (self._database_id, position, limit),
             )
         finally:
             self._readers.append(connection)
-        for commit_position, begin_position, begin_ticks, commit_ticks, change_count in rows:
+        for commit_position, begin_position, begin_ticks, commit_ticks, change_count, few in rows:
             yield LogTransaction(
                 lsn_of(commit_position),
                 lsn_of(begin_position),
@@ -111,7 +120,7 @@ class TransactionLog:
                 begin_ticks,
                 commit_ticks,
                 change_count,
-                self._changes(commit_position),
+                self._changes(commit_position, few),
             )
 
     def last_commit(self) -> bytes | None:
@@ -173,7 +182,10 @@ class TransactionLog:
         except IndexError:
             return self._connect()
 
-    def _changes(self, commit_position: int) -> Iterator[RowChange | DdlChange]:
+    def _changes(self, commit_position: int, few: bytes | None) -> Iterator[RowChange | DdlChange]:
+        if few is not None:
+            yield from map(_change, inline_records(few))
+            return
         connection = self._take_reader()
         try:
             for record in read_chunks(connection, self._database_id, commit_position):
@@ -211,10 +223,10 @@ class TransactionLog:
         commit_position = self.allocator.take()
         self.allocator.end_block()
         self.allocator.persist(connection)
-        journal.write(connection, commit_position)
+        few = journal.write(connection, commit_position)
         self._commit_record(
             connection, commit_position, journal.begin_position, begin_ticks, commit_ticks,
-            journal.count,
+            journal.count, few,
         )  # fmt: skip
         return lsn_of(commit_position)
 
@@ -225,8 +237,10 @@ class TransactionLog:
         commit_position = self.allocator.take()
         self.allocator.end_block()
         self.allocator.persist(connection)
-        write_chunk(connection, self._database_id, commit_position, 0, records)
-        self._commit_record(connection, commit_position, records[0][0], ticks, ticks, len(records))
+        few = inline_or_chunk(connection, self._database_id, commit_position, records)
+        self._commit_record(
+            connection, commit_position, records[0][0], ticks, ticks, len(records), few
+        )
         return lsn_of(commit_position)
 
     def _commit_record(
@@ -237,13 +251,14 @@ class TransactionLog:
         begin_ticks: int,
         commit_ticks: int,
         change_count: int,
+        few: bytes | None,
     ) -> None:
         # Commit times grow with commit LSNs, as mapping times to LSNs supposes, also when the
         # machine's clock is set back.
         self._last_commit_ticks = max(self._last_commit_ticks, commit_ticks)
         connection.execute(
             "INSERT INTO log_transactions(database_id, commit_position, begin_position,"
-            " begin_ticks, commit_ticks, change_count) VALUES (?, ?, ?, ?, ?, ?)",
+            " begin_ticks, commit_ticks, change_count, records) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 self._database_id,
                 commit_position,
@@ -251,6 +266,7 @@ class TransactionLog:
                 begin_ticks,
                 self._last_commit_ticks,
                 change_count,
+                few,
             ),
         )
 

@@ -20,7 +20,7 @@ import apsw
 from emulator.clock import Clock, ManualClock, SystemClock
 from emulator.errors import SqlError
 from emulator.log.query import fetch
-from emulator.log.transaction_log import LOG_SCHEMA
+from emulator.log.transaction_log import LOG_SCHEMA, complete_schema
 from emulator.storage.catalog_store import SERVER_SCHEMA
 from emulator.storage.collation import ORDER_VERSION, register_collations
 from emulator.storage.database import Database
@@ -83,6 +83,7 @@ class Engine(WritePath):
         fetch(self._writer, "PRAGMA journal_mode = WAL")
         with self.write() as connection:
             connection.execute(SERVER_SCHEMA + LOG_SCHEMA + WRITTEN_AHEAD_SCHEMA)
+            complete_schema(connection)
             _renew_order(connection)
         self.identities = IdentityValues(self._writer)
         self.row_versions = RowVersions(self._writer)

@@ -64,6 +64,8 @@ class IntegerFamily:
         """Length byte (0 is NULL), then little-endian."""
         fixed = info.token in _FIXED_BYTES
         is_bit = info.token in (DataType.BIT, DataType.BITN)
+        if not fixed and not is_bit:
+            return _nullable_decoder(info)
 
         def decode(reader: Reader) -> Value:
             length = info.length if fixed else reader.u8()
@@ -84,3 +86,26 @@ class IntegerFamily:
             b"\0",
             prefix=b"" if info.token in _FIXED_BYTES else bytes((info.length,)),
         )
+
+
+def _nullable_decoder(info: TypeInfo) -> Decoder:
+    """Of INTN: what parameters mostly are."""
+    size = info.length
+    unpack = struct.Struct("<" + _FORMATS[size]).unpack_from
+
+    def decode(reader: Reader) -> Value:
+        start = reader.position
+        length = reader.u8()
+        if length == 0:
+            return None
+        if length != size:
+            raise wrong_length(info, length)
+        try:
+            value: int = unpack(reader.data, start + 1)[0]
+        except struct.error:
+            reader.take(size)  # says what is missing
+            raise
+        reader.position = start + 1 + size
+        return value
+
+    return decode

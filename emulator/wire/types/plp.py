@@ -30,6 +30,13 @@ def encode(raw: bytes) -> bytes:
 
 def decode(reader: Reader) -> bytes | None:
     """One value, however many chunks it has."""
+    data, start = reader.data, reader.position
+    if start + 12 <= len(data):
+        total, size = _HEAD.unpack_from(data, start)
+        end = start + 12 + size
+        if total == size and size and data.startswith(TERMINATOR, end):  # in one chunk: nearly all
+            reader.position = end + 4
+            return data[start + 12 : end]
     total = reader.u64()
     if total == _NULL_TOTAL:
         return None

@@ -111,11 +111,15 @@ def test_ddl_among_writers(
     def insert(session: StoreSession) -> int:
         inserted = 0
         for n in range(100):
-            try:
+
+            def one(n: int = n) -> None:
                 current = database.table("dbo", "t")
                 assert current is not None
                 extra = (None,) * (len(current.columns) - 3)
                 session.insert(current, [(id(session) + n, "row", n, *extra)])
+
+            try:
+                session.run(one)  # again when a column came in between
                 inserted += 1
             except SqlError as error:
                 if error.number != 1205:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from emulator.types import INT, SqlType, nvarchar
@@ -252,3 +254,22 @@ def test_two_open_transactions_do_not_see_each_other(goods, other):
     assert goods("SELECT name FROM goods ORDER BY name").rows == [("mine",), ("yours",)]
     goods("ROLLBACK")
     assert goods("SELECT name FROM goods").rows == [("yours",)]
+
+
+@pytest.mark.parametrize(
+    "statement", ["INSERT t SELECT n, @text FROM many", "UPDATE many SET c = @text", "DELETE many"]
+)
+def test_a_statement_over_many_rows_does_not_hold_them_all(sql, statement):
+    sql("CREATE TABLE t (id int, c varchar(200)); CREATE TABLE many (n int, c varchar(200))")
+    sql("INSERT many (n) VALUES " + ", ".join(f"({n})" for n in range(100)))
+    sql(
+        "INSERT many SELECT 100, NULL FROM many AS a CROSS JOIN many AS b CROSS JOIN many AS c WHERE a.n < 3"
+    )
+    tracemalloc.start()
+    try:
+        outcome = sql(f"DECLARE @text varchar(200) = REPLICATE('x', 200); {statement}")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert outcome.counts == [30_100]
+    assert peak < 30_100 * 200

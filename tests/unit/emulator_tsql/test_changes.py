@@ -262,9 +262,8 @@ def test_two_open_transactions_do_not_see_each_other(goods, other):
 def test_a_statement_over_many_rows_does_not_hold_them_all(sql, statement):
     sql("CREATE TABLE t (id int, c varchar(200)); CREATE TABLE many (n int, c varchar(200))")
     sql("INSERT many (n) VALUES " + ", ".join(f"({n})" for n in range(100)))
-    sql(
-        "INSERT many SELECT 100, NULL FROM many AS a CROSS JOIN many AS b CROSS JOIN many AS c WHERE a.n < 3"
-    )
+    others = "CROSS JOIN many AS b CROSS JOIN many AS c WHERE a.n < 3"
+    sql(f"INSERT many SELECT 100, NULL FROM many AS a {others}")
     tracemalloc.start()
     try:
         outcome = sql(f"DECLARE @text varchar(200) = REPLICATE('x', 200); {statement}")

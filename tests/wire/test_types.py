@@ -31,8 +31,8 @@ def wide(scaled: int) -> bytes:
     return (scaled + BIAS).to_bytes(16, "big")
 
 
-def offset(ticks: int, minutes: int) -> bytes:
-    return ticks.to_bytes(8, "big") + (minutes + 1024).to_bytes(2, "big")
+def offset(ticks: int, minutes: int) -> str:
+    return f"{ticks:019d}{minutes + 1024:04d}"
 
 
 GUID = bytes.fromhex("0a0b0c0d0e0f 0809 0607 0405 00010203")

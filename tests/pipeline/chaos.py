@@ -1,0 +1,170 @@
+"""Writers that do what applications do, at random, and what every change row of them was."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyodbc
+
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition
+from tests.pipeline.source_database import SourceDatabase
+
+TABLES = ("orders", "lines", "notes")
+KEYS = 12  # few, so that rows come and go and change their keys
+_COLUMNS = {"orders": "v", "lines": "v", "notes": "note"}
+_RETRY = {1205, 1222, 2627, 4928, 207}  # deadlock, lock timeout, key taken, DDL met, column gone
+
+
+def create_tables(source: SourceDatabase) -> None:
+    """Three tables, each with a few rows, under change data capture."""
+    source.execute(
+        "CREATE TABLE dbo.orders (id int PRIMARY KEY, v int)",
+        "CREATE TABLE dbo.lines (id int, line int, v int, PRIMARY KEY (id, line))",
+        "CREATE TABLE dbo.notes (id int PRIMARY KEY, note nvarchar(max))",
+        "INSERT dbo.orders VALUES (1, 0), (2, 0), (3, 0)",
+        "INSERT dbo.lines VALUES (1, 1, 0), (2, 1, 0)",
+        "INSERT dbo.notes VALUES (1, N'first')",
+    )
+    for table in TABLES:
+        source.enable(table)
+
+
+class Writers:
+    """Two connections that write until they are told to stop.
+
+    Attributes:
+        errors: what ended a writer; an expected error of two writers only ends its transaction.
+    """
+
+    def __init__(self, source: SourceDatabase, seed: int) -> None:
+        self._source = source
+        self._stop = threading.Event()
+        self.errors: list[Exception] = []
+        self._threads = [
+            threading.Thread(target=self._write, args=(random.Random(seed + number),))
+            for number in range(2)
+        ]
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write while the block runs; an error of a writer is raised behind it."""
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
+        if self.errors:
+            raise self.errors[0]
+
+    def _write(self, rng: random.Random) -> None:
+        connection = self._source.server.connect(self._source.name, autocommit=False)
+        try:
+            connection.execute("SET LOCK_TIMEOUT 2000")
+            connection.commit()
+            while not self._stop.wait(rng.random() * 0.03):
+                self._transaction(connection, rng)
+        except pyodbc.Error as error:
+            self.errors.append(error)
+        finally:
+            connection.close()
+
+    def _transaction(self, connection: pyodbc.Connection, rng: random.Random) -> None:
+        try:
+            for _ in range(rng.choice((1, 1, 2, 5))):
+                connection.execute(statement(rng))
+            if rng.random() < 0.15:
+                connection.rollback()
+            else:
+                connection.commit()
+        except pyodbc.Error as error:
+            if not any(f"({number})" in str(error) for number in _RETRY):
+                raise
+            connection.rollback()
+
+
+def statement(rng: random.Random) -> str:
+    """An insert, update, delete, change of keys or a change of many rows."""
+    table = rng.choice(TABLES)
+    key, other = rng.randrange(KEYS), rng.randrange(100, 100 + KEYS)
+    value = f"N'{'x' * rng.choice((1, 50, 5000))}{rng.random()}'"
+    if table != "notes":
+        value = str(rng.randrange(1000))
+    column = _COLUMNS[table]
+    names = f"id, line, {column}" if table == "lines" else f"id, {column}"
+    values = f"{key}, {rng.randrange(3)}, {value}" if table == "lines" else f"{key}, {value}"
+    return rng.choice(
+        (
+            f"INSERT dbo.{table} ({names}) VALUES ({values})",
+            f"UPDATE dbo.{table} SET {column} = {value} WHERE id = {key}",
+            f"UPDATE dbo.{table} SET {column} = {value} WHERE id % 3 = {key % 3}",
+            f"DELETE dbo.{table} WHERE id = {key}",
+            f"DELETE dbo.{table} WHERE id >= 100",
+            f"UPDATE dbo.{table} SET id = {other} WHERE id = {key}",
+        )
+    )
+
+
+class Captured:
+    """Every change row that was ever there: cleanup takes them away, and so do hand-overs."""
+
+    def __init__(self, source: SourceDatabase) -> None:
+        self._source = source
+        self._instances = {table: [f"dbo_{table}"] for table in TABLES}
+        self._seen: dict[str, set[ChangePosition]] = {table: set() for table in TABLES}
+
+    def look(self) -> None:
+        """Read all change tables."""
+        for table, instances in self._instances.items():
+            for instance in instances:
+                self._seen[table].update(self._source.positions(instance))
+
+    def positions(self, table: str, begin: Lsn) -> Counter[ChangePosition]:
+        """Each change row behind an LSN once; an instance beside another has the same rows."""
+        return Counter(found for found in self._seen[table] if found.commit_lsn > begin)
+
+    def clean_up(self, below: Lsn) -> None:
+        """Remove change rows that are published; what is read first is kept in mind."""
+        self.look()
+        found = self._source.query(
+            "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE start_lsn <= ?", below.to_bytes()
+        )
+        if found[0][0] is None:
+            return
+        for instances in self._instances.values():
+            for instance in instances:
+                self._source.connection.execute(
+                    "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = ?,"
+                    " @low_water_mark = ?, @threshold = 5000",
+                    instance,
+                    found[0][0],
+                )
+
+    def add_column(self, table: str, number: int) -> None:
+        """A new column, and a capture instance that has it beside the one before."""
+        self._source.execute(f"ALTER TABLE dbo.{table} ADD c{number} int NULL")
+        name = f"{table}_{number}"
+        self._source.execute(  # the capture process recognises it when it comes to it
+            f"EXEC sys.sp_cdc_enable_table N'dbo', N'{table}', N'{name}', @role_name = NULL"
+        )
+        self._instances[table].append(name)
+
+    def drop_oldest(self, table: str) -> None:
+        """Disable the instance that was handed over from."""
+        self.look()
+        oldest = self._instances[table].pop(0)
+        self._source.execute(
+            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo',"
+            f" @source_name = N'{table}', @capture_instance = N'{oldest}'"
+        )
+
+    def has_two(self, table: str) -> bool:
+        """Whether a hand-over is under way."""
+        return len(self._instances[table]) > 1

@@ -63,7 +63,6 @@ def disable_database(engine: Engine, database: Database) -> None:
     """
     require_enabled(database, "sp_cdc_disable_db")
     with engine.write() as connection:
-        jobs.drop_jobs(connection, engine, database)
         for instance in capture_instances(connection, database):
             drop_instance(connection, database, instance)
         for definition in METADATA_TABLES:
@@ -74,4 +73,6 @@ def disable_database(engine: Engine, database: Database) -> None:
         ddl.drop_schema(connection, database, CDC_SCHEMA)
         scan_position.forget(connection, database)
         database.set_option("is_cdc_enabled", 0, connection)
+        # Last: that the jobs end cannot be undone, should anything before fail.
+        jobs.drop_jobs(connection, engine, database)
     runtime(engine).forget(database)

@@ -7,6 +7,7 @@ batch: open statements are closed, table variables go, a doomed transaction is r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
@@ -14,7 +15,7 @@ from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tsql.arguments import Given, given_parameters
 from emulator.tsql.bulk_load import InsertBulk
 from emulator.tsql.frames import Frame
-from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal
+from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal, error_event
 from emulator.tsql.parse_base import TokenCursor
 from emulator.tsql.parser import parse_batch
 from emulator.tsql.procedures import drop_tables
@@ -99,6 +100,10 @@ class BatchRunner:
             ) from jump  # fmt: skip
         except SqlError as error:
             yield from interpreter.ended(error)
+            if error.number != CANCELLED and self._workspace.doomed and store.trancount:
+                yield error_event(error)
+                yield from interpreter.transactions.rollback()
+                raise _uncommittable() from error
             raise
         finally:
             interpreter.try_depth = 0
@@ -109,12 +114,7 @@ class BatchRunner:
                 self._workspace.local_version += 1
         if self._workspace.doomed and store.trancount:
             yield from interpreter.transactions.rollback()
-            raise SqlError(
-                3998,
-                "Uncommittable transaction is detected at the end of the batch. The transaction is"
-                " rolled back.",
-                aborts="batch",
-            )
+            raise _uncommittable()
 
     def bulk_load(
         self, types: Sequence[SqlType], rows: Sequence[tuple[StorageValue, ...]]
@@ -169,3 +169,16 @@ class BatchRunner:
         store.deadlock_priority = 0
         self.context.rowcount = self.context.last_error = 0
         self.context.scope_identity = None
+
+
+CANCELLED: Final = 3617
+"""The client's attention ended the batch: its transaction stays as it is."""
+
+
+def _uncommittable() -> SqlError:
+    return SqlError(
+        3998,
+        "Uncommittable transaction is detected at the end of the batch. The transaction is"
+        " rolled back.",
+        aborts="batch",
+    )

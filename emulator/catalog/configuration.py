@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from emulator.errors import SqlError
 
@@ -54,17 +55,32 @@ OPTIONS: Final = (
 
 _PREFIX: Final = "configuration:"
 
+_not_installed: Final[WeakKeyDictionary[Engine, dict[str, int]]] = WeakKeyDictionary()
+"""The running values, by name, of options that were changed and not installed since: RECONFIGURE
+and a restart install them."""
+
 
 def configured_value(engine: Engine, option: ConfigurationOption) -> int:
-    """The value in force."""
+    """The value that is configured: config_value."""
     value = engine.database("master").options.get(_PREFIX + option.name)
     return value if isinstance(value, int) else option.default
 
 
-def configured_values(engine: Engine) -> Iterator[tuple[ConfigurationOption, int]]:
-    """Every option with its value, by name."""
+def running_value(engine: Engine, option: ConfigurationOption) -> int:
+    """The value in force: run_value."""
+    running = _not_installed.get(engine, {}).get(option.name)
+    return configured_value(engine, option) if running is None else running
+
+
+def reconfigure(engine: Engine) -> None:
+    """RECONFIGURE: what is configured is in force."""
+    _not_installed.pop(engine, None)
+
+
+def configured_values(engine: Engine) -> Iterator[tuple[ConfigurationOption, int, int]]:
+    """Every option with its configured and its running value, by name."""
     for option in sorted(OPTIONS, key=lambda o: o.name.casefold()):
-        yield option, configured_value(engine, option)
+        yield option, configured_value(engine, option), running_value(engine, option)
 
 
 def find_option(name: str) -> ConfigurationOption:
@@ -98,6 +114,7 @@ def configure(engine: Engine, name: str, value: int) -> tuple[ConfigurationOptio
             procedure="sp_configure",
         )
     old = configured_value(engine, option)
+    _not_installed.setdefault(engine, {}).setdefault(option.name, running_value(engine, option))
     with engine.write() as connection:
         engine.database("master").set_option(_PREFIX + option.name, value, connection)
     return option, old

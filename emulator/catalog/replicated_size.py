@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.catalog.configuration import MAX_TEXT_REPL_SIZE, configured_value
+from emulator.catalog.configuration import MAX_TEXT_REPL_SIZE, running_value
 from emulator.errors import SqlError
 from emulator.types import MAX
 
@@ -123,7 +123,7 @@ def _watched(engine: Engine, table: Table) -> tuple[dict[int, int], int]:
     places = _large_places(table)
     if not places:
         return places, 0
-    limit = configured_value(engine, MAX_TEXT_REPL_SIZE)
+    limit = running_value(engine, MAX_TEXT_REPL_SIZE)
     return ({}, 0) if limit < 0 else (places, limit)
 
 

@@ -13,6 +13,7 @@ from emulator.catalog.configuration import (
     configure,
     configured_value,
     find_option,
+    running_value,
 )
 from emulator.catalog.names import split_name
 from emulator.catalog.procedure_registry import (
@@ -59,9 +60,11 @@ def _configure(context: SessionContext, args: Arguments) -> Iterator[Event]:
     yield from result_set(
         """name nvarchar(35)!, minimum int, maximum int, config_value int, run_value int""",
         (
-            (option.name, option.minimum, option.maximum, current, current)
+            (
+                *(option.name, option.minimum, option.maximum),
+                *(configured_value(engine, option), running_value(engine, option)),
+            )
             for option in sorted(chosen, key=lambda o: o.name.casefold())
-            for current in (configured_value(engine, option),)
         ),
     )
 

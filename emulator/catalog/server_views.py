@@ -104,9 +104,9 @@ def _database_recovery_status(context: SessionContext, _database: Database) -> I
  value_in_use int, description nvarchar(255)!, is_dynamic bit!, is_advanced bit!""",
 )
 def _configurations(context: SessionContext, _database: Database) -> Iterator[Row]:
-    for option, value in configured_values(context.engine):
+    for option, value, running in configured_values(context.engine):
         yield (
-            *(option.configuration_id, option.name, value, option.minimum, option.maximum, value),
+            *(option.configuration_id, option.name, value, option.minimum, option.maximum, running),
             *(option.description, 1, int(option.advanced)),
         )
 

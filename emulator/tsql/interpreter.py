@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator.catalog.configuration import reconfigure
 from emulator.errors import SqlError
 from emulator.results import (
     DatabaseChanged,
@@ -150,7 +151,7 @@ class Interpreter:
             Transaction: self.transactions.run,
             Use: self._use,
             WaitFor: self._wait_for,
-            Ignored: lambda _, __: iter(()),
+            Ignored: self._ignored,
             CursorStatement: self.cursors.run,
             CheckIdentity: self._check_identity,
             Label: lambda _, __: iter(()),
@@ -277,6 +278,11 @@ class Interpreter:
             except JumpSignal as jump:
                 if jump.kind == "BREAK":
                     return
+
+    def _ignored(self, node: Ignored, _: Frame) -> Iterator[Event]:
+        yield from ()
+        if node.what == "RECONFIGURE":
+            reconfigure(self.context.engine)
 
     def _jump(self, node: Jump, _: Frame) -> Iterator[Event]:
         yield from ()

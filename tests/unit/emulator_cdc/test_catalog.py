@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from emulator.catalog.configuration import reconfigure
 from emulator.catalog.context import SessionContext
 from emulator.catalog.functions import global_variable, scalar_function, table_function
 from emulator.catalog.names import ObjectName, split_name
@@ -220,7 +221,10 @@ def test_max_text_repl_size_is_configured(context):
     assert (row["minimum"], row["config_value"]) == (-1, 65536)
     call(context, "sp_configure", configname="max text repl", configvalue="-1")
     (row,), _ = call(context, "sp_configure", configname="max text repl size (B)")
-    assert row["run_value"] == -1
+    assert (row["config_value"], row["run_value"]) == (-1, 65536)
+    reconfigure(context.engine)
+    (row,), _ = call(context, "sp_configure", configname="max text repl size (B)")
+    assert (row["config_value"], row["run_value"]) == (-1, -1)
     with pytest.raises(SqlError) as error:
         call(context, "sp_configure", configname="nothing")
     assert error.value.number == 15123

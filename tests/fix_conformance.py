@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import collections
+import textwrap
 
 import pytest
 
 SOURCE = "conformance source"
+SERVER = "conformance server"
+DIFFERENCE = "conformance difference"
+_WIDTH = 100
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,10 +38,9 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
         for name, source in report.user_properties
         if name == SOURCE and report.when == "call"
     )
-    if not counts:
-        return
-    terminalreporter.section("conformance by source")
-    for source in ("documented", "inferred"):
+    if counts:
+        terminalreporter.section("conformance by source")
+    for source in ("documented", "inferred") if counts else ():
         passed, failed = counts[source, "passed"], counts[source, "failed"]
         terminalreporter.line(f"{source}: {passed} passed, {failed} failed")
     if config.getoption("--sqlserver-dsn"):
@@ -45,17 +48,31 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 
 
 def tell_differences(terminalreporter) -> None:
-    """Each case that the embedded server passes and the given one does not."""
-    failed = [
-        (dict(report.user_properties).get(SOURCE), report)
-        for report in terminalreporter.stats.get("failed", ())
-        if SOURCE in dict(report.user_properties)
-    ]
+    """Each test that the embedded server passes and the given one does not, as a table."""
+    reports = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
     terminalreporter.section("where the given server differs from the embedded one")
-    if not failed:
-        terminalreporter.line("nowhere in these cases")
-    for source, report in sorted(failed, key=lambda found: (str(found[0]), found[1].nodeid)):
-        crash = getattr(report.longrepr, "reprcrash", None)
-        said = str(crash.message if crash else report.longrepr).splitlines()[0]
-        name = report.nodeid.rpartition("[")[2].rstrip("]")
-        terminalreporter.line(f"{source}: {name}: {said[:300]}")
+    passed = terminalreporter.stats.get("passed", [])
+    servers = {dict(report.user_properties).get(SERVER) for report in reports + passed}
+    for server in sorted(server for server in servers if server):
+        terminalreporter.line(f"the given one: {server}")
+    if not reports:
+        terminalreporter.line("nowhere in these tests")
+    for source, row in sorted(map(difference_of, reports)):
+        terminalreporter.line("")
+        for name, text in zip(("", "sql", "expected", "got"), row, strict=True):
+            label = f"{name}: " if name else f"{source}: " if source else ""
+            lines = textwrap.wrap(f"{label}{text}", _WIDTH, subsequent_indent="    ")
+            for line in lines if text else ():
+                terminalreporter.line(f"  {line}" if name else line)
+
+
+def difference_of(report) -> tuple[str, list[str]]:
+    """Source of the expectation, then the place, the statement, expected and got."""
+    properties = dict(report.user_properties)
+    source = str(properties.get(SOURCE, ""))
+    # The report of a test's end has the properties of the test, too.
+    if DIFFERENCE in properties and report.when == "call":
+        return source, properties[DIFFERENCE]
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = str(crash.message if crash else report.longrepr)
+    return source, [report.nodeid, "", "passes, as with the embedded server", said.splitlines()[0]]

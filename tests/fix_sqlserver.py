@@ -23,10 +23,7 @@ class GivenServer:
     """
 
     def __init__(self, dsn: str) -> None:
-        self._parts = {
-            key.strip().upper(): value.strip()
-            for key, _, value in (part.partition("=") for part in split_dsn(dsn))
-        }
+        self._parts = parts_of(dsn)
         missing = [key for key in ("DRIVER", "SERVER", "UID", "PWD") if key not in self._parts]
         if missing:
             raise pytest.UsageError(
@@ -85,9 +82,40 @@ class GivenServer:
 SourceServer = EmulatorProcess | GivenServer
 
 
-def split_dsn(dsn: str) -> list[str]:
-    """The keyword=value pairs; a value in braces may hold semicolons."""
-    return [match for match in re.findall(r"(?:[^;{]|\{(?:[^}]|\}\})*\})+", dsn) if "=" in match]
+def pytest_configure(config: pytest.Config) -> None:
+    dsn = config.getoption("--sqlserver-dsn")
+    if dsn and not hasattr(config, "workerinput"):
+        require_usable(str(dsn))
+
+
+def require_usable(dsn: str) -> None:
+    """A server that cannot be used is told once, not by every test."""
+    server = GivenServer(dsn)
+    try:
+        connection = server.connect()
+        (is_sysadmin,) = connection.execute("SELECT IS_SRVROLEMEMBER(N'sysadmin')").fetchone()
+    except pyodbc.Error as error:
+        raise pytest.UsageError(
+            f"--sqlserver-dsn: {error.args[-1]}\nWhat to do: docs/real-sqlserver.md"
+        ) from error
+    connection.close()
+    if not is_sysadmin:
+        raise pytest.UsageError(
+            f"--sqlserver-dsn: login {server.user} is no sysadmin, and only one may enable change"
+            f" data capture: ALTER SERVER ROLE sysadmin ADD MEMBER {quoted(server.user)}"
+        )
+
+
+def parts_of(dsn: str) -> dict[str, str]:
+    """A connection string's keywords and values; a value in braces may hold semicolons."""
+    pairs = re.findall(r"(?:[^;{]|\{(?:[^}]|\}\})*\})+", dsn)
+    parts = (pair.partition("=") for pair in pairs if "=" in pair)
+    return {key.strip().upper(): value.strip() for key, _, value in parts}
+
+
+def replaced(dsn: str, parts: dict[str, str]) -> str:
+    """A connection string with some of its parts replaced, or added."""
+    return ";".join(f"{key}={value}" for key, value in (parts_of(dsn) | parts).items())
 
 
 def unbraced(value: str) -> str:

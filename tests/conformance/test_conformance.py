@@ -5,20 +5,23 @@ import itertools
 import re
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 
 import pyodbc
 import pytest
 
-from tests.conformance.case import Case, Names, load_cases, type_of
-from tests.fix_conformance import SOURCE
+from tests.conformance.case import Case, Names, load_cases, text_of, type_of
+from tests.fix_conformance import DIFFERENCE, SERVER, SOURCE
 from tests.fix_emulator import EmulatorProcess
+from tests.fix_sqlserver import replaced
 
 PASSWORD = "Conformance-1"
 CLOSE_TIMEOUT_S = 10
-_PLACE = re.compile(r";(DATABASE|UID|PWD)=[^;]*", re.IGNORECASE)
 _NUMBER = re.compile(r"\((\d+)\) \(SQL")
 _numbers = itertools.count(1)
+# Of this run alone: a given server may be used by several at once.
+_RUN = uuid.uuid4().hex[:6]
 
 
 CLOCK_BEGINS = "2026-03-01T12:00:00"
@@ -48,13 +51,13 @@ def target(request, case: Case) -> str:
 
 
 @pytest.fixture
-def connection(target: str, case: Case, request) -> Iterator[pyodbc.Connection]:
+def connection(target: str, case: Case, record_property) -> Iterator[pyodbc.Connection]:
     """A connection whose database was made for the case, and is dropped after it."""
-    name = f"conformance_{next(_numbers)}"
+    name = f"conformance_{_RUN}_{next(_numbers)}"
     with pyodbc.connect(target, autocommit=True, timeout=10) as made:
-        made.execute(f"IF DB_ID(N'{name}') IS NOT NULL DROP DATABASE [{name}]")
         made.execute(f"CREATE DATABASE [{name}]")
         made.execute(f"USE [{name}]")
+        record_property(SERVER, str(made.execute("SELECT @@VERSION").fetchval()).splitlines()[0])
         if case.database == "cdc":
             made.execute("EXEC sys.sp_cdc_enable_db")
         yield made
@@ -78,10 +81,8 @@ def cursor_of(
         if name is None:
             return connection.cursor()
         if name not in opened:
-            place = f";DATABASE={database};UID={database}_{name};PWD={PASSWORD}"
-            opened[name] = pyodbc.connect(
-                _PLACE.sub("", target) + place, autocommit=True, timeout=10
-            )
+            login = {"DATABASE": database, "UID": f"{database}_{name}", "PWD": PASSWORD}
+            opened[name] = pyodbc.connect(replaced(target, login), autocommit=True, timeout=10)
         return opened[name].cursor()
 
     yield cursor
@@ -144,30 +145,48 @@ def scan(cursor: pyodbc.Cursor) -> None:
     cursor.execute("EXEC sys.sp_cdc_scan")
 
 
+class Difference(AssertionError):
+    """A server answers otherwise than a case says.
+
+    Attributes:
+        expected, got: both sides in a line.
+    """
+
+    def __init__(self, expected: object, got: object) -> None:
+        super().__init__(f"expected {expected}, got {got}")
+        self.expected, self.got = str(expected), str(got)
+
+
 def check_step(cursor: pyodbc.Cursor, step: dict, names: Names, database: str) -> None:
     if step.get("scan"):
         scan(cursor)
         return
     sql = step["sql"].replace("{database}", database)
-    if "error" in step:
-        with pytest.raises(pyodbc.Error) as raised:
-            run(cursor, sql)
-        drain(cursor)
-        assert native_number(raised.value) == int(step["error"]), raised.value.args[1]
-        assert step.get("error_text", "").replace("{database}", database) in raised.value.args[1]
+    wanted = int(step.get("error", 0))
+    text = step.get("error_text", "").replace("{database}", database)
+    shown = f"error {wanted} {text}".rstrip() if wanted else "no error"
+    try:
+        description, rows, messages = run(cursor, sql)
+    except pyodbc.Error as error:
+        said = re.sub(r"^(\[[^\]]*\] ?)*", "", str(error.args[1]))
+        if native_number(error) != wanted or text not in error.args[1]:
+            raise Difference(shown, f"error {native_number(error)}: {said}") from error
         return
-    description, rows, messages = run(cursor, sql)
+    if wanted:
+        raise Difference(shown, f"no error; rows {rows}")
     if "rows" in step:
         named = [[named_in(value, database) for value in row] for row in step["rows"]]
         step = {**step, "rows": named}
+    if ("columns" in step or "rows" in step) and (description is None or rows is None):
+        raise Difference("a result set", "none")
     if "columns" in step:
-        assert description is not None, "no result set"
         check_columns(step["columns"], description)
     if "rows" in step:
-        assert rows is not None, "no result set"
         check_rows(step, [tuple(row) for row in rows], names)
     if "messages" in step:
-        assert messages == [text.replace("{database}", database) for text in step["messages"]]
+        told = [text.replace("{database}", database) for text in step["messages"]]
+        if messages != told:
+            raise Difference(f"messages {told}", messages)
 
 
 def named_in(value: object, database: str) -> object:
@@ -177,24 +196,27 @@ def named_in(value: object, database: str) -> object:
 
 def check_columns(expected: list[str], description: tuple) -> None:
     """Names, in order, and types where the case gives them."""
-    shown = [
-        f"{column[0]} {type_of(column)}" if " " in wanted else column[0]
-        for wanted, column in zip(expected, description, strict=False)
-    ]
-    assert shown == expected
-    assert len(description) == len(expected), [column[0] for column in description]
+    shown = [f"{column[0]} {type_of(column)}" for column in description]
+    for wanted, column in zip(expected, shown, strict=False):
+        if column != wanted and column.rpartition(" ")[0] != wanted:
+            raise Difference(f"column {wanted}", column)
+    if len(shown) != len(expected):
+        raise Difference(f"{len(expected)} columns", shown)
 
 
 def check_rows(step: dict, rows: list[tuple], names: Names) -> None:
     expected = step["rows"]
-    assert len(rows) == len(expected), rows
+    if len(rows) != len(expected):
+        raise Difference(f"{len(expected)} rows {expected}", f"{len(rows)} rows {rows}")
     if step.get("unordered"):
         rows = sorted(rows, key=lambda row: [str(value) for value in row])
         expected = sorted(expected, key=lambda row: [str(value) for value in row])
     for row, wanted in zip(rows, expected, strict=True):
-        assert len(row) == len(wanted), row
+        if len(row) != len(wanted):
+            raise Difference(wanted, row)
         for value, pattern in zip(row, wanted, strict=True):
-            assert names.matches(pattern, value), f"{value!r} is not {pattern!r} in {row}"
+            if not names.matches(pattern, value):
+                raise Difference(f"{pattern} in {wanted}", f"{text_of(value)} in {row}")
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.name)
@@ -203,7 +225,13 @@ def test_case(case: Case, connection: pyodbc.Connection, cursor_of, record_prope
     names = Names()
     ((database,),) = connection.execute("SELECT DB_NAME()").fetchall()
     for number, step in enumerate(case.steps, 1):
+        sql = step.get("sql", "scan")
         try:
             check_step(cursor_of(step.get("as")), step, names, database)
-        except (AssertionError, pyodbc.Error) as error:
-            raise AssertionError(f"step {number} ({step.get('sql', 'scan')}): {error}") from error
+        except Difference as found:
+            found.add_note(f"in step {number}: {sql}")
+            place = f"{case.name}, step {number}"
+            record_property(DIFFERENCE, [place, sql, found.expected, found.got])
+            raise
+        except pyodbc.Error as error:
+            raise AssertionError(f"step {number} ({sql}): {error}") from error

@@ -36,8 +36,15 @@ ARRAY_ROWS_MIN: Final = 8
 class Overlay:
     """One session's uncommitted changes of one table."""
 
-    def __init__(self, connection: apsw.Connection, table: Table) -> None:
-        """Make the TEMP tables, empty."""
+    def __init__(self, connection: apsw.Connection, table: Table, number: int) -> None:
+        """Make the TEMP tables, empty.
+
+        Args:
+            connection: the session's.
+            table: as it is now.
+            number: of no other overlay of the session. One cannot have the name of a former one:
+                SQLite drops nothing while rows of a statement are being read.
+        """
         self._connection = connection
         self.table = table
         self.dirty = False
@@ -45,10 +52,9 @@ class Overlay:
         self.may_hide = False
         """There may be hidden rows: inserts alone make none, and spare looking for them."""
         name = table.sqlite_name
-        self.hidden_name = f"d_{name}"
-        self.images_name = f"i_{name}"
+        self.hidden_name = f"d_{name}_{number}"
+        self.images_name = f"i_{name}_{number}"
         hidden, images = f'temp."{self.hidden_name}"', f'temp."{self.images_name}"'
-        connection.execute(f"DROP TABLE IF EXISTS {hidden}; DROP TABLE IF EXISTS {images}")
         connection.execute(f'CREATE TEMP TABLE "{self.hidden_name}"(rid INTEGER PRIMARY KEY)')
         connection.execute(create_table_text(table, self.images_name, temporary=True))
         for index in table.indexes:

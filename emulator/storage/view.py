@@ -57,6 +57,9 @@ class SessionView:
         self.scope: WriteScope | None = None
         """Set while the transaction is exclusive."""
         self._overlays: dict[str, Overlay] = {}
+        self._overlay_count = 0
+        self._abandoned: list[str] = []
+        """TEMP tables of overlays that are no more, to be dropped."""
         self._fresh: apsw.Connection | None = None
 
     def close(self) -> None:
@@ -71,7 +74,18 @@ class SessionView:
         if overlay is None or overlay.table is not table:
             if overlay is not None and overlay.dirty:
                 raise StatementRestart(self.owner.session_id)
-            overlay = Overlay(self.connection, table)
+            if overlay is not None:
+                self._abandoned += (overlay.hidden_name, overlay.images_name)
+            # A rollback to a savepoint may have brought one back.
+            live = {other.hidden_name for other in self._overlays.values() if other is not overlay}
+            live |= {o.images_name for o in self._overlays.values() if o is not overlay}
+            self._abandoned = [
+                name
+                for name in self._abandoned
+                if name in live or not _is_dropped(self.connection, name)
+            ]
+            self._overlay_count += 1
+            overlay = Overlay(self.connection, table, self._overlay_count)
             self._overlays[table.sqlite_name] = overlay
         return overlay
 
@@ -174,3 +188,12 @@ class SessionView:
             state=2,
             aborts="transaction",
         )
+
+
+def _is_dropped(connection: apsw.Connection, name: str) -> bool:
+    """Drop a TEMP table; false while rows of a statement of the connection are being read."""
+    try:
+        connection.execute(f'DROP TABLE IF EXISTS temp."{name}"')
+    except apsw.LockedError:
+        return False
+    return True

@@ -251,8 +251,11 @@ class Work(SessionView):
     def flush_overlay(self, table: Table) -> None:
         """Before DDL on a table: its uncommitted rows move into it; for exclusive transactions."""
         overlay = self._overlays.pop(table.sqlite_name, None)
-        if overlay is not None and overlay.dirty:
+        if overlay is None:
+            return
+        if overlay.dirty:
             overlay.apply()
+        self._abandoned += (overlay.hidden_name, overlay.images_name)
 
     def _leave_exclusive(self) -> None:
         """Undo everything since the first DDL."""

@@ -190,7 +190,7 @@ class Procedures:
         declared = given[0].value if given else None
         declarations = self._declared(declared) if isinstance(declared, str) else ()
         events, _ = self._run(Prepared(sql, declarations), given[1:])
-        return self._cursors.open(events, opening), {}
+        return self._opened(events, opening), {}
 
     def _cursor_prepare(self, arguments: _Arguments) -> Called:
         return self._prepare(arguments)
@@ -199,7 +199,7 @@ class Procedures:
         prepared = self._find(arguments, "sp_cursorexecute")
         opening = _opening(arguments, (1, 2, 3, 4))
         events, _ = self._run(prepared, arguments.parameters[5:])
-        return self._cursors.open(events, opening), {}
+        return self._opened(events, opening), {}
 
     def _cursor_prepexec(self, arguments: _Arguments) -> Called:
         old = arguments.integer(0, "@handle")
@@ -211,7 +211,16 @@ class Procedures:
         opening = _opening(arguments, (1, 4, 5, 6))
         events, _ = self._run(prepared, arguments.parameters[7:])
         value = _handle_value(arguments, self._keep(prepared))
-        return self._cursors.open(_before_outputs(value, events), opening), {}
+        return self._opened(_before_outputs(value, events), opening), {}
+
+    def _opened(self, events: Iterator[Event], opening: Opening) -> Iterator[Event]:
+        """A cursor over the events' rows, which it keeps as values."""
+        context = self._runner.context
+        before, context.takes_encoded = context.takes_encoded, False
+        try:
+            yield from self._cursors.open(events, opening)
+        finally:
+            context.takes_encoded = before
 
     def _cursor_fetch(self, arguments: _Arguments) -> Called:
         handle = arguments.integer(0, "@cursor")

@@ -31,6 +31,7 @@ from emulator.types import (
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
+    from emulator.storage.model import Table
 
 _MASK = varbinary(128)
 
@@ -138,6 +139,8 @@ class TableFunction:
     parameters: tuple[SqlType, ...]
     columns: tuple[ColumnMeta, ...]
     body: Callable[[SessionContext, tuple[StorageValue, ...]], TableSource]
+    change_table: Table | None = None
+    """Whose rows it yields: the captured columns come last, their kept bytes beside them."""
 
     def bind(self, context: SessionContext, arguments: tuple[StorageValue, ...]) -> TableSource:
         """The function's rows for some arguments (storage values of the parameters' types).
@@ -193,4 +196,5 @@ def _of_instance(
         _RANGE_PARAMETERS,
         tuple(ColumnMeta(column, sql_type) for column, sql_type in described),
         bind,
+        table,
     )

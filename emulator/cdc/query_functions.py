@@ -20,6 +20,7 @@ from emulator.cdc.lsn import ZERO_LSN
 from emulator.cdc.messages import message_text
 from emulator.cdc.metadata_tables import sqlite_column
 from emulator.errors import INTERNAL, SqlError
+from emulator.storage.encoded_rows import HIDDEN_COLUMNS
 from emulator.types import INT, LSN, StorageValue, varbinary
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ NET_CHANGES_OPTIONS: Final = ("all", "all with mask", "all with merge")
 
 @dataclass(frozen=True, slots=True)
 class ChangeQuery:
-    """SQLite text that yields the function's columns in order, named v0, v1..., and its values."""
+    """SQLite text that yields the function's columns in order, named v0, v1..., and its values.
+
+    Behind those come the hidden columns of the change table (storage/encoded_rows.py).
+    """
 
     sql: str
     bindings: tuple[StorageValue, ...]
@@ -116,7 +120,7 @@ def all_changes(
     table = _change_table(database, instance)
     names = ("__$start_lsn", "__$seqval", "__$operation", "__$update_mask")
     columns = [*(sqlite_column(table, name) for name in names), *_captured_sqlite(table)]
-    picked = ", ".join(f"{column} AS v{place}" for place, column in enumerate(columns))
+    picked = _picked(columns)
     start, operation = sqlite_column(table, "__$start_lsn"), sqlite_column(table, "__$operation")
     condition = f"{start} >= ? AND {start} <= ?"
     if option == "all":
@@ -128,6 +132,11 @@ def all_changes(
     return ChangeQuery(
         f'SELECT {picked} FROM "{table.sqlite_name}" WHERE {condition} ORDER BY {order}', bounds
     )
+
+
+def _picked(columns: list[str]) -> str:
+    named = [f"{column} AS v{place}" for place, column in enumerate(columns)]
+    return ", ".join((*named, *HIDDEN_COLUMNS))
 
 
 def _captured_sqlite(table: Table) -> list[str]:
@@ -194,7 +203,7 @@ def net_changes(
         shown_mask,
         *_captured_sqlite(table),
     ]
-    picked = ", ".join(f"{column} AS v{place}" for place, column in enumerate(columns))
+    picked = _picked(columns)
     window = f"PARTITION BY {key}"
     return ChangeQuery(
         f"SELECT {picked} FROM (SELECT *,"

@@ -4,8 +4,8 @@ A change row is written once and read by everybody who follows the table, mostly
 Encoding it anew takes twice as long as reading it from SQLite, so the capture process encodes it
 (ADR 0009): two hidden columns hold the bytes of the captured columns and the *layout* that they are
 in, a number made of those columns' types on the wire. A query takes the bytes where the layout is
-still that of the table, and has the values encoded where it is not, or where nothing was kept: no
-change of a type can make stale bytes seen.
+still that of the table, and has the values encoded where it is not, or where nothing was kept. What
+converts values forgets their bytes: a type that comes back would else bring back old values.
 
 What encodes lives beside the wire and is given to the engine by the server; an engine without it
 keeps values only.
@@ -79,6 +79,11 @@ def with_encoded(
         return [(*row, None, None) for row in rows]
     layout = encoding.layout(columns)
     return [(*row, data, layout) for row, data in zip(rows, encoded, strict=True)]
+
+
+def forget_encoded(connection: apsw.Connection, table: Table) -> None:
+    """Before the values of a change table are converted."""
+    connection.execute(f'UPDATE main."{table.sqlite_name}" SET encoded = NULL, layout = NULL')
 
 
 def add_hidden_columns(connection: apsw.Connection, table: Table) -> None:

@@ -24,7 +24,7 @@ from emulator.tsql.nodes import (
 )
 from emulator.tsql.output import OutputPlan, compile_output
 from emulator.tsql.parser import parse_expression
-from emulator.tsql.plan import Execution, Plan, found_rows, limited, unless_empty
+from emulator.tsql.plan import Execution, Plan, found_rows, limited
 from emulator.tsql.planner import assigned
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import RowProgram, row_program, stored
@@ -57,8 +57,7 @@ class UpdatePlan:
     def run(self, execution: Execution) -> int:
         """Updates; returns how many rows. Called inside a statement, perhaps repeatedly."""
         if self.output is None and not self.joined and not self.variables:
-            changes = unless_empty(self._changes(execution))
-            return 0 if changes is None else self.target.update(execution.context, changes)
+            return self.target.update(execution.context, self._changes(execution))
         return self._run_whole(execution)
 
     def _changes(self, execution: Execution) -> Iterator[tuple[int, Any]]:
@@ -112,8 +111,7 @@ class DeletePlan:
     def run(self, execution: Execution) -> int:
         """Deletes; returns how many rows. Called inside a statement, perhaps repeatedly."""
         if self.output is None:
-            rids = unless_empty(self._rids(execution))
-            return 0 if rids is None else self.target.delete(execution.context, rids)
+            return self.target.delete(execution.context, self._rids(execution))
         found: list[Any] = list(found_rows(execution, self.plan))
         if self.joined:
             found = list({row[0]: row for row in found}.values())

@@ -20,7 +20,7 @@ from emulator.tsql.nodes import (
     Variable,
 )
 from emulator.tsql.output import OutputPlan, compile_output
-from emulator.tsql.plan import Execution, Plan, found_rows, limited, unless_empty
+from emulator.tsql.plan import Execution, Plan, found_rows, limited
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import Defaults, RowProgram, compile_defaults, row_program, stored
 from emulator.tsql.scope import Scope
@@ -123,8 +123,8 @@ class InsertPlan:
         others: Sequence[Sequence[Any]] = (),
     ) -> int:
         """Inserts rows of given values; ``others`` is what OUTPUT reads of other tables, by row."""
-        rows = unless_empty(limited(execution, self._completed(execution, given)))
-        rids = self.target.insert(execution.context, rows) if rows is not None else []
+        rows = limited(execution, self._completed(execution, given))
+        rids = self.target.insert(execution.context, rows)
         if self.output is not None:
             self.output.begin()
             now = self.target.read(execution.context, rids)

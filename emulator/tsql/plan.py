@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from emulator.results import ColumnMeta
@@ -132,7 +132,10 @@ def limited(execution: Execution, rows: Iterable[Made]) -> Iterable[Made]:
 
 
 def found_rows(execution: Execution, plan: Plan) -> Iterator[tuple[Any, ...]]:
-    """The rows of a plan as they are found: a statement may change more than memory should hold."""
+    """The rows of a plan as they are found: a statement may change more than memory should hold.
+
+    Whoever takes them has made its TEMP tables before the first: SQLite drops none while it reads.
+    """
     text, bindings = plan.prepare(execution)
     cursor = execution.workspace.connection.cursor()
     try:
@@ -140,14 +143,6 @@ def found_rows(execution: Execution, plan: Plan) -> Iterator[tuple[Any, ...]]:
         yield from cursor
     finally:
         cursor.close(True)
-
-
-def unless_empty(rows: Iterable[Made]) -> Iterator[Made] | None:
-    """The rows, or None when there is none."""
-    source = iter(rows)
-    for first in source:
-        return chain((first,), source)
-    return None
 
 
 def used_slots(parts: Sequence[str | Hole]) -> int:

@@ -8,9 +8,13 @@ from emulator.cdc.capture_scan import scan
 from emulator.clock import SystemClock
 from emulator.encoded_rows import keep_encoded_rows
 from emulator.responses import ColumnSets
-from emulator.results import EncodedRows, ResultSet, Rows
+from emulator.results import EncodedRows, ResultSet, ReturnValue, Rows
+from emulator.rpc import Procedures
+from emulator.storage.encoded_rows import kept_columns
 from emulator.storage.engine import Engine
 from emulator.storage.transaction import StoreSession
+from emulator.wire.requests import ProcedureId, RpcCall, RpcParameter
+from emulator.wire.types import DataType, TypeInfo
 
 TYPES = (
     "bigint", "smallint", "bit", "nvarchar(50)", "varchar(20)", "char(5)", "decimal(18,4)", "money",
@@ -24,6 +28,10 @@ VALUES = (
     "-1234567890123456789012345678.0123456789",
 )  # fmt: skip
 COLUMNS = ", ".join(f"c{n}" for n in range(len(TYPES)))
+RANGE = (
+    "DECLARE @from binary(10) = sys.fn_cdc_get_min_lsn('dbo_t'),"
+    " @to binary(10) = sys.fn_cdc_get_max_lsn();"
+)
 
 
 class Client:
@@ -67,7 +75,9 @@ def client(tmp_path):
     client = Client(engine)
     columns = ", ".join(f"c{n} {name} NULL" for n, name in enumerate(TYPES))
     client.run(f"EXEC sys.sp_cdc_enable_db; CREATE TABLE t (id int PRIMARY KEY, {columns})")
-    client.run("EXEC sys.sp_cdc_enable_table N'dbo', N't', @role_name = NULL")
+    client.run(
+        "EXEC sys.sp_cdc_enable_table N'dbo', N't', @role_name = NULL, @supports_net_changes = 1"
+    )
     nulls = ", ".join("NULL" for _ in TYPES)
     client.run(
         f"INSERT t VALUES (1, {', '.join(VALUES)}), (2, {nulls});"
@@ -89,6 +99,25 @@ def client(tmp_path):
         (f"SELECT [__$operation], id, {COLUMNS} FROM cdc.dbo_t_CT WHERE c1 IS NULL", (1, 18)),
         (f"SELECT TOP (3) id, {COLUMNS} FROM cdc.dbo_t_CT AS x ORDER BY x.id DESC", (0, 18)),
         (f"SELECT id + 1, id, {COLUMNS}, c1 FROM cdc.dbo_t_CT WITH (NOLOCK)", (1, 18)),
+        (f"{RANGE} SELECT * FROM cdc.fn_cdc_get_all_changes_dbo_t(@from, @to, N'all')", (4, 18)),
+        (
+            f"{RANGE} SELECT TOP (9) [__$operation], id, {COLUMNS}, [__$seqval] FROM"
+            " shop.cdc.[fn_cdc_get_all_changes_dbo_t](@from, @to, N'all update old') AS f"
+            " WHERE f.[__$start_lsn] <= @to ORDER BY [__$start_lsn] DESC, [__$seqval]",
+            (1, 18),
+        ),
+        (f"{RANGE} SELECT * FROM cdc.fn_cdc_get_net_changes_dbo_t(@from, @to, N'all')", (3, 18)),
+        (
+            f"SELECT d.[__$start_lsn], id, {COLUMNS}, m.tran_begin_time FROM cdc.dbo_t_CT AS d"
+            " LEFT JOIN cdc.lsn_time_mapping AS m ON m.start_lsn = d.[__$start_lsn]"
+            " WHERE d.[__$operation] NOT IN (3) ORDER BY d.[__$start_lsn], d.[__$command_id]",
+            (1, 18),
+        ),
+        (
+            f"SELECT id, {COLUMNS} FROM cdc.lsn_time_mapping AS m INNER JOIN cdc.dbo_t_CT AS d"
+            " ON m.start_lsn = d.[__$start_lsn]",
+            (0, 18),
+        ),
     ],
 )
 def test_whole_rows_come_encoded(client, query, run):
@@ -105,6 +134,11 @@ def test_whole_rows_come_encoded(client, query, run):
         f"SELECT TOP (2) WITH TIES id, {COLUMNS} FROM cdc.dbo_t_CT ORDER BY id",
         f"SELECT id, {COLUMNS} FROM t",
         f"WITH q AS (SELECT * FROM cdc.dbo_t_CT) SELECT id, {COLUMNS} FROM q",
+        f"SELECT id, {COLUMNS} FROM cdc.dbo_t_CT GROUP BY id, {COLUMNS}",
+        f"SELECT id, {COLUMNS} FROM cdc.lsn_time_mapping AS m LEFT JOIN cdc.dbo_t_CT AS d"
+        " ON m.start_lsn = d.[__$start_lsn] AND d.id = 1",
+        f"SELECT a.id, {', '.join(f'b.c{n}' for n in range(len(TYPES)))} FROM cdc.dbo_t_CT AS a"
+        " INNER JOIN cdc.dbo_t_CT AS b ON a.id = 1 AND b.id = 2",
     ],
 )
 def test_other_queries_come_as_values(client, query):
@@ -135,3 +169,93 @@ def test_insert_exec_takes_values(client):
     order = "ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
     copied, _ = client.run(f"SELECT id, {COLUMNS} FROM copied {order}")
     assert copied == client.run(f"SELECT id, {COLUMNS} FROM cdc.dbo_t_CT {order}")[0] != b""
+
+
+def test_a_type_that_comes_back_does_not_bring_back_kept_bytes(client):
+    client.run("ALTER TABLE t ALTER COLUMN c10 datetime2(0)")
+    client.run("ALTER TABLE t ALTER COLUMN c10 datetime2(7)")
+    scan(client.context.engine, client.context.database)
+    assert client.same("SELECT * FROM cdc.dbo_t_CT") == {(5, 18)}
+
+
+def test_what_a_restart_finds_is_taken_as_it_was_kept(tmp_path, client):
+    query = "SELECT * FROM cdc.dbo_t_CT"
+    before, _ = client.run(query, takes_encoded=True)
+    client.context.store.close()
+    client.context.engine.close()
+    engine = Engine(tmp_path, SystemClock())
+    keep_encoded_rows(engine)
+    again = Client(engine)
+    assert again.same(query) == {(5, 18)}
+    assert again.run(query, takes_encoded=True)[0] == before
+    ((stale,),) = again.context.store.connection.execute(
+        f'SELECT count(*) FROM "{change_table(again).sqlite_name}" WHERE layout IS NOT ?',
+        (engine.row_encoding.layout(kept_columns(change_table(again))),),
+    )
+    assert stale == 0
+    again.context.store.close()
+    engine.close()
+
+
+def test_cleanup_and_a_new_scan_leave_kept_rows_that_are_true(client):
+    client.run(
+        "DECLARE @to binary(10) = sys.fn_cdc_get_max_lsn();"
+        " EXEC sys.sp_cdc_cleanup_change_table N'dbo_t', @to, 5000"
+    )
+    client.run("INSERT t (id, c4) VALUES (950, 'new'); UPDATE t SET c4 = NULL WHERE id < 200")
+    scan(client.context.engine, client.context.database)
+    assert client.same("SELECT * FROM cdc.dbo_t_CT ORDER BY [__$start_lsn]") == {(5, 18)}
+
+
+def test_a_server_cursor_has_values(client):
+    client.context.takes_encoded = True
+    procedures = Procedures(client.runner)
+
+    def text(value):
+        return RpcParameter("", TypeInfo(DataType.NVARCHAR, 8000, collation=bytes(5)), value)
+
+    def number(value, status=0):
+        return RpcParameter("", TypeInfo(DataType.INTN, 4), value, status)
+
+    statement = f"SELECT id, {COLUMNS} FROM cdc.dbo_t_CT WHERE id = 1"
+    opening = (number(0, 1), text(statement), number(8, 1), number(1, 1), number(0, 1))
+    events, _ = procedures.call(RpcCall(ProcedureId.CURSOR_OPEN, opening))
+    opened = [event for event in events if isinstance(event, ReturnValue)]
+    fetched, _ = procedures.call(
+        RpcCall(
+            ProcedureId.CURSOR_FETCH,
+            (number(opened[0].value), number(2), number(0), number(5)),
+        )
+    )
+    (rows,) = [event.rows for event in fetched if isinstance(event, Rows)]
+    assert [(row[0], row[2]) for row in rows] == [(1, -3)]
+    assert client.context.takes_encoded
+
+
+def change_table(client):
+    return client.context.database.table("cdc", "dbo_t_CT")
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "runs"),
+    [
+        ("a sql_variant, b int", "(CAST(1.5 AS decimal(3,1)), 2)", set()),
+        ("a varchar(max), b int", "('large', 2)", set()),
+        ("a text", "('large')", set()),
+        ("a xml", "('<x/>')", set()),
+        (
+            "a varchar(9) COLLATE Cyrillic_General_CI_AS, b char(9) COLLATE Japanese_CI_AS,"
+            " c nchar(3), d binary(4), e real",
+            "(N'Привет', N'日本', N'é', 0x01, 1.5)",
+            {(5, 6)},
+        ),
+        ("a timestamp, b int", "(2)", {(5, 3)}),
+        ("a AS (id * 2), b rowversion, c smalldatetime", "('2020-02-29')", {(5, 4)}),
+    ],
+)
+def test_what_is_kept_depends_on_the_types(client, columns, values, runs):
+    client.run(f"CREATE TABLE u (id int PRIMARY KEY DEFAULT 7, {columns})")
+    client.run("EXEC sys.sp_cdc_enable_table N'dbo', N'u', @role_name = NULL")
+    client.run(f"INSERT u VALUES (1, {values[1:]}; UPDATE u SET id = 5")
+    scan(client.context.engine, client.context.database)
+    assert client.same("SELECT * FROM cdc.dbo_u_CT") == runs

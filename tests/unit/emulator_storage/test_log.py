@@ -255,6 +255,8 @@ def run_until_killed(directory: Path, start: int, commits: int) -> list[tuple[in
     assert process.stdout is not None
     acknowledged = []
     for line in process.stdout:
+        if not line.endswith("\n"):
+            break  # the kill came while it was being written
         number, lsn = line.split()
         acknowledged.append((int(number), bytes.fromhex(lsn)))
         if len(acknowledged) == commits:

@@ -272,3 +272,15 @@ def test_a_statement_over_many_rows_does_not_hold_them_all(sql, statement):
         tracemalloc.stop()
     assert outcome.counts == [30_100]
     assert peak < 30_100 * 200
+
+
+def test_rows_are_changed_by_a_query_of_their_own_after_the_table_was_altered(sql):
+    sql("CREATE TABLE t (id int PRIMARY KEY); INSERT t VALUES (1), (2), (3)")
+    sql("ALTER TABLE t ADD c int NOT NULL DEFAULT 0")
+    assert sql("INSERT t SELECT id + 10, 1 FROM t").counts == [3]
+    sql("ALTER TABLE t ADD d int NULL")
+    assert sql("UPDATE t SET c = id").counts == [6]
+    sql("ALTER TABLE t ADD e int NULL")
+    assert sql("SET ROWCOUNT 2; DELETE t; SET ROWCOUNT 0").counts == [2]
+    assert sql.value("COUNT(*)") == 1
+    assert sql("SELECT COUNT(*), SUM(c - id) FROM t").rows == [(4, 0)]

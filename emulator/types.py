@@ -123,6 +123,8 @@ SMALLDATETIME: Final = SqlType("smalldatetime")
 SQL_VARIANT: Final = SqlType("sql_variant")
 UNIQUEIDENTIFIER: Final = SqlType("uniqueidentifier")
 SYSNAME: Final = SqlType("nvarchar", length=128, collation=DEFAULT_COLLATION)
+SYSNAME_USER_TYPE_ID: Final = 256
+"""Of columns that are declared sysname; their type itself is nvarchar(128)."""
 LSN: Final = SqlType("binary", length=10)
 
 

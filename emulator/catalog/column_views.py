@@ -16,9 +16,9 @@ from emulator.catalog.relations import (
     system_relations,
     tables,
 )
-from emulator.catalog.type_facts import SYSNAME_USER_TYPE_ID, SYSTEM_TYPE_IDS, type_facts
+from emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
 from emulator.catalog.type_views import TYPE_COLUMNS, user_type_rows
-from emulator.types import DEFAULT_COLLATION, SqlType
+from emulator.types import DEFAULT_COLLATION, SYSNAME_USER_TYPE_ID, SqlType
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext

@@ -11,13 +11,14 @@ from emulator.catalog.names import database_of, split_name
 from emulator.catalog.objects import DatabaseObject, find_object, object_by_id, schema_id
 from emulator.catalog.property_functions import as_variant, database_properties
 from emulator.catalog.scalar_registry import scalar
-from emulator.catalog.type_facts import SYSNAME_USER_TYPE_ID, SYSTEM_TYPE_IDS, type_facts
+from emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
 from emulator.catalog.visibility import definition, is_visible
 from emulator.types import (
     INT,
     SMALLINT,
     SQL_VARIANT,
     SYSNAME,
+    SYSNAME_USER_TYPE_ID,
     StorageValue,
     decimal_type,
     nvarchar,

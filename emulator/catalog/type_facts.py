@@ -43,8 +43,6 @@ SYSTEM_TYPE_IDS: Final = {
     "xml": 241,
 }
 
-SYSNAME_USER_TYPE_ID: Final = 256
-
 _FIXED: Final = {  # bytes, precision and scale by name
     "bit": (1, 1, 0),
     "tinyint": (1, 3, 0),

@@ -21,6 +21,7 @@ from emulator.types import (
     LSN,
     MAX,
     SYSNAME,
+    SYSNAME_USER_TYPE_ID,
     TINYINT,
     UNIQUEIDENTIFIER,
     SqlType,
@@ -54,7 +55,13 @@ class TableDefinition:
     def model_columns(self) -> tuple[Column, ...]:
         """Its columns as storage takes them, ids counted from 1."""
         return tuple(
-            Column(column_id, name, sql_type, nullable)
+            Column(
+                column_id,
+                name,
+                sql_type,
+                nullable,
+                user_type_id=SYSNAME_USER_TYPE_ID if sql_type == SYSNAME else 0,
+            )
             for column_id, (name, sql_type, nullable) in enumerate(self.columns, 1)
         )
 

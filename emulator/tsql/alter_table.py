@@ -205,7 +205,7 @@ class TableAlterer:
         made = builder.column(definition, table.columns, old.column_id)
         self._refuse_alter(table, old, made)
         nullable = True if definition.nullable is None else definition.nullable
-        new = replace(old, type=made.type, nullable=nullable)
+        new = replace(old, type=made.type, nullable=nullable, user_type_id=made.user_type_id)
         convert = None
         if old.type != made.type:
             check_allowed(old.type, made.type, explicit=False)

@@ -18,7 +18,8 @@ from emulator.tsql.parser import parse_expression
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.statements import ColumnDefinition, ConstraintDefinition
-from emulator.tsql.type_names import NamedType, unknown_type
+from emulator.tsql.type_names import SYSNAME_DECLARED, NamedType, unknown_type
+from emulator.types import SYSNAME_USER_TYPE_ID
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -122,7 +123,8 @@ class DefinitionBuilder:
         alias = self._alias(declared, len(before) + 1)
         sql_type = self._collated(declared if alias is None else known(alias.type, "alias type"))
         nullable = definition.nullable
-        if nullable is None and alias is not None and not alias.nullable:
+        is_sysname = declared is SYSNAME_DECLARED
+        if nullable is None and (is_sysname or (alias is not None and not alias.nullable)):
             nullable = False
         if nullable is None:
             nullable = not in_key and definition.identity is None
@@ -152,7 +154,9 @@ class DefinitionBuilder:
             identity,
             default,
             name,
-            user_type_id=0 if alias is None else alias.user_type_id,
+            user_type_id=SYSNAME_USER_TYPE_ID
+            if is_sysname
+            else (0 if alias is None else alias.user_type_id),
         )
 
     def _alias(self, declared: SqlType, ordinal: int) -> UserType | None:

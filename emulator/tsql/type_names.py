@@ -20,6 +20,9 @@ class NamedType(SqlType):
     parts: tuple[str, ...] = ()
 
 
+SYSNAME_DECLARED: Final = SqlType("nvarchar", length=128)
+"""What sysname is read as: a column that has this very object is declared sysname."""
+
 _ALIASES: Final = {
     "integer": "int",
     "dec": "decimal",
@@ -91,7 +94,7 @@ def sql_type(
         bits = arguments[0] if arguments else 53
         return SqlType("real", precision=24) if bits <= 24 else SqlType("float", precision=53)
     if folded == "sysname":
-        return SqlType("nvarchar", length=128)
+        return SYSNAME_DECLARED
     fixed = {
         "real": SqlType("real", precision=24),
         "money": SqlType("money", precision=19, scale=4),

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.catalog.configuration import configure
+from emulator.catalog.configuration import configure, reconfigure
 from emulator.catalog.replicated_size import checked_changes, checked_rows
 from emulator.cdc.guards import refuse_index_removal
 from emulator.cdc.retype import conversion, use_assigner
@@ -69,6 +69,9 @@ def test_large_values_are_limited_in_tracked_tables(orders):
     kept = checked_changes(engine, table, [(5, long)], lambda _rids: {5: long})
     assert list(kept) == [(5, long)]
     configure(engine, "max text repl size", -1)
+    with pytest.raises(SqlError):
+        list(checked_rows(engine, table, [long]))
+    reconfigure(engine)
     assert list(checked_rows(engine, table, [long])) == [long]
 
 

@@ -5,6 +5,7 @@ https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sy
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -74,6 +75,7 @@ def scan(
             except ScanStopped:
                 break
             except SqlError as error:
+                _capture_before(engine, database, cycle, stopped)
                 _record_failure(engine, database, cycle, error)
                 raise
             except apsw.Error as error:
@@ -85,6 +87,21 @@ def scan(
             if session.tran_count < maxtrans:
                 break
     return sessions
+
+
+def _capture_before(
+    engine: Engine, database: Database, failed: ScanCycle, stopped: Callable[[], bool]
+) -> None:
+    """Captures the transactions before the one at which a cycle failed.
+
+    A type change that values of the change table do not fit waits for somebody to change those:
+    they must be there to be changed.
+    """
+    if not failed.taken:
+        return
+    cycle = ScanCycle(engine, database, failed.taken, stopped, engine.clock.now_ticks())
+    with contextlib.suppress(ScanStopped):
+        runtime(engine).history(database).record(cycle.run())
 
 
 def _record_failure(engine: Engine, database: Database, cycle: ScanCycle, error: SqlError) -> None:

@@ -108,6 +108,8 @@ class ScanCycle:
         self._schema_changes = 0
         self.phase = READING_CONFIGURATION
         """Which part of the cycle runs, of scan_sessions.PHASES."""
+        self.taken = 0
+        """How many transactions were taken whole so far."""
         self._begin_lsn = self._seqval = ZERO_LSN
 
     @property
@@ -125,6 +127,7 @@ class ScanCycle:
             self._recognise(transaction.commit_lsn)
             self._capture(transaction)
             taken.append((transaction.commit_lsn, transaction.commit_ticks))
+            self.taken += 1
             records += transaction.change_count
         end = taken[-1][0] if taken else start
         with self._engine.write() as connection:

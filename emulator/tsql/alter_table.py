@@ -203,8 +203,8 @@ class TableAlterer:
             refuse_alter(table)  # a captured column of a change table may be altered by hand
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         made = builder.column(definition, table.columns, old.column_id)
-        self._refuse_alter(table, old, made)
         nullable = True if definition.nullable is None else definition.nullable
+        self._refuse_alter(table, old, replace(made, nullable=nullable))
         new = replace(old, type=made.type, nullable=nullable, user_type_id=made.user_type_id)
         convert = None
         if old.type != made.type:
@@ -222,17 +222,25 @@ class TableAlterer:
         if old.computed is not None or old.type.name == "timestamp":
             kind = "COMPUTED" if old.computed is not None else "timestamp"
             raise SqlError(4928, f"Cannot alter column '{old.name}' because it is '{kind}'.")
-        if new.type == old.type:
+        if new.type == old.type and new.nullable == old.nullable:
             return
         grows = (
             new.type.name == old.type.name
             and new.type.name in {"varchar", "nvarchar", "varbinary"}
             and (new.type.length >= old.type.length or new.type.length == -1)
         )
-        users = [i.name for i in table.indexes if old.column_id in i.column_ids]
-        users += [k.name for k in table.foreign_keys if old.column_id in k.column_ids]
-        if users and not grows:
-            raise SqlError(5074, f"The object '{users[0]}' is dependent on column '{old.name}'.")
+        users = [
+            f"The {'object' if i.primary_key or i.unique_constraint else 'index'} '{i.name}'"
+            for i in table.indexes
+            if old.column_id in i.column_ids
+        ]
+        if new.nullable == old.nullable and grows:
+            users = []
+        if new.type != old.type and not grows:
+            keys = [k.name for k in table.foreign_keys if old.column_id in k.column_ids]
+            users += [f"The object '{name}'" for name in keys]
+        if users:
+            raise SqlError(5074, f"{users[0]} is dependent on column '{old.name}'.")
 
 
 def _null_through(conversion: Callable[[Any], Any]) -> Callable[[Any], Any]:

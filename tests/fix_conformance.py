@@ -8,8 +8,9 @@ import textwrap
 import pytest
 
 SOURCE = "conformance source"
-SERVER = "conformance server"
 DIFFERENCE = "conformance difference"
+GIVEN_VERSION = pytest.StashKey[str]()
+"""The first line of @@VERSION of the server of --sqlserver-dsn (tests/fix_sqlserver.py)."""
 _WIDTH = 100
 
 
@@ -51,10 +52,7 @@ def tell_differences(terminalreporter) -> None:
     """Each test that the embedded server passes and the given one does not, as a table."""
     reports = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
     terminalreporter.section("where the given server differs from the embedded one")
-    passed = terminalreporter.stats.get("passed", [])
-    servers = {dict(report.user_properties).get(SERVER) for report in reports + passed}
-    for server in sorted(server for server in servers if server):
-        terminalreporter.line(f"the given one: {server}")
+    terminalreporter.line(f"the given one: {terminalreporter.config.stash[GIVEN_VERSION]}")
     if not reports:
         terminalreporter.line("nowhere in these tests")
     for source, row in sorted(map(difference_of, reports)):

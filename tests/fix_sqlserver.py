@@ -10,6 +10,7 @@ import pyodbc
 import pytest
 
 from tailrace.testing.source import capture_by_hand, quoted
+from tests.fix_conformance import GIVEN_VERSION
 from tests.fix_emulator import EmulatorProcess
 
 _DEFAULT_PORT = 1433
@@ -85,15 +86,17 @@ SourceServer = EmulatorProcess | GivenServer
 def pytest_configure(config: pytest.Config) -> None:
     dsn = config.getoption("--sqlserver-dsn")
     if dsn and not hasattr(config, "workerinput"):
-        require_usable(str(dsn))
+        config.stash[GIVEN_VERSION] = require_usable(str(dsn))
 
 
-def require_usable(dsn: str) -> None:
-    """A server that cannot be used is told once, not by every test."""
+def require_usable(dsn: str) -> str:
+    """The server's version; one that cannot be used is told once, not by every test."""
     server = GivenServer(dsn)
     try:
         connection = server.connect()
-        (is_sysadmin,) = connection.execute("SELECT IS_SRVROLEMEMBER(N'sysadmin')").fetchone()
+        is_sysadmin, version = connection.execute(
+            "SELECT IS_SRVROLEMEMBER(N'sysadmin'), @@VERSION"
+        ).fetchone()
     except pyodbc.Error as error:
         raise pytest.UsageError(
             f"--sqlserver-dsn: {error.args[-1]}\nWhat to do: docs/real-sqlserver.md"
@@ -104,6 +107,7 @@ def require_usable(dsn: str) -> None:
             f"--sqlserver-dsn: login {server.user} is no sysadmin, and only one may enable change"
             f" data capture: ALTER SERVER ROLE sysadmin ADD MEMBER {quoted(server.user)}"
         )
+    return str(version).splitlines()[0]
 
 
 def parts_of(dsn: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import shop
 
 def test_topics_and_lake_follow_the_orders(tailrace_pipeline, shop_database, connection):
     pipeline = tailrace_pipeline(shop_database)
+    pipeline.wait_until_caught_up()  # with what was there before: the customers
     shop.order(connection, 1, Decimal("30.00"))
     pipeline.wait_until_caught_up()
     pipeline.kill("publisher")

@@ -12,7 +12,7 @@ import pyodbc
 import pytest
 
 from tests.conformance.case import Case, Names, load_cases, text_of, type_of
-from tests.fix_conformance import DIFFERENCE, SERVER, SOURCE
+from tests.fix_conformance import DIFFERENCE, SOURCE
 from tests.fix_emulator import EmulatorProcess
 from tests.fix_sqlserver import replaced
 
@@ -51,13 +51,12 @@ def target(request, case: Case) -> str:
 
 
 @pytest.fixture
-def connection(target: str, case: Case, record_property) -> Iterator[pyodbc.Connection]:
+def connection(target: str, case: Case) -> Iterator[pyodbc.Connection]:
     """A connection whose database was made for the case, and is dropped after it."""
     name = f"conformance_{_RUN}_{next(_numbers)}"
     with pyodbc.connect(target, autocommit=True, timeout=10) as made:
         made.execute(f"CREATE DATABASE [{name}]")
         made.execute(f"USE [{name}]")
-        record_property(SERVER, str(made.execute("SELECT @@VERSION").fetchval()).splitlines()[0])
         if case.database == "cdc":
             made.execute("EXEC sys.sp_cdc_enable_db")
         yield made

@@ -160,6 +160,9 @@ class BatchRunner:
             table.drop()
         self._workspace.temporary.clear()
         self._workspace.local_version += 1
+        store.application_locks.close()
+        self.context.session_values.clear()
+        self.context.context_info = None
         self._interpreter.cursors.known.clear()
         self.context.security.reset()
         self.context.options = type(self.context.options)()

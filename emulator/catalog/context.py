@@ -68,6 +68,10 @@ class SessionContext:
     """The session's #temporary tables by casefolded name."""
     takes_encoded: bool = False
     """Whether who consumes the events sends rows to a client, and so can use encoded ones."""
+    session_values: dict[str, tuple[StorageValue, bool]] = field(default_factory=dict)
+    """SESSION_CONTEXT: values as sql_variant, and whether they are read-only, by casefolded key."""
+    context_info: bytes | None = None
+    """CONTEXT_INFO."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     """Set by an attention; statements look at it between pages and rows."""
     security: SecurityContext = field(default=None)  # type: ignore[assignment]  # set below

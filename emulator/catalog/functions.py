@@ -9,6 +9,7 @@ from emulator.catalog import (
     object_functions,
     principal_functions,
     session_functions,
+    session_state,
     system_table_functions,
     text_pointers,
 )
@@ -35,6 +36,7 @@ _DECLARING_MODULES = (
     object_functions,
     principal_functions,
     session_functions,
+    session_state,
     system_table_functions,
     text_pointers,
 )

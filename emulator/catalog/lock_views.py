@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
+from emulator.storage.application_locks import PREFIX
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -34,6 +35,14 @@ def _dm_tran_locks(context: SessionContext, _database: Database) -> Iterator[Row
     for lock in context.engine.locks.held():
         if not lock.table or isinstance(lock.resource, tuple):
             continue  # the write path; unique keys beside the rows that have them
+        if lock.table.startswith(PREFIX):
+            number, _, resource = lock.table.removeprefix(PREFIX).split(":", 2)
+            described = f"0:[{resource}]:({hashlib.sha256(resource.encode()).hexdigest()[:8]})"
+            yield (
+                *("APPLICATION", "", int(number), described, 0, lock.mode, "LOCK"),
+                *("WAIT" if lock.waits else "GRANT", lock.session_id, "TRANSACTION"),
+            )
+            continue
         if lock.resource is not None and not lock.waits:
             place = (lock.session_id, lock.table)
             intents[place] = max(intents.get(place, ""), f"I{lock.mode}")

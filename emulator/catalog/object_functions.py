@@ -29,7 +29,7 @@ from emulator.types import (
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
-    from emulator.storage.model import Table
+    from emulator.storage.model import Identity, Table
 
 _NAME = nvarchar(1035)
 _PROPERTY = varchar(128)
@@ -268,6 +268,25 @@ def _ident_current(context: SessionContext, name: StorageValue) -> StorageValue:
     ).fetchall()
     last = rows[0][0] if rows else column.identity.seed
     return pack_decimal(last, decimal_type(38, 0)) if isinstance(last, int) else None
+
+
+def _identity_of(context: SessionContext, name: StorageValue) -> Identity | None:
+    found = _named_object(context, name)
+    table = _table(context, found.object_id) if found is not None else None
+    columns = table.columns if table is not None else ()
+    return next((c.identity for c in columns if c.identity is not None), None)
+
+
+@scalar("IDENT_SEED", decimal_type(38, 0), _NAME)
+def _ident_seed(context: SessionContext, name: StorageValue) -> StorageValue:
+    identity = _identity_of(context, name)
+    return pack_decimal(identity.seed, decimal_type(38, 0)) if identity is not None else None
+
+
+@scalar("IDENT_INCR", decimal_type(38, 0), _NAME)
+def _ident_incr(context: SessionContext, name: StorageValue) -> StorageValue:
+    identity = _identity_of(context, name)
+    return pack_decimal(identity.increment, decimal_type(38, 0)) if identity is not None else None
 
 
 @scalar("DATABASEPROPERTYEX", SQL_VARIANT, SYSNAME, _PROPERTY)

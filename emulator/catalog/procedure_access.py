@@ -44,6 +44,12 @@ _OF_ALL: Final = frozenset(
         "sp_cdc_get_ddl_history",
         "sp_cdc_help_change_data_capture",
         "sp_configure",
+        "sp_getapplock",
+        "sp_releaseapplock",
+        "sp_set_session_context",
+        "sp_sproc_columns",
+        "sp_sproc_columns_90",
+        "sp_sproc_columns_100",
         "sp_databases",
         "sp_rename",
     }

@@ -71,8 +71,13 @@ class Procedure:
             SqlError: what the procedure reports; 22902, 22904, 15247 when it is not for the caller.
         """
         authorize_procedure(context, self.schema, self.name, args)
-        yield from self.body(context, args)
-        yield ReturnStatus(0)
+        status = ReturnStatus(0)
+        for event in self.body(context, args):
+            if isinstance(event, ReturnStatus):
+                status = event
+            else:
+                yield event
+        yield status
 
 
 PROCEDURES: Final[dict[str, Procedure]] = {}

@@ -16,6 +16,7 @@ from emulator.catalog import (
     principal_procedures,
     sequence_objects,
     server_procedures,
+    session_state,
     type_views,
 )
 from emulator.catalog.procedure_registry import (
@@ -42,6 +43,7 @@ _DECLARING_MODULES = (
     principal_procedures,
     sequence_objects,
     server_procedures,
+    session_state,
     type_views,
 )
 """Importing them registers their procedures."""

@@ -73,7 +73,6 @@ _GLOBALS: Final[dict[str, tuple[SqlType, Global]]] = {
     "@@max_connections": (INT, lambda _: 32767),
     "@@microsoftversion": (INT, lambda _: 16 << 24 | 4135),
     "@@nestlevel": (INT, lambda _: 0),
-    "@@procid": (INT, lambda _: 0),
     "@@options": (INT, lambda context: 5496 | (512 if context.options.nocount else 0)),
     "@@textsize": (INT, lambda _: 2147483647),
     "@@cursor_rows": (INT, lambda _: 0),

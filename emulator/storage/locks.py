@@ -231,6 +231,18 @@ class LockManager:
             if self.waiters:
                 self._changed.notify_all()
 
+    def release_table(self, owner: LockOwner, table: str) -> None:
+        """Release the lock of a whole table, of which ``owner`` holds no row."""
+        with self._changed:
+            entry = self._tables.get(table)
+            if entry is None or owner.tables.pop(table, None) is None:
+                return
+            if entry.exclusive is owner:
+                entry.exclusive = None
+                entry.readable = False
+            entry.shared.discard(owner)
+            self._changed.notify_all()
+
     # -- the write path -------------------------------------------------------------------------
 
     def acquire_write(self, owner: LockOwner) -> None:

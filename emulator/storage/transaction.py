@@ -60,6 +60,7 @@ class StoreSession(ReadLocks):
         """End the session; an open transaction is rolled back."""
         if self._work.active:
             self._work.rollback()
+        self.application_locks.close()
         self._work.close()
         self.connection.close()
 

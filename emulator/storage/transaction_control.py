@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from emulator.errors import SqlError
 from emulator.log.query import fetch
+from emulator.storage.application_locks import ApplicationLocks
 from emulator.storage.locks import LockOwner
 from emulator.storage.view import StatementRestart
 from emulator.storage.work import Work, WorkMark
@@ -43,11 +44,14 @@ class TransactionControl:
         self.trancount = 0
         self.descriptor = 0
         """The open transaction's descriptor, 0 outside."""
+        self.savepoint_names: list[str] = []
+        """Of the open transaction, casefolded, oldest first."""
         self.last_identity: int | None = None
         """The identity value generated last (@@IDENTITY)."""
         self.isolation = "read committed"
         """SET TRANSACTION ISOLATION LEVEL, lower case."""
         self._owner = LockOwner(session_id)
+        self.application_locks = ApplicationLocks(engine.locks, self._owner)
         self._work = Work(engine, self.connection, self._owner)
         self._depth = 0
         self._keep_locks = False
@@ -68,6 +72,7 @@ class TransactionControl:
             if not self._work.active:
                 self._work.begin(self.engine.clock.now_ticks())
             self.descriptor = self.engine.next_descriptor()
+            self.savepoint_names.clear()
         self.trancount += 1
 
     def commit(self) -> bytes | None:
@@ -180,6 +185,7 @@ class TransactionControl:
                 628, "Cannot issue SAVE TRANSACTION when there is no active transaction.", state=0
             )
         self._work.savepoint(name)
+        self.savepoint_names.append(name.casefold())
 
     def rollback_to(self, name: str) -> None:
         """ROLLBACK TRANSACTION to the newest savepoint of that name; locks stay.
@@ -196,6 +202,8 @@ class TransactionControl:
                 6401,
                 f"Cannot roll back {name}. No transaction or savepoint of that name was found.",
             )
+        while self.savepoint_names[-1] != name.casefold():
+            self.savepoint_names.pop()
 
     # -- statements -------------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.cdc.guards import refuse_alter, refuse_index_removal
 from emulator.cdc.retype import use_assigner
-from emulator.errors import SqlError
+from emulator.errors import SqlError, not_supported
 from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Check, Column, Index, Table
+from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compiler import Compilation
 from emulator.tsql.conversions import assigner, check_allowed
@@ -33,6 +34,7 @@ from emulator.tsql.targets import StoredTarget
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.tsql.frames import Frame
+    from emulator.tsql.local_tables import LocalTable
     from emulator.tsql.workspace import Workspace
 
 # Change tables follow ALTER COLUMN with the conversions that it uses itself.
@@ -52,6 +54,9 @@ class TableAlterer:
 
     def alter_add(self, node: AlterAdd, frame: Frame) -> None:
         """ALTER TABLE ADD."""
+        if node.table[-1].startswith("#"):
+            self._alter_temporary_add(node, frame)
+            return
         database, table = stored_table(self.context, node.table, node.line)
         refuse_alter(table)
         builder = DefinitionBuilder(self.compilation(frame), table.name)
@@ -74,6 +79,75 @@ class TableAlterer:
             )
         for constraint in constraints:
             table = self._add_constraint(builder, constraint, database, table, node, frame)
+
+    # Temporary tables ---------------------------------------------------------------------------
+
+    def temporary_table(self, name: str, number: int = 1088) -> LocalTable:
+        """The #temporary table of that name, to be changed.
+
+        Raises:
+            SqlError: 1088 or 4902 when there is none; 50900 in a transaction that may undo it.
+        """
+        found = self.workspace.temporary.get(name.casefold())
+        if found is None:
+            raise messages.compile_error(
+                number,
+                f'Cannot find the object "{name}" because it does not exist or you do not have'
+                " permissions.",
+            )
+        if self.context.store.trancount and not found.is_new:
+            raise not_supported("changing a temporary table's definition in a transaction")
+        return found
+
+    def _alter_temporary_add(self, node: AlterAdd, frame: Frame) -> None:
+        """Columns, and keys; other constraints are refused by name."""
+        local = self.temporary_table(node.table[-1], 4902)
+        builder = DefinitionBuilder(self.compilation(frame), local.shown)
+        constraints = [*node.constraints]
+        for definition in node.columns:
+            constraints += definition.constraints
+            column = builder.column(definition, local.table.columns, 0)
+            if column.computed is not None or column.identity is not None:
+                raise not_supported("adding an identity or computed column to a temporary table")
+            value = None
+            if column.default is not None and (definition.with_values or not column.nullable):
+                value = self._default_value(column, local.table, self.context.database, frame)
+            rows = local.connection.execute(f"SELECT 1 FROM {local.source} LIMIT 1").fetchall()
+            if rows and value is None and not column.nullable:
+                raise SqlError(
+                    4901,
+                    "ALTER TABLE only allows columns to be added that can contain nulls, or have a"
+                    " DEFAULT definition specified, or the column being added is an identity or"
+                    " timestamp column, or alternatively if none of the previous conditions are"
+                    " satisfied the table must be empty to allow addition of this column. Column"
+                    f" '{column.name}' cannot be added to non-empty table '{local.shown}' because"
+                    " it does not satisfy these conditions.",
+                )
+            local.add_column(column, value)
+        for constraint in constraints:
+            free = not any(index.clustered for index in local.table.indexes)
+            made = builder.constraint(constraint, local.table.columns, clustered_free=free)
+            if not isinstance(made, Index):
+                raise not_supported(f"adding a {constraint.kind} to a temporary table")
+            local.add_index(made)
+        self.workspace.local_version += 1
+
+    def _alter_temporary_drop(self, node: AlterDrop) -> None:
+        local = self.temporary_table(node.table[-1], 4902)
+        for kind, name in node.items:
+            found = local.drop_column(name) if kind == "COLUMN" else local.drop_index(name)
+            if not found and not node.if_exists:
+                number, noun = (4924, "column") if kind == "COLUMN" else (3728, "constraint")
+                raise SqlError(
+                    number,
+                    f"ALTER TABLE DROP COLUMN failed because {noun} '{name}' does not exist in"
+                    f" table '{local.shown}'."
+                    if kind == "COLUMN"
+                    else f"'{name}' is not a constraint.",
+                )
+        self.workspace.local_version += 1
+
+    # Stored tables ------------------------------------------------------------------------------
 
     def _default_value(self, column: Column, table: Table, database: Any, frame: Frame) -> Any:
         """What existing rows get of a new column's default."""
@@ -162,6 +236,9 @@ class TableAlterer:
 
     def alter_drop(self, node: AlterDrop, _: Frame) -> None:
         """ALTER TABLE DROP."""
+        if node.table[-1].startswith("#"):
+            self._alter_temporary_drop(node)
+            return
         database, table = stored_table(self.context, node.table, node.line)
         refuse_alter(table)
         store = self.context.store
@@ -190,6 +267,8 @@ class TableAlterer:
 
     def alter_column(self, node: AlterColumn, frame: Frame) -> None:
         """ALTER TABLE ALTER COLUMN."""
+        if node.table[-1].startswith("#"):
+            raise not_supported("ALTER COLUMN of a temporary table")
         database, table = stored_table(self.context, node.table, node.line)
         definition = node.column
         old = table.column(definition.name)

@@ -35,6 +35,13 @@ def bind_arguments(
     Raises:
         SqlError: 8144 too many, 8145 unknown name, 119 positional after named, 8143 twice.
     """
+    if given and not declared and procedure != "sp_executesql":
+        raise SqlError(
+            8146,
+            f"Procedure {procedure} has no parameters and arguments were supplied.",
+            state=2,
+            procedure=procedure,
+        )
     if len(given) > len(declared):
         raise SqlError(
             8144,

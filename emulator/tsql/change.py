@@ -28,6 +28,12 @@ from emulator.tsql.plan import Execution, Plan, found_rows, limited
 from emulator.tsql.planner import assigned
 from emulator.tsql.queries import QueryCompiler
 from emulator.tsql.rows import RowProgram, row_program, stored
+from emulator.tsql.running_assignment import (
+    RunningCompiler,
+    in_key_order,
+    running_texts,
+    running_variables,
+)
 from emulator.tsql.scope import BoundSource, Scope
 from emulator.tsql.statements import Assignment, Delete, Update
 from emulator.tsql.targets import StoredTarget, Target, resolve_target
@@ -142,11 +148,17 @@ class ChangeCompiler:
 
     def update(self, node: Update) -> UpdatePlan:
         """The plan of an UPDATE."""
+        running = self._running(node)
         prefix = self._enter(node)
         assigned_names = [a.column[-1] for a in node.assignments if a.column]
         target, source, scope, bound, through = self._sources(
             node.target, node.source, assigned_names
         )
+        if running is not None:
+            if through is not None:
+                raise not_supported("UPDATE ... SET @x = @x ... through a query")
+            running.running = True
+            source = in_key_order(source, bound, target.table)
         if through is not None:
             node = replace(node, assignments=renamed(through, node.assignments))
             if node.output is not None and through.renames:
@@ -155,6 +167,12 @@ class ChangeCompiler:
         self.compilation.access.change(target, "UPDATE", named)
         assigned_columns = assignments(self.compiler, node.assignments, target, bound, scope)
         texts = [f"{bound.key}.rid"]
+        values: list[str] = []
+        if running is not None:
+            first, values = running_texts(
+                running, node.assignments, target, assigned_columns, scope
+            )
+            texts = [f"CASE WHEN {first} THEN {bound.key}.rid END"]
         for position, column in enumerate(target.table.columns):
             texts.append(assigned_columns.get(position) or f"{bound.key}.{column.sqlite_name}")
         output = compile_output(
@@ -167,7 +185,9 @@ class ChangeCompiler:
         if output is not None:
             texts += [f"{bound.key}.{c.sqlite_name}" for c in target.table.columns]
             texts += output.other_texts
-        names, values = self._variables(node.assignments, target, assigned_columns, scope)
+        names = tuple(a.variable.casefold() for a in node.assignments if a.variable is not None)
+        if running is None:
+            values = self._variables(node.assignments, target, assigned_columns, scope)
         texts += values
         text = prefix + self._text(texts, source, node.where, node.top, scope)
         return UpdatePlan(
@@ -317,9 +337,9 @@ class ChangeCompiler:
         target: Target,
         columns: dict[int, str],
         scope: Scope,
-    ) -> tuple[tuple[str, ...], list[str]]:
-        """Names and texts of ``SET @x = ..``."""
-        names, texts = [], []
+    ) -> list[str]:
+        """Texts of ``SET @x = ..``."""
+        texts = []
         for node in nodes:
             if node.variable is None:
                 continue
@@ -332,9 +352,20 @@ class ChangeCompiler:
                 position, column = find_column(target, node.column[-1])
                 value = Value(columns[position], column.type)
             declared = self.compilation.frame.types[node.variable.casefold()]
-            names.append(node.variable.casefold())
             texts.append(assigned(value, declared).sql)
-        return tuple(names), texts
+        return texts
+
+    def _running(self, node: Update) -> RunningCompiler | None:
+        """What compiles an UPDATE whose rows see the variables that the rows before them set."""
+        names = running_variables(node)
+        if not names:
+            return None
+        types = self.compilation.frame.types
+        for name in names:
+            self.compilation.variable(name)
+        running = RunningCompiler(self.compilation, {name: types[name] for name in names})
+        self.compiler = running
+        return running
 
 
 def find_column(target: Target, name: str) -> tuple[int, Column]:

@@ -88,10 +88,14 @@ class DataRunner:
         """A statement that changes rows (but INSERT .. EXEC)."""
         self._refuse_doomed()
         execution = Execution(self.context, self.workspace, frame)
+        self.workspace.frame = frame
+        before = dict(frame.values) if isinstance(node, Update) else {}
         running = Running(self._plan(node, frame), execution, node)
 
         def body() -> int:
             plan = running.plan
+            if running.runs:
+                frame.values.update(before)  # what its rows set
             if plan is None or running.runs:
                 # The statement is repeated: a table may have changed while it was waited for.
                 plan = running.plan = self._plan(node, frame)

@@ -212,6 +212,7 @@ class Definer(TableAlterer):
         if folded in self.workspace.temporary:
             raise messages.already_exists(name)
         table = self.local_table(name, columns, indexes, checks, transactional=True)
+        table.is_new = self.context.store.trancount > 0
         self.workspace.temporary[folded] = table
         self.workspace.local_version += 1
         return table
@@ -281,9 +282,10 @@ class Definer(TableAlterer):
 
     def _create_index(self, node: CreateIndex, frame: Frame) -> None:
         if node.table[-1].startswith("#"):
-            # It would only make queries faster; a unique one would have to be kept.
-            if node.unique:
-                raise not_supported("CREATE UNIQUE INDEX on a temporary table")
+            local = self.temporary_table(node.table[-1])
+            builder = DefinitionBuilder(self.compilation(frame), local.shown)
+            local.add_index(self._index(builder, node, list(local.table.columns)))
+            self.workspace.local_version += 1
             return
         where = resolve_name(self.context, node.table, node.line)
         if where.database.module(where.schema, where.name) is not None:
@@ -322,9 +324,7 @@ class Definer(TableAlterer):
         elif node.kind == "SCHEMA":
             store_ddl.drop_schema(store, context.database, name[-1])
         elif node.kind == "INDEX":
-            database, table = stored_table(context, node.table, node.line)
-            refuse_index_removal(store.connection, database, table, name[-1])
-            store_ddl.drop_index(store, database, table, name[-1])
+            self._drop_index(name[-1], node)
         elif node.kind in _DROPPERS:
             _DROPPERS[node.kind](context, name, node.line)
         elif node.kind == "TABLE":
@@ -340,6 +340,18 @@ class Definer(TableAlterer):
             store_ddl.drop_module(store, where.database, module)
         else:
             raise not_supported(f"DROP {node.kind}")
+
+    def _drop_index(self, name: str, node: DropObject) -> None:
+        if node.table[-1].startswith("#"):
+            local = self.temporary_table(node.table[-1])
+            if not local.drop_index(name):
+                raise messages.cannot_drop("index", f"{local.shown}.{name}")
+            self.workspace.local_version += 1
+            return
+        store = self.context.store
+        database, table = stored_table(self.context, node.table, node.line)
+        refuse_index_removal(store.connection, database, table, name)
+        store_ddl.drop_index(store, database, table, name)
 
     def _drop_table(self, name: Name, node: DropObject) -> None:
         if name[-1].startswith("#"):

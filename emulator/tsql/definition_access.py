@@ -79,7 +79,7 @@ from emulator.tsql.statements import (
     WaitFor,
     While,
 )
-from emulator.tsql.switches import SwitchConstraints, SwitchTrigger
+from emulator.tsql.switches import SetContextInfo, SwitchConstraints, SwitchTrigger
 from emulator.tsql.text_statements import ReadText, UpdateText, WriteText
 from emulator.tsql.type_statements import CreateType
 from emulator.tsql.user_types import no_type
@@ -369,6 +369,7 @@ _CHECKED_ELSEWHERE: Final = frozenset(
         ReadText,
         Return,
         Revert,
+        SetContextInfo,
         SetOption,
         SetVariable,
         Throw,

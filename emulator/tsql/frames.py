@@ -23,6 +23,8 @@ class Frame:
     depth: int = 0
     """@@NESTLEVEL."""
     procedure: str = ""
+    module_id: int = 0
+    """@@PROCID."""
     types: dict[str, SqlType] = field(default_factory=dict)
     values: dict[str, StorageValue] = field(default_factory=dict)
     tables: dict[str, LocalTable] = field(default_factory=dict)

@@ -55,6 +55,7 @@ class FunctionRunner:
             return None
         frame = self._frame(node, arguments)
         frame.chain = self._chain(database, schema, name)
+        frame.module_id = known(database.module(schema, name), "function of a plan").object_id
         frame.returns = node.returns
         with self._calling(database), self._acting(database, schema, name, node):
             self._run(node, frame)

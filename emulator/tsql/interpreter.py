@@ -67,6 +67,7 @@ from emulator.tsql.statements import (
     WaitFor,
     While,
 )
+from emulator.tsql.switches import SetContextInfo
 from emulator.tsql.targets import StoredTarget, resolve_target
 from emulator.tsql.text_runner import TextRunner
 from emulator.tsql.text_statements import UpdateText, WriteText
@@ -74,7 +75,7 @@ from emulator.tsql.transactions import Transactions
 from emulator.tsql.triggers import TriggerRunner
 from emulator.tsql.user_types import declared_table, scalar_type
 from emulator.tsql.waiting import wait_ticks
-from emulator.types import BIGINT, INT, StorageValue, nvarchar
+from emulator.types import BIGINT, INT, StorageValue, nvarchar, varbinary
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -91,6 +92,9 @@ _NO_ROWS: Final = (
 """@@ROWCOUNT after them is 0."""
 _COMPILE_ERRORS: Final = frozenset({102, 137, 156, 207, 208, 209, 1087, 4104})
 """Found when the statement is compiled: a TRY of the same batch does not see them."""
+
+
+CONTEXT_INFO_BYTES: Final = 128
 
 
 class JumpSignal(Exception):
@@ -143,6 +147,7 @@ class Interpreter:
             SetVariable: self._set_variable,
             SetOption: self._set_option,
             SetIdentityInsert: self._set_identity_insert,
+            SetContextInfo: self._set_context_info,
             Print: self.messages.print,
             RaiseError: self.messages.raise_error,
             Throw: self.messages.throw,
@@ -388,6 +393,12 @@ class Interpreter:
             set_option(self.context, option, value)
         if "DATEFIRST" in node.options:
             self.workspace.plans.clear()  # it is part of compiled expressions
+
+    def _set_context_info(self, node: SetContextInfo, frame: Frame) -> Iterator[Event]:
+        yield from ()
+        value = self.evaluate(node.value, frame, varbinary(CONTEXT_INFO_BYTES))
+        given = value if isinstance(value, bytes) else b""
+        self.context.context_info = given.ljust(CONTEXT_INFO_BYTES, b"\0")
 
     def _set_identity_insert(self, node: SetIdentityInsert, frame: Frame) -> Iterator[Event]:
         yield from ()

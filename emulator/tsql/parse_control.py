@@ -36,6 +36,7 @@ from emulator.tsql.statements import (
     WaitFor,
     While,
 )
+from emulator.tsql.switches import SetContextInfo
 from emulator.tsql.tokens import Kind
 from emulator.types import nvarchar
 
@@ -310,6 +311,8 @@ class ControlParser(ObjectParser):
             if words[0] in {"READ", "REPEATABLE"}:
                 words.append(self.advance_word())
             return SetOption(("ISOLATION",), " ".join(words), line=line)
+        if self.accept("CONTEXT_INFO"):
+            return SetContextInfo(self.scalar(), line=line)
         options = [self.advance_word()]
         if options == ["STATISTICS"]:
             options = [f"STATISTICS {self.advance_word()}"]

@@ -252,6 +252,7 @@ class ProcedureRunner:
         body = known(statement.body, "procedure body")
         require(self.context, caller.chain, of_object(database, module), "EXECUTE")
         frame = self.frame(caller, module.name)
+        frame.module_id = module.object_id
         frame.chain = chain_of(database, module)
         bound = bind_arguments(module.name, [(p.name, p.type) for p in statement.parameters], given)
         for parameter in statement.parameters:
@@ -405,12 +406,12 @@ class ProcedureRunner:
 
     def _execute_sql(self, given: Sequence[Given], caller: Frame) -> Iterator[Event]:
         """``EXEC sp_executesql @statement, @params, ..``."""
-        if not given or not isinstance(given[0].value, str):
-            raise SqlError(
-                214,
-                "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.",
-                procedure="sp_executesql",
-            )
+        for text, name in zip(given[:2], ("@statement", "@params"), strict=False):
+            is_text = isinstance(text.value, str) and text.type.name in _UNICODE
+            if not is_text and not (name == "@params" and text.value is None):
+                raise _wrong_text(name)
+        if not given:
+            raise _wrong_text("@statement")
         declarations: tuple[ProcedureParameterDefinition, ...] = ()
         if len(given) > 1 and given[1].value is not None:
             declarations = parse_declarations(str(given[1].value))
@@ -457,6 +458,18 @@ RAISED_NUMBERS: Final = range(13_000, 50_000)
 def is_reported_by_procedures(error: SqlError) -> bool:
     """Whether a system procedure sends an error by itself and goes on to RETURN (1)."""
     return error.number in RAISED_NUMBERS and error.aborts == "statement" and error.severity < 20
+
+
+_UNICODE: Final = frozenset({"nchar", "nvarchar", "ntext"})
+
+
+def _wrong_text(parameter: str) -> SqlError:
+    """214."""
+    return SqlError(
+        214,
+        f"Procedure expects parameter '{parameter}' of type 'ntext/nchar/nvarchar'.",
+        procedure="sp_executesql",
+    )
 
 
 def drop_tables(frame: Frame) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import apsw
 
@@ -22,11 +22,11 @@ from emulator.tsql.ddl import Definer
 from emulator.tsql.definition_access import authorize_new_table
 from emulator.tsql.encoded_select import EncodedRun, encoded_run
 from emulator.tsql.names import creation_name
-from emulator.tsql.nodes import Name, Query, Select, Variable
+from emulator.tsql.nodes import Name, Query, Select
 from emulator.tsql.plan import Execution, Plan
 from emulator.tsql.planner import Planner, assigned
 from emulator.tsql.queries import QueryCompiler
-from emulator.tsql.running_assignment import running_assignment
+from emulator.tsql.running_assignment import mentions, running_assignment
 from emulator.tsql.statements import QueryStatement
 from emulator.tsql.values import Value
 from emulator.types import StorageValue
@@ -298,17 +298,7 @@ def _assignment_plan(compilation: Compilation, query: Query, body: Select, frame
 
 def _reads_itself(body: Select, names: set[str]) -> bool:
     """Whether an expression of the list reads a variable that the list sets."""
-    return any(_mentions(item.expression, names) or item.operator != "=" for item in body.items)
-
-
-def _mentions(node: Any, names: set[str]) -> bool:
-    """Whether a tree holds one of the variables."""
-    if isinstance(node, Variable):
-        return node.name.casefold() in names
-    if isinstance(node, tuple):
-        return any(_mentions(item, names) for item in node)
-    slots = getattr(type(node), "__slots__", ())
-    return any(_mentions(getattr(node, slot), names) for slot in slots)
+    return any(mentions(item.expression, names) or item.operator != "=" for item in body.items)
 
 
 def translated(error: apsw.Error) -> SqlError:
@@ -322,6 +312,14 @@ def translated(error: apsw.Error) -> SqlError:
         return not_supported("result sets of more than 2000 columns")
     if "integer overflow" in str(error):
         return messages.arithmetic_overflow("bigint")
+    if "misuse of aggregate" in text:
+        return messages.compile_error(
+            147,
+            "An aggregate may not appear in the WHERE clause unless it is in a subquery contained"
+            " in a HAVING clause or a select list, and the column being aggregated is an outer"
+            " reference.",
+            severity=15,
+        )
     if "interrupted" in str(error):
         return messages.cancelled()
     raise error

@@ -1,4 +1,4 @@
-"""``SELECT @s = @s + x FROM t``: each row sees what the row before it assigned.
+"""``SELECT @s = @s + x FROM t``, ``UPDATE t SET @s = c = @s + x``: rows see what others assigned.
 
 The rows are put in order first (a materialised CTE); then one pass over them reads and sets the
 variables through functions, in the order of the select list.
@@ -7,7 +7,7 @@ variables through functions, in the order of the select list.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.errors import not_supported
 from emulator.tsql.arithmetic import arithmetic
@@ -15,15 +15,21 @@ from emulator.tsql.functions.aggregates import contains_aggregate
 from emulator.tsql.nodes import Variable
 from emulator.tsql.planner import assigned
 from emulator.tsql.queries import QueryCompiler
+from emulator.tsql.rows import stored
 from emulator.tsql.scope import BoundSource, Scope
 from emulator.tsql.select_core import Limits
 from emulator.tsql.values import Value, literal_sql
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emulator.storage.model import Table
     from emulator.tsql.compiler import Compilation
     from emulator.tsql.frames import Frame
     from emulator.tsql.nodes import Query, Select
     from emulator.tsql.plan import Plan
+    from emulator.tsql.statements import Assignment, Update
+    from emulator.tsql.targets import Target
     from emulator.types import SqlType
 
 
@@ -37,7 +43,7 @@ def running_assignment(compilation: Compilation, query: Query, body: Select, fra
     if aggregated or body.group_by or body.distinct or query.common_tables:
         raise not_supported("SELECT @x = @x ... with grouping, DISTINCT or WITH")
     names = [str(item.variable).casefold() for item in body.items]
-    compiler = _Running(compilation, {name: frame.types[name] for name in names})
+    compiler = RunningCompiler(compilation, {name: frame.types[name] for name in names})
     rows = Scope()
     source = f" FROM {compiler.source(body.source, rows)}" if body.source is not None else ""
     where = f" WHERE {compiler.condition(body.where, rows)}" if body.where is not None else ""
@@ -69,7 +75,7 @@ def running_assignment(compilation: Compilation, query: Query, body: Select, fra
     return compilation.plan(text)
 
 
-class _Running(QueryCompiler):
+class RunningCompiler(QueryCompiler):
     """While ``running``, assigned variables are read as they are at that row."""
 
     def __init__(self, compilation: Compilation, assigned_types: dict[str, SqlType]) -> None:
@@ -86,3 +92,77 @@ class _Running(QueryCompiler):
     def variable_now(self, name: str) -> Value:
         """A variable's value at this row."""
         return Value(f"t_get({literal_sql(name)})", self._assigned[name])
+
+
+def mentions(node: Any, names: set[str]) -> bool:
+    """Whether a tree holds one of the variables."""
+    if isinstance(node, Variable):
+        return node.name.casefold() in names
+    if isinstance(node, tuple):
+        return any(mentions(item, names) for item in node)
+    slots = getattr(type(node), "__slots__", ())
+    return any(mentions(getattr(node, slot), names) for slot in slots)
+
+
+def running_variables(node: Update) -> set[str]:
+    """The variables of an UPDATE that its expressions read as well as set.
+
+    Raises:
+        SqlError: 50900 for a source, TOP, OUTPUT or WITH in such a statement.
+    """
+    names = {a.variable.casefold() for a in node.assignments if a.variable is not None}
+    read = any(
+        mentions(a.value, names) or (a.variable is not None and a.operator != "=")
+        for a in node.assignments
+    )
+    if not names or not (read or mentions(node.where, names)):
+        return set()
+    if node.source is not None or node.top is not None or node.output or node.common_tables:
+        raise not_supported("UPDATE ... SET @x = @x ... with FROM, TOP, OUTPUT or WITH")
+    return names
+
+
+def in_key_order(source: str, bound: BoundSource, table: Table) -> str:
+    """A table as a source whose rows come in the order of its clustered index."""
+    clustered = next((i for i in table.indexes if i.clustered), None)
+    terms = ["rid"]
+    if clustered is not None:
+        pairs = zip(clustered.column_ids, clustered.descending, strict=True)
+        terms = [f"c{column_id}{' DESC' if down else ''}" for column_id, down in pairs]
+    return f"(SELECT * FROM {source} ORDER BY {', '.join(terms)} LIMIT -1) AS {bound.key}"
+
+
+def running_texts(
+    compiler: RunningCompiler,
+    assignments: Sequence[Assignment],
+    target: Target,
+    columns: dict[int, str],
+    scope: Scope,
+) -> tuple[str, list[str]]:
+    """What an UPDATE selects to set its variables.
+
+    Returns:
+        A condition that sets the variables without a column, and is always true; the texts of all
+        variables after a row. Those of ``columns`` come to set the variables with one.
+    """
+    types = compiler.compilation.frame.types
+    settings, after = [], []
+    for node in assignments:
+        if node.variable is None:
+            continue
+        name = node.variable.casefold()
+        after.append(f"t_get({literal_sql(name)})")
+        if node.column is None:
+            value = compiler.value(node.value, scope)
+            if node.operator != "=":
+                value = arithmetic(node.operator[0], compiler.variable_now(name), value)
+            settings.append(f"t_set({literal_sql(name)}, {assigned(value, types[name]).sql})")
+            continue
+        folded = node.column[-1].casefold()
+        position, column = next(
+            (n, c) for n, c in enumerate(target.table.columns) if c.name.casefold() == folded
+        )
+        value = assigned(Value(columns[position], column.type), types[name])
+        kept = Value(f"t_set({literal_sql(name)}, {value.sql})", types[name])
+        columns[position] = stored(kept, column, target).sql
+    return " + ".join([*(f"({text} IS NULL)" for text in settings), "0"]) + " >= 0", after

@@ -1,11 +1,18 @@
-"""Statements that switch triggers and constraints on and off."""
+"""Statements that switch triggers and constraints on and off, and set what a session carries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.tsql.nodes import Name
+from emulator.tsql.nodes import Expression, Name
 from emulator.tsql.statements import Statement
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetContextInfo(Statement):
+    """SET CONTEXT_INFO value."""
+
+    value: Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -152,7 +152,7 @@ class LocalTarget:
 
     def _keep_copy(self, context: SessionContext) -> None:
         if context.store.trancount:
-            self.local.keep_copy()
+            self.local.keep_copy(len(context.store.savepoint_names))
 
     def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
         """See :class:`Target`."""

@@ -53,7 +53,8 @@ class Transactions:
             raise
         if outermost:
             for table in self.workspace.temporary.values():
-                table.forget_copy()
+                table.forget_copies()
+                table.is_new = False
             yield TransactionChanged("committed", descriptor)
 
     def rollback(self) -> Iterator[Event]:
@@ -66,8 +67,12 @@ class Transactions:
         yield TransactionChanged("rolled_back", descriptor)
 
     def _local_tables_rolled_back(self) -> None:
-        for table in self.workspace.temporary.values():
-            table.restore_copy()
+        temporary = self.workspace.temporary
+        for name in [name for name, table in temporary.items() if table.is_new]:
+            temporary.pop(name).drop()
+            self.workspace.local_version += 1
+        for table in temporary.values():
+            table.restore()
 
     def run(self, node: Transaction, frame: Frame) -> Iterator[Event]:
         """One of the four statements."""
@@ -91,7 +96,10 @@ class Transactions:
             yield from self.rollback()
         else:
             self._refuse_doomed()
-            self.context.store.rollback_to(name)
+            store = self.context.store
+            store.rollback_to(name)
+            for table in self.workspace.temporary.values():
+                table.restore(len(store.savepoint_names))
 
     def _refuse_doomed(self) -> None:
         """3931: a transaction that cannot be committed can only be rolled back as a whole."""

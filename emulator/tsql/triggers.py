@@ -163,6 +163,7 @@ class TriggerRunner:
         frame = procedures.frame(caller, trigger.name)
         frame.trigger = firing
         frame.chain = chain_of(target.database, trigger)
+        frame.module_id = trigger.object_id
         context = self.context
         context.rowcount = count
         self.workspace.triggers.append(trigger)

@@ -12,6 +12,7 @@ import apsw
 import apsw.ext
 
 from emulator.tsql.functions.registry import register_functions
+from emulator.tsql.random_numbers import RandomNumbers
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Workspace:
         """Of the outermost BEGIN TRANSACTION."""
         self.functions: FunctionRunner
         """Calls users' functions; the interpreter sets it."""
+        self.random = RandomNumbers()
+        """What RAND() gives."""
         self.sequence_values: dict[int, int] = {}
         """The values that sequences gave last, by object id."""
         self.graveyard: list[str] = []

@@ -256,10 +256,10 @@ def test_rpc_may_end_with_a_separator():
 
 
 def test_unsupported_parameter_type_leaves_the_connection_usable():
-    payload = AllHeaders().encode() + bytes.fromhex("ffff 0a00 0000 00 00 f3 00")
+    payload = AllHeaders().encode() + bytes.fromhex("ffff 0a00 0000 00 00 f0 00")
     connection = logged_in()
     connection.receive_data(frame(PacketType.RPC, payload))
-    with pytest.raises(UnsupportedTypeError, match="TVP"):
+    with pytest.raises(UnsupportedTypeError, match="UDT"):
         connection.next_message()
     connection.response_finished()
     connection.receive_data(frame(PacketType.SQL_BATCH, SqlBatch("x").encode()))

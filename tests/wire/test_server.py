@@ -240,11 +240,11 @@ def test_reset_connection(session):
 
 
 def test_parameter_of_an_unsupported_type_is_an_error_and_not_the_end(session):
-    payload = AllHeaders().encode() + bytes.fromhex("ffff 0a00 0000 00 00 f3 00")
+    payload = AllHeaders().encode() + bytes.fromhex("ffff 0a00 0000 00 00 f0 00")
     session.send(PacketType.RPC, payload)
     error, done = session.tokens()
     assert error.number == 50900
-    assert "TVP" in error.text
+    assert "UDT" in error.text
     assert done.status == DoneStatus.ERROR
     assert Row((1,)) in session.batch("SELECT 1")
 

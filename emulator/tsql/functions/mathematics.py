@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from emulator.tsql.conversions.numbers import round_half_away
 from emulator.tsql.functions.operators import decimal_of, scaled_of
 from emulator.tsql.functions.registry import builtin, sqlite_function
 from emulator.tsql.values import Value, converted
-from emulator.types import BIGINT, FLOAT, INT, MONEY, SqlType
+from emulator.types import BIGINT, FLOAT, INT, MONEY, SqlType, StorageValue
 
 if TYPE_CHECKING:
     from emulator.tsql.expressions import ExpressionCompiler
@@ -277,14 +276,24 @@ def pi(_: ExpressionCompiler, __: list[Value]) -> Value:
 def rand(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """RAND(): one number per statement; RAND(seed) is fixed by its seed."""
     if arguments:
-        return Value(f"t_rand({compiler.as_int(arguments[0]).sql})", FLOAT)
-    slot = compiler.compilation.slot(("rand", object()), lambda _: random.random())  # noqa: S311
+        generator = compiler.compilation.workspace.random
+
+        def seeded(seed: StorageValue) -> StorageValue:
+            if isinstance(seed, int):
+                generator.seed(seed)
+            return generator.next()
+
+        seed = compiler.as_int(arguments[0])
+        known = seed.constant
+        if known is not None:  # in its place among the RAND() of the statement
+            slot = compiler.compilation.slot(("rand", object()), lambda _: seeded(known.value))
+            return Value(slot, FLOAT)
+        number = compiler.compilation.workspace.own_function("rand", seeded)
+        return Value(f"t_own({number}, {seed.sql})", FLOAT)
+    slot = compiler.compilation.slot(
+        ("rand", object()), lambda execution: execution.workspace.random.next()
+    )
     return Value(slot, FLOAT)
-
-
-@sqlite_function("t_rand", 1)
-def _rand(seed: int) -> float:
-    return random.Random(seed).random()  # noqa: S311 - RAND is not for secrets
 
 
 __all__ = ["BIGINT", "types_of"]

@@ -151,6 +151,7 @@ def compile_global(compiler: ExpressionCompiler, name: str) -> Value:
 _OWN_GLOBALS: Final[dict[str, tuple[SqlType, Slot]]] = {
     "@@nestlevel": (INT, lambda execution: execution.frame.depth),
     "@@fetch_status": (INT, lambda execution: execution.frame.fetch_status),
+    "@@procid": (INT, lambda execution: execution.frame.module_id),
     "@@dbts": (
         SqlType("varbinary", length=8),
         lambda execution: execution.context.engine.row_versions.current(

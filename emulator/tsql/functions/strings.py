@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from emulator.collations import LIKE_ACCENTLESS, LIKE_SENSITIVE, page_of, search_flags
 from emulator.errors import SqlError
@@ -228,6 +228,10 @@ def _right(text: str, count: int) -> str:
     return text[-count:] if count else ""
 
 
+_SUBSTRING_BYTES: Final = {"text": 8000, "ntext": 4000, "image": 8000}
+"""Of these SUBSTRING gives varchar, nvarchar and varbinary of those lengths, or shorter."""
+
+
 @builtin("SUBSTRING", 2, 3)
 def substring(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """SUBSTRING(text or binary, start, length)."""
@@ -236,13 +240,13 @@ def substring(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     count = compiler.as_int(arguments[2]) if len(arguments) > 2 else None
     known = constant_int(count) if count else None
     if family(value.type) is Family.BINARY:
-        size = value.type.length or 8
+        size = _SUBSTRING_BYTES.get(value.type.name) or value.type.length or 8
         if known is not None and known >= 0 and size != MAX:
             size = max(1, min(known, size))
         result = varbinary(size)
     else:
         value = compiler.as_text(value)
-        size = value.type.length
+        size = _SUBSTRING_BYTES.get(value.type.name) or value.type.length
         if known is not None and known >= 0 and size != MAX:
             size = min(known * widest(value.type), size)
         result = variable_text(value.type, size)

@@ -113,6 +113,16 @@ def client(tmp_path):
             " WHERE d.[__$operation] NOT IN (3) ORDER BY d.[__$start_lsn], d.[__$command_id]",
             (1, 18),
         ),
+        (  # the publisher's page inside a transaction
+            "DECLARE @lsn binary(10) = (SELECT MIN([__$start_lsn]) FROM cdc.dbo_t_CT), @command int"
+            " = 1, @seqval binary(10) = 0x00; SELECT TOP (5) [__$start_lsn], [__$command_id],"
+            f" [__$seqval], [__$operation], [__$update_mask], id, {COLUMNS} FROM cdc.[dbo_t_CT]"
+            " WHERE [__$start_lsn] = @lsn AND [__$command_id] >= @command AND ([__$command_id] >"
+            " @command OR ([__$command_id] = @command AND ([__$seqval] > @seqval OR ([__$seqval] ="
+            " @seqval AND [__$operation] > 1)))) ORDER BY [__$start_lsn], [__$command_id],"
+            " [__$seqval], [__$operation]",
+            (5, 18),
+        ),
         (
             f"SELECT id, {COLUMNS} FROM cdc.lsn_time_mapping AS m INNER JOIN cdc.dbo_t_CT AS d"
             " ON m.start_lsn = d.[__$start_lsn]",

@@ -99,6 +99,7 @@ def build(names: Sequence[str], base: str | None = None) -> None:
 
 def _build(engine: Engine, image: Image, arguments: Sequence[str]) -> None:
     started = time.monotonic()
+    before = engine.image_id(image.tag)
     version = _version_of(image)
     with contextlib.ExitStack() as stack:
         context = stack.enter_context(_staged(image.jars)) if image.jars else CLONE
@@ -111,6 +112,8 @@ def _build(engine: Engine, image: Image, arguments: Sequence[str]) -> None:
     if lines is not None:
         tail = "\n".join(lines[-25:])
         raise BuildFailed(f"{image.tag} could not be built:\n{tail}")
+    if before is not None and before != engine.image_id(image.tag):
+        engine.forget(before)
     _say(f"{image.tag} built in {seconds:.0f} s")
 
 

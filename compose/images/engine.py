@@ -38,6 +38,15 @@ class Engine:
         """Whether the engine holds an image."""
         return _run([self.client, "image", "inspect", image]).returncode == 0
 
+    def image_id(self, image: str) -> str | None:
+        """What an image's name stands for now; None when there is none."""
+        done = _run([self.client, "image", "inspect", "--format", "{{.Id}}", image])
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def forget(self, image_id: str) -> None:
+        """Removes an image that has lost its name; one that a container uses stays."""
+        _run([self.client, "image", "rm", image_id])
+
     def pull(self, image: str, limit_s: float) -> str | None:
         """Pulls an image; returns what the engine said when it could not."""
         try:

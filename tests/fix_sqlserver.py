@@ -77,6 +77,13 @@ class GivenServer:
                 f"ALTER DATABASE {quoted(name)} SET SINGLE_USER WITH ROLLBACK IMMEDIATE"
             )
             connection.execute(f"DROP DATABASE {quoted(name)}")
+            # Logins that a test made for its database bear its name.
+            logins = connection.execute(
+                "SELECT name FROM sys.server_principals WHERE type = 'S' AND name LIKE ?",
+                f"%{name.replace('_', '[_]')}",
+            ).fetchall()
+            for (login,) in logins:
+                connection.execute(f"DROP LOGIN {quoted(login)}")
         connection.close()
 
 

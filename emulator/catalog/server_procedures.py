@@ -16,6 +16,7 @@ from emulator.catalog.configuration import (
     running_value,
 )
 from emulator.catalog.names import split_name
+from emulator.catalog.objects import table_constraints
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
@@ -96,10 +97,24 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
         table = (
             context.database.table(parts.schema or "dbo", parts.name) if parts is not None else None
         )
-        if table is None or not _may_alter(context, table):
+        if table is None:
+            _rename_constraint(context, name, new_name, command)
+        elif not _may_alter(context, table):
             raise _ambiguous(name, kind)
-        refuse_alter(table)
-        alter.rename_table(context.store, context.database, table, new_name, command=command)
+        else:
+            refuse_alter(table)
+            alter.rename_table(context.store, context.database, table, new_name, command=command)
+    elif kind == "INDEX":
+        parts = split_name(name)
+        table = (
+            context.database.table(parts.database or "dbo", parts.schema)
+            if parts is not None and parts.schema
+            else None
+        )
+        if parts is None or table is None or not _may_alter(context, table):
+            raise _ambiguous(name, "INDEX")
+        if not _rename_part(context, table, parts.name, new_name, f"{command}, 'INDEX'"):
+            raise _ambiguous(name, "INDEX")
     else:
         raise not_supported(f"sp_rename of a {kind}")
     yield Message(
@@ -107,6 +122,32 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
         "Caution: Changing any part of an object name could break scripts and stored procedures.",
         severity=10,
     )
+
+
+def _rename_part(context: SessionContext, table: Table, old: str, new: str, command: str) -> bool:
+    """Renames an index or constraint of a table; False when there is none of that name."""
+    if table.is_tracked_by_cdc:
+        raise not_supported("sp_rename of an index or constraint of a tracked table")
+    refuse_alter(table)
+    renamed = alter.rename_part(context.store, context.database, table, old, new, command=command)
+    return renamed is not None
+
+
+def _rename_constraint(context: SessionContext, name: str, new_name: str, command: str) -> None:
+    """A constraint by its own name; procedures and their like are refused."""
+    parts = split_name(name)
+    schema = (parts.schema if parts is not None else "") or "dbo"
+    if parts is not None and context.database.module(schema, parts.name) is not None:
+        raise not_supported("sp_rename of a procedure, view, function or trigger")
+    for table in context.database.tables():
+        if parts is None or table.schema.casefold() != schema.casefold():
+            continue
+        folded = parts.name.casefold()
+        named = any(item.name.casefold() == folded for item in table_constraints(table))
+        if named and _may_alter(context, table):
+            _rename_part(context, table, parts.name, new_name, command)
+            return
+    raise _ambiguous(name, "OBJECT")
 
 
 def _may_alter(context: SessionContext, table: Table) -> bool:
@@ -132,9 +173,9 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
 
 def _ambiguous(name: str, kind: str) -> SqlError:
     return SqlError(
-        15248 if kind == "COLUMN" else 15225,
+        15225 if kind == "OBJECT" else 15248,
         f"Either the parameter @objname is ambiguous or the claimed @objtype ({kind}) is wrong."
-        if kind == "COLUMN"
+        if kind != "OBJECT"
         else f"No item by the name of '{name}' could be found in the current database, given that"
         " @itemtype was input as '(null)'.",
         severity=11,

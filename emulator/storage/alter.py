@@ -172,6 +172,37 @@ def rename_table(
         )
 
 
+def rename_part(
+    target: DdlTarget, database: Database, table: Table, old: str, new: str, *, command: str
+) -> Table | None:
+    """Rename an index or a constraint of a table (sp_rename).
+
+    Returns:
+        The new Table; None when the table has nothing of that name.
+    """
+    folded = old.casefold()
+    renamed = replace(
+        table,
+        indexes=tuple(
+            replace(i, name=new) if i.name.casefold() == folded else i for i in table.indexes
+        ),
+        foreign_keys=tuple(
+            replace(k, name=new) if k.name.casefold() == folded else k for k in table.foreign_keys
+        ),
+        checks=tuple(
+            replace(c, name=new) if c.name.casefold() == folded else c for c in table.checks
+        ),
+        columns=tuple(
+            replace(c, default_name=new) if (c.default_name or "").casefold() == folded else c
+            for c in table.columns
+        ),
+    )
+    if renamed == table:
+        return None
+    with ddl_scope(target, database, table) as connection:
+        return replace_table(target, connection, database, renamed, "other", command)
+
+
 def rename_column(
     target: DdlTarget, database: Database, table: Table, column_id: int, name: str, *,
     command: str = "",

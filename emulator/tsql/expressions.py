@@ -395,7 +395,8 @@ class ExpressionCompiler:
         value = self.value(node.operand, scope)
         text, columns = self.subquery(node.query, scope)
         alias = self.compilation.alias("q")
-        condition = compared(node.operator, value, replace(columns[0], sql=f"{alias}.v0"))
+        other = replace(columns[0], sql=f"{alias}.v0", constant=None, literal=False)
+        condition = compared(node.operator, value, other)
         # max(CASE) over the rows: true, else unknown, else false.
         rank = f"CASE WHEN {condition} THEN 2 WHEN {condition} IS NULL THEN 1 ELSE 0 END"
         if node.quantifier == "ANY":

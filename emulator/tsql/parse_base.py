@@ -18,6 +18,7 @@ class TokenCursor:
         self.sql = sql
         self.tokens = tokenize(sql, quoted_identifier=quoted_identifier)
         self.position = 0
+        self._declared: set[str] = set()
 
     @property
     def token(self) -> Token:
@@ -136,6 +137,24 @@ class TokenCursor:
             self.fail()
         self.advance()
         return sign * int(token.text)
+
+    def new_variable(self) -> str:
+        """The name of a variable or parameter that is declared here.
+
+        Raises:
+            SqlError: 134, it was declared before: wherever a DECLARE stands, it is the batch's.
+        """
+        name = self.variable()
+        if name.casefold() in self._declared:
+            raise messages.compile_error(
+                134,
+                f"The variable name '{name}' has already been declared. Variable names must be"
+                " unique within a query batch or stored procedure.",
+                severity=15,
+                line=self.token.line,
+            )
+        self._declared.add(name.casefold())
+        return name
 
     def name_list(self) -> tuple[str, ...]:
         """``(a, b)``."""

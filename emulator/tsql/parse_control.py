@@ -247,7 +247,7 @@ class ControlParser(ObjectParser):
 
     def _declaration(self) -> Declaration:
         """One variable."""
-        name = self.variable()
+        name = self.new_variable()
         self.accept("AS")
         if self.accept("TABLE"):
             columns, constraints, _ = self.table_elements((name,))

@@ -222,7 +222,7 @@ class BatchParser(ControlParser):
 
     def _parameter_definition(self) -> ProcedureParameterDefinition:
         """``@x type [= default] [OUTPUT]``."""
-        name = self.variable()
+        name = self.new_variable()
         self.accept("AS")
         sql_type = self.declared_type()
         default = self._argument_value() if self.accept("=") else None

@@ -33,8 +33,10 @@ from emulator.tsql.targets import StoredTarget
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
     from emulator.tsql.frames import Frame
     from emulator.tsql.local_tables import LocalTable
+    from emulator.tsql.nodes import Name
     from emulator.tsql.workspace import Workspace
 
 # Change tables follow ALTER COLUMN with the conversions that it uses itself.
@@ -52,12 +54,30 @@ class TableAlterer:
         """A compilation in the session's database."""
         return Compilation(self.context, self.workspace, frame)
 
+    def _altered(self, name: Name, line: int) -> tuple[Database, Table]:
+        """The table that a statement alters.
+
+        Raises:
+            SqlError: 4902 when there is none.
+        """
+        try:
+            return stored_table(self.context, name, line)
+        except SqlError as error:
+            if error.number != 208:
+                raise
+            raise messages.compile_error(
+                4902,
+                f'Cannot find the object "{messages.dotted(name)}" because it does not exist or'
+                " you do not have permissions.",
+                line=line,
+            ) from error
+
     def alter_add(self, node: AlterAdd, frame: Frame) -> None:
         """ALTER TABLE ADD."""
         if node.table[-1].startswith("#"):
             self._alter_temporary_add(node, frame)
             return
-        database, table = stored_table(self.context, node.table, node.line)
+        database, table = self._altered(node.table, node.line)
         refuse_alter(table)
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         store = self.context.store
@@ -199,7 +219,7 @@ class TableAlterer:
         Raises:
             SqlError: 4917 for a constraint that is not there, 547 where rows are verified.
         """
-        database, table = stored_table(self.context, node.table, node.line)
+        database, table = self._altered(node.table, node.line)
         known_names = [k.name for k in table.foreign_keys] + [c.name for c in table.checks]
         folded = {name.casefold() for name in known_names}
         for name in node.names:
@@ -239,7 +259,7 @@ class TableAlterer:
         if node.table[-1].startswith("#"):
             self._alter_temporary_drop(node)
             return
-        database, table = stored_table(self.context, node.table, node.line)
+        database, table = self._altered(node.table, node.line)
         refuse_alter(table)
         store = self.context.store
         for kind, name in node.items:
@@ -269,7 +289,7 @@ class TableAlterer:
         """ALTER TABLE ALTER COLUMN."""
         if node.table[-1].startswith("#"):
             raise not_supported("ALTER COLUMN of a temporary table")
-        database, table = stored_table(self.context, node.table, node.line)
+        database, table = self._altered(node.table, node.line)
         definition = node.column
         old = table.column(definition.name)
         if old is None:

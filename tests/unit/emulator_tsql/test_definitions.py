@@ -63,7 +63,7 @@ ERRORS = [
     ("CREATE TABLE x (a varchar(9000))", 131),
     ("DROP TABLE nosuch", 3701),
     ("DROP DATABASE nosuch", 3701),
-    ("ALTER TABLE nosuch ADD a int", 208),
+    ("ALTER TABLE nosuch ADD a int", 4902),
     ("ALTER TABLE t ADD a int", 2705),
     ("ALTER TABLE t DROP COLUMN nosuch", 4924),
     ("ALTER TABLE t DROP CONSTRAINT nosuch", 3728),

@@ -12,16 +12,16 @@ from typing import Final
 from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
-from emulator.tsql.arguments import Given, given_parameters
-from emulator.tsql.bulk_load import InsertBulk
-from emulator.tsql.frames import Frame
-from emulator.tsql.interpreter import Interpreter, JumpSignal, ReturnSignal, error_event
-from emulator.tsql.parse_base import TokenCursor
-from emulator.tsql.parser import parse_batch
-from emulator.tsql.procedures import drop_tables
-from emulator.tsql.table_arguments import take_table
-from emulator.tsql.type_names import NamedType
-from emulator.tsql.workspace import Workspace
+from emulator.tsql.compile.arguments import Given, given_parameters
+from emulator.tsql.compile.frames import Frame
+from emulator.tsql.compile.workspace import Workspace
+from emulator.tsql.run.interpreter import Interpreter, JumpSignal, ReturnSignal, error_event
+from emulator.tsql.run.procedures import drop_tables
+from emulator.tsql.run.table_arguments import take_table
+from emulator.tsql.syntax.bulk_load import InsertBulk
+from emulator.tsql.syntax.parse_base import TokenCursor
+from emulator.tsql.syntax.parser import parse_batch
+from emulator.tsql.syntax.type_names import NamedType
 from emulator.types import INT, SqlType, StorageValue
 
 

@@ -16,8 +16,8 @@ from emulator.catalog.type_facts import type_facts
 from emulator.catalog.type_views import TABLE_SYSTEM_TYPE_ID
 from emulator.results import ColumnMeta, Event, ResultSet, ReturnStatus, Rows, StatementDone
 from emulator.tds_types import column_to_wire, to_wire
-from emulator.tsql.type_names import NamedType
-from emulator.tsql.user_types import find_type
+from emulator.tsql.compile.user_types import find_type
+from emulator.tsql.syntax.type_names import NamedType
 from emulator.types import BIT, INT, SMALLINT, SYSNAME, TINYINT, SqlType, StorageValue, nvarchar
 from emulator.wire.types import DataType
 

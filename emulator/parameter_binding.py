@@ -10,8 +10,8 @@ from emulator.parameter_declarations import Declaration
 from emulator.results import Parameter, TableRows
 from emulator.tds_types import from_wire
 from emulator.tsql.conversions import converter
-from emulator.tsql.table_arguments import clash
-from emulator.tsql.type_names import NamedType
+from emulator.tsql.run.table_arguments import clash
+from emulator.tsql.syntax.type_names import NamedType
 from emulator.types import SqlType
 from emulator.wire.requests import RpcParameter
 from emulator.wire.table_values import TableValue

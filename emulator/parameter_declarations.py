@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from emulator.errors import not_supported
-from emulator.tsql.parse_base import TokenCursor
-from emulator.tsql.tokens import Kind
+from emulator.tsql.syntax.parse_base import TokenCursor
+from emulator.tsql.syntax.tokens import Kind
 from emulator.types import SqlType
 
 

@@ -17,7 +17,7 @@ from emulator.parameter_declarations import Declaration, parse_declarations
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.server_cursors import Fetch, Opening, ServerCursors
 from emulator.tds_types import from_wire
-from emulator.tsql.user_types import resolved
+from emulator.tsql.compile.user_types import resolved
 from emulator.types import INT
 from emulator.wire.requests import ProcedureId, RpcCall, RpcParameter
 from emulator.wire.table_values import TableValue

@@ -8,7 +8,7 @@ and Transaction Handling in SQL Server", part two).
 from __future__ import annotations
 
 from emulator.errors import SqlError
-from emulator.tsql.nodes import Name
+from emulator.tsql.syntax.nodes import Name
 
 
 def dotted(name: Name) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from emulator.errors import SqlError
 from emulator.tsql import messages
 from emulator.tsql.conversions.families import INTEGER_RANGES, Family, family
-from emulator.tsql.temporal import DAYS_1900
+from emulator.tsql.conversions.temporal import DAYS_1900
 from emulator.types import TICKS_PER_DAY, SqlType, pack_decimal, unpack_decimal
 
 Number = Callable[[Any], Any]

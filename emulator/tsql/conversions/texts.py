@@ -10,8 +10,13 @@ from emulator.collations import page_of
 from emulator.errors import SqlError
 from emulator.tsql import messages
 from emulator.tsql.conversions.families import Family, family, is_national
-from emulator.tsql.formatting import decimal_text, float_text, moment_formatter, money_text
-from emulator.tsql.temporal import TICKS_PER_MINUTE
+from emulator.tsql.conversions.formatting import (
+    decimal_text,
+    float_text,
+    moment_formatter,
+    money_text,
+)
+from emulator.tsql.conversions.temporal import TICKS_PER_MINUTE
 from emulator.types import (
     MAX,
     TICKS_PER_DAY,

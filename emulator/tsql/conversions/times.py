@@ -9,7 +9,7 @@ from emulator.errors import not_supported
 from emulator.tsql import messages
 from emulator.tsql.conversions.binary import moment_of
 from emulator.tsql.conversions.families import Family, family
-from emulator.tsql.temporal import (
+from emulator.tsql.conversions.temporal import (
     DAYS_1900,
     DAYS_MAX,
     TICKS_MAX,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.tsql import messages, types_of
+from emulator.tsql import messages
 from emulator.tsql.certain import known
+from emulator.tsql.compile import types_of
+from emulator.tsql.compile.values import Value, constant, converted
 from emulator.tsql.conversions.families import Family, family, is_national
-from emulator.tsql.nodes import (
+from emulator.tsql.syntax.nodes import (
     Between,
     Binary,
     Call,
@@ -27,12 +29,11 @@ from emulator.tsql.nodes import (
     Star,
     Unary,
 )
-from emulator.tsql.values import Value, constant, converted
 from emulator.types import BIGINT, FLOAT, INT, MAX, TINYINT, SqlType, nvarchar, varchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
-    from emulator.tsql.scope import Scope
+    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.scope import Scope
 
 AGGREGATE_NAMES: Final = frozenset(
     {"COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX", "STDEV", "STDEVP", "VAR", "VARP",

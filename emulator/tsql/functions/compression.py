@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from emulator.collations import page_of
 from emulator.errors import SqlError
 from emulator.tsql import messages
+from emulator.tsql.compile.values import Value
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.functions.registry import builtin, sqlite_function
-from emulator.tsql.values import Value
 from emulator.types import BIGINT, BIT, INT, MAX, varbinary, varchar
 from emulator.wire.code_pages import code_page
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 _WIDTHS: Final = {"bit": 8, "tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 

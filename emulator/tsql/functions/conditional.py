@@ -8,18 +8,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import SqlError
-from emulator.tsql import messages, types_of
-from emulator.tsql.comparison import compared
+from emulator.tsql import messages
+from emulator.tsql.compile import types_of
+from emulator.tsql.compile.comparison import compared
+from emulator.tsql.compile.expressions import choose
+from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions import convert
-from emulator.tsql.expressions import choose
 from emulator.tsql.functions.registry import builtin, special, sqlite_function
-from emulator.tsql.nodes import Call
-from emulator.tsql.values import Value, converted
+from emulator.tsql.syntax.nodes import Call
 from emulator.types import FLOAT, INT, MONEY, UNIQUEIDENTIFIER, pack_guid, varchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
-    from emulator.tsql.scope import Scope
+    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.scope import Scope
 
 
 @builtin("ISNULL", 2)

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
+from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
-from emulator.tsql.functions.date_parts import (
-    LOCAL_TYPE,
-    check_part,
-    local_ticks,
-    part_of,
-    unsupported_part,
-)
-from emulator.tsql.functions.registry import builtin, special, sqlite_function
-from emulator.tsql.nodes import Call
-from emulator.tsql.temporal import (
+from emulator.tsql.conversions.temporal import (
     DAYS_1900,
     DAYS_MAX,
     TICKS_MAX,
@@ -28,7 +20,15 @@ from emulator.tsql.temporal import (
     date_of,
     days_of,
 )
-from emulator.tsql.values import Value, converted
+from emulator.tsql.functions.date_parts import (
+    LOCAL_TYPE,
+    check_part,
+    local_ticks,
+    part_of,
+    unsupported_part,
+)
+from emulator.tsql.functions.registry import builtin, special, sqlite_function
+from emulator.tsql.syntax.nodes import Call
 from emulator.types import (
     BIGINT,
     DATE,
@@ -41,8 +41,8 @@ from emulator.types import (
 )
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
-    from emulator.tsql.scope import Scope
+    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.scope import Scope
 
 _UNITS: Final = {
     "week": 7 * TICKS_PER_DAY,

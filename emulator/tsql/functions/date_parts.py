@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.errors import SqlError
 from emulator.tsql import messages
+from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
-from emulator.tsql.functions.registry import builtin, special, sqlite_function
-from emulator.tsql.nodes import Call, ColumnName, Expression, Literal
-from emulator.tsql.temporal import (
+from emulator.tsql.conversions.temporal import (
     DAY_NAMES,
     MONTH_NAMES,
     TICKS_PER_HOUR,
@@ -17,12 +16,13 @@ from emulator.tsql.temporal import (
     TICKS_PER_SECOND,
     date_of,
 )
-from emulator.tsql.values import Value, converted
+from emulator.tsql.functions.registry import builtin, special, sqlite_function
+from emulator.tsql.syntax.nodes import Call, ColumnName, Expression, Literal
 from emulator.types import DATETIME, INT, TICKS_PER_DAY, SqlType, nvarchar, unpack_offset
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
-    from emulator.tsql.scope import Scope
+    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.scope import Scope
 
 PARTS: Final = {
     "year": "year", "yy": "year", "yyyy": "year",

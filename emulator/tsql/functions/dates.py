@@ -8,11 +8,10 @@ from emulator import time_zones
 from emulator.errors import SqlError
 from emulator.storage.values import round_datetime
 from emulator.tsql import messages
+from emulator.tsql.compile.plan import Execution
+from emulator.tsql.compile.values import Value, constant, converted
 from emulator.tsql.conversions import try_convert
-from emulator.tsql.functions.registry import builtin, sqlite_function
-from emulator.tsql.functions.strings import constant_int
-from emulator.tsql.plan import Execution
-from emulator.tsql.temporal import (
+from emulator.tsql.conversions.temporal import (
     DAYS_1753,
     TICKS_PER_HOUR,
     TICKS_PER_MINUTE,
@@ -20,7 +19,8 @@ from emulator.tsql.temporal import (
     days_of,
     round_fraction,
 )
-from emulator.tsql.values import Value, constant, converted
+from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.strings import constant_int
 from emulator.types import (
     DATE,
     DATETIME,
@@ -34,7 +34,7 @@ from emulator.types import (
 )
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 # The server's time zone is UTC, so local time and UTC are one.
 _DATETIME2: Final = SqlType("datetime2", scale=7)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from emulator.errors import SqlError
 from emulator.tsql.functions.json_text import escaped
 from emulator.tsql.functions.registry import AGGREGATES
-from emulator.tsql.nodes import ForClause
+from emulator.tsql.syntax.nodes import ForClause
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from emulator.tsql.functions.registry import AGGREGATES
-from emulator.tsql.nodes import ForClause
+from emulator.tsql.syntax.nodes import ForClause
 
 _XSI: Final = ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 _INLINE: Final = frozenset({"", "*", "text()", "node()", "data()"})

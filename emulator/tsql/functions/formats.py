@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
+from emulator.tsql.compile.values import Value
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.functions.date_parts import local_ticks
 from emulator.tsql.functions.moment_formats import format_moment, format_time
 from emulator.tsql.functions.operators import scaled_of
 from emulator.tsql.functions.registry import builtin, sqlite_function
-from emulator.tsql.values import Value
 from emulator.types import nvarchar, unpack_offset
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 _CONTEXT: Final = Context(prec=60, rounding=ROUND_HALF_UP)
 _CULTURES: Final = {"en-us": "en-US", "": ""}

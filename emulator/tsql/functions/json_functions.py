@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.errors import SqlError
 from emulator.tsql import messages
+from emulator.tsql.compile.values import Value
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.texts import units
 from emulator.tsql.functions.json_paths import JsonPath, find, missing, parse_path
 from emulator.tsql.functions.json_text import JsonKind, JsonNode, escaped, parse, scalar_text
 from emulator.tsql.functions.registry import builtin, special, sqlite_function
-from emulator.tsql.nodes import Call, ColumnName
-from emulator.tsql.values import Value
+from emulator.tsql.syntax.nodes import Call, ColumnName
 from emulator.types import INT, MAX, nvarchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
-    from emulator.tsql.scope import Scope
+    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.scope import Scope
 
 _VALUE_UNITS_MAX: Final = 4000
 _KINDS: Final = {

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from emulator.errors import SqlError
-from emulator.tsql import messages, types_of
+from emulator.tsql import messages
+from emulator.tsql.compile import types_of
+from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.numbers import round_half_away
 from emulator.tsql.functions.operators import decimal_of, scaled_of
 from emulator.tsql.functions.registry import builtin, sqlite_function
-from emulator.tsql.values import Value, converted
 from emulator.types import BIGINT, FLOAT, INT, MONEY, SqlType, StorageValue
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 
 def _number(value: Value) -> Value:

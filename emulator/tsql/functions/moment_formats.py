@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from emulator.tsql.temporal import (
+from emulator.tsql.conversions.temporal import (
     DAY_NAMES,
     MONTH_NAMES,
     TICKS_PER_HOUR,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.tsql import messages
+from emulator.tsql.compile.plan import Execution, Slot
+from emulator.tsql.compile.values import Value
 from emulator.tsql.functions.registry import builtin
-from emulator.tsql.plan import Execution, Slot
-from emulator.tsql.values import Value
 from emulator.types import INT, StorageValue, varbinary
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
-    from emulator.tsql.workspace import Workspace
+    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.workspace import Workspace
 
 _COLUMNS_UPDATED = varbinary(128)
 """1,024 columns, a bit each."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from emulator.tsql.nodes import Call
-from emulator.tsql.values import CONVERSIONS, Value
+from emulator.tsql.compile.values import CONVERSIONS, Value
+from emulator.tsql.syntax.nodes import Call
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
-    from emulator.tsql.scope import Scope
+    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.scope import Scope
 
 ValueBuilder = Callable[["ExpressionCompiler", list[Value]], Value]
 SyntaxBuilder = Callable[["ExpressionCompiler", Call, "Scope"], Value]

@@ -11,19 +11,19 @@ from emulator.catalog.functions import ScalarFunction
 from emulator.errors import SqlError
 from emulator.tsql import messages
 from emulator.tsql.certain import known
+from emulator.tsql.compile.plan import Execution, Slot
+from emulator.tsql.compile.scope import Scope
+from emulator.tsql.compile.user_functions import scalar_call
+from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions import convert
 from emulator.tsql.functions.aggregates import WINDOW_NAMES, aggregate
 from emulator.tsql.functions.registry import BUILDERS, builtin
-from emulator.tsql.nodes import Call, ColumnName, Literal, Variable
-from emulator.tsql.plan import Execution, Slot
-from emulator.tsql.scope import Scope
-from emulator.tsql.user_functions import scalar_call
-from emulator.tsql.values import Value, converted
+from emulator.tsql.syntax.nodes import Call, ColumnName, Literal, Variable
 from emulator.types import BIGINT, INT, SMALLINT, SqlType, StorageValue, nvarchar, pack_decimal
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 _IDENTITY: Final = SqlType("numeric", precision=38)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from emulator.collations import page_of
 from emulator.errors import SqlError, not_supported
+from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import is_national
 from emulator.tsql.functions.registry import builtin, sqlite_function
 from emulator.tsql.functions.strings import constant_int, variable_text
-from emulator.tsql.values import Value, converted
 from emulator.types import DEFAULT_COLLATION, FLOAT, INT, SqlType, nvarchar, varbinary, varchar
 from emulator.wire.code_pages import code_page
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 
 @builtin("ASCII", 1)

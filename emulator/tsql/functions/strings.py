@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from emulator.collations import LIKE_ACCENTLESS, LIKE_SENSITIVE, page_of, search_flags
 from emulator.errors import SqlError
+from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.conversions.texts import units
 from emulator.tsql.functions.registry import builtin, sqlite_function
 from emulator.tsql.functions.text_search import without_accents
-from emulator.tsql.values import Value, converted
 from emulator.types import (
     BIGINT,
     DEFAULT_COLLATION,
@@ -26,7 +26,7 @@ from emulator.variants import data_bytes
 from emulator.wire.code_pages import UTF8, code_page
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 
 def variable_text(source: SqlType, length: int) -> SqlType:

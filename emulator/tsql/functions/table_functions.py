@@ -12,18 +12,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages, types_of
+from emulator.tsql import messages
+from emulator.tsql.compile import types_of
+from emulator.tsql.compile.values import Value, converted, literal_sql
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.functions.json_paths import find, missing, parse_path
 from emulator.tsql.functions.json_text import JsonKind, parse, scalar_text
 from emulator.tsql.functions.operators import decimal_of, pack, scaled_of
 from emulator.tsql.functions.registry import sqlite_function
-from emulator.tsql.nodes import FunctionTable
-from emulator.tsql.values import Value, converted, literal_sql
+from emulator.tsql.syntax.nodes import FunctionTable
 from emulator.types import BIGINT, INT, MAX, SqlType, nvarchar, varchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 _BINARY_COLLATION: Final = "Latin1_General_BIN2"
 _ROWS_MAX: Final = 10_000_000

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from emulator.catalog.text_pointers import POINTED_TYPES, POINTER, TextPointer
 from emulator.errors import not_supported
 from emulator.tsql import messages
+from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
+from emulator.tsql.compile.values import Value
 from emulator.tsql.functions.registry import special, sqlite_function
-from emulator.tsql.nodes import Call, ColumnName
-from emulator.tsql.scope import BoundSource, Scope, SourceColumn
-from emulator.tsql.values import Value
+from emulator.tsql.syntax.nodes import Call, ColumnName
 from emulator.types import BIGINT
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 ROW_OF = "$ROW_OF"
 """Internal: the row id of the table that a column belongs to."""

@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from emulator.collations import LIKE_ACCENTLESS, LIKE_SENSITIVE, LIKE_UNICODE, search_flags
+from emulator.tsql.compile.values import Value
 from emulator.tsql.functions.registry import builtin, sqlite_function
-from emulator.tsql.values import Value
 from emulator.types import BIGINT, INT, MAX
 
 if TYPE_CHECKING:
-    from emulator.tsql.expressions import ExpressionCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 
 def without_accents(text: str) -> str:

@@ -10,12 +10,12 @@ from typing import Final
 
 from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
+from emulator.tsql.compile.values import Value, converted, literal_sql
 from emulator.tsql.functions.operators import pack
 from emulator.tsql.functions.registry import sqlite_function
 from emulator.tsql.functions.xml_paths import Node, document, evaluate, parse_path
-from emulator.tsql.nodes import Expression, Literal
-from emulator.tsql.parse_base import TokenCursor
-from emulator.tsql.values import Value, converted, literal_sql
+from emulator.tsql.syntax.nodes import Expression, Literal
+from emulator.tsql.syntax.parse_base import TokenCursor
 from emulator.types import BIT, MAX, SqlType, nvarchar
 
 NODE: Final = "node"

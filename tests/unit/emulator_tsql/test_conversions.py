@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.errors import SqlError
-from emulator.tsql import types_of
+from emulator.tsql.compile import types_of
 from emulator.tsql.conversions import assigner, convert, converter
+from emulator.tsql.conversions.temporal import TICKS_MAX
 from emulator.tsql.functions.operators import (
     decimal_add,
     decimal_divide,
     decimal_multiply,
     decimal_subtract,
 )
-from emulator.tsql.temporal import TICKS_MAX
 from emulator.types import (
     BIGINT,
     DATETIME,

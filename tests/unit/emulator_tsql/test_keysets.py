@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from emulator.errors import SqlError
 from emulator.results import Parameter, Rows
-from emulator.tsql.lexicographic import keyset
-from emulator.tsql.parser import parse_expression
+from emulator.tsql.compile.lexicographic import keyset
+from emulator.tsql.syntax.parser import parse_expression
 from emulator.types import INT, LSN, nvarchar
 
 NESTED = "a > @p1 OR (a = @p2 AND (b > @p3 OR (b = @p4 AND c > @p5)))"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from emulator.errors import SqlError
-from emulator.tsql.parser import parse_batch
-from emulator.tsql.statements import CreateModule
-from emulator.tsql.tokens import Kind, tokenize
+from emulator.tsql.syntax.parser import parse_batch
+from emulator.tsql.syntax.statements import CreateModule
+from emulator.tsql.syntax.tokens import Kind, tokenize
 
 
 def kinds(sql: str) -> list[tuple[Kind, str]]:

@@ -1,0 +1,111 @@
+"""Arguments of procedures: given by position or name, in the types of their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from emulator.errors import SqlError
+from emulator.results import Parameter, TableRows
+from emulator.tsql.conversions import convert
+from emulator.types import SqlType, StorageValue
+
+if TYPE_CHECKING:
+    from emulator.tsql.compile.local_tables import LocalTable
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An argument as passed: its value and type, or its table; ``is_default`` for DEFAULT."""
+
+    name: str
+    type: SqlType
+    value: StorageValue
+    output: bool = False
+    is_default: bool = False
+    table: LocalTable | TableRows | None = None
+
+
+def bind_arguments(
+    procedure: str, declared: Sequence[tuple[str, SqlType]], given: Sequence[Given]
+) -> dict[str, Given]:
+    """Arguments by casefolded parameter name.
+
+    Raises:
+        SqlError: 8144 too many, 8145 unknown name, 119 positional after named, 8143 twice.
+    """
+    if given and not declared and procedure != "sp_executesql":
+        raise SqlError(
+            8146,
+            f"Procedure {procedure} has no parameters and arguments were supplied.",
+            state=2,
+            procedure=procedure,
+        )
+    if len(given) > len(declared):
+        raise SqlError(
+            8144,
+            f"Procedure or function {procedure} has too many arguments specified.",
+            state=2,
+            procedure=procedure,
+        )
+    names = {name.casefold(): name for name, _ in declared}
+    bound: dict[str, Given] = {}
+    named = False
+    for position, argument in enumerate(given):
+        if argument.name:
+            named = True
+            folded = argument.name.casefold()
+            if folded not in names:
+                raise SqlError(
+                    8145,
+                    f"{argument.name} is not a parameter for procedure {procedure}.",
+                    procedure=procedure,
+                )
+        else:
+            if named:
+                raise SqlError(
+                    119,
+                    f"Must pass parameter number {position + 1} and subsequent parameters as '@name"
+                    " = value'. After the form '@name = value' has been used, all subsequent"
+                    " parameters must be passed in the form '@name = value'.",
+                    severity=15,
+                )
+            folded = declared[position][0].casefold()
+        if folded in bound:
+            raise SqlError(
+                8143,
+                f"Parameter '{names[folded]}' was supplied multiple times.",
+                procedure=procedure,
+            )
+        bound[folded] = argument
+    return bound
+
+
+def convert_argument(
+    argument: Given, target: SqlType, procedure: str, parameter: str
+) -> StorageValue:
+    """An argument in its parameter's type."""
+    del procedure, parameter
+    if argument.table is not None:
+        raise SqlError(
+            206, f"Operand type clash: table is incompatible with {target.name}", state=2
+        )
+    converted: StorageValue = convert(argument.value, argument.type, target)
+    return converted
+
+
+def missing_argument(procedure: str, parameter: str) -> SqlError:
+    """201."""
+    return SqlError(
+        201,
+        f"Procedure or function '{procedure}' expects parameter '{parameter}', which was not"
+        " supplied.",
+        state=4,
+        procedure=procedure,
+    )
+
+
+def given_parameters(parameters: Sequence[Parameter]) -> list[Given]:
+    """Parameters of an RPC as arguments."""
+    return [Given(p.name, p.type, p.value, p.output, table=p.table) for p in parameters]

@@ -1,0 +1,139 @@
+"""What compiling one statement gathers: parameters, holes, aliases, dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from emulator.tsql import messages
+from emulator.tsql.compile.access import StatementAccess
+from emulator.tsql.compile.plan import (
+    Execution,
+    Guard,
+    Hole,
+    Plan,
+    Slot,
+    TableHole,
+    generic_type,
+    split_holes,
+    used_slots,
+)
+from emulator.tsql.compile.values import Value
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.results import ColumnMeta
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Table
+    from emulator.tsql.compile.frames import Frame
+    from emulator.tsql.compile.workspace import Workspace
+
+
+class Compilation:
+    """The state of compiling one statement for one session."""
+
+    def __init__(
+        self,
+        context: SessionContext,
+        workspace: Workspace,
+        frame: Frame,
+        *,
+        generic: bool = False,
+        merge_twins: bool = False,
+    ) -> None:
+        """Begin.
+
+        Args:
+            context: the session.
+            workspace: its T-SQL state (local tables, views).
+            frame: variables in sight.
+            generic: give character and binary variables their longest length.
+            merge_twins: assume that parameters compared with one column on both sides of
+                ``x > @a OR (x = @b AND ..)`` are equal.
+        """
+        self.context = context
+        self.workspace = workspace
+        self.frame = frame
+        self.generic = generic
+        self.merge_twins = merge_twins
+        self.twins: list[tuple[int, int]] = []
+        self.database: Database = context.database
+        self.guard = Guard([(context.database, context.database.version)])
+        self.has_sized_variable = False
+        self.access = StatementAccess(self, frame.chain)
+        self.parameters: list[dict[str, Value]] = []
+        """Of the inline functions that are being compiled, innermost last."""
+        self.sequences: set[int] = set()
+        """Object ids of the sequences that a row has taken a value of."""
+        self._slots: dict[object, int] = {}
+        self._functions: list[Slot] = []
+        self._holes: list[Hole] = []
+        self._aliases = 0
+
+    # Parameters ---------------------------------------------------------------------------------
+
+    def slot(self, key: object, function: Slot) -> str:
+        """The SQLite parameter whose value ``function`` yields; one per key."""
+        number = self._slots.get(key)
+        if number is None:
+            self._functions.append(function)
+            number = self._slots[key] = len(self._functions)
+        return f"?{number}"
+
+    def variable(self, name: str) -> Value:
+        """A variable.
+
+        Raises:
+            SqlError: 137 when it is not declared.
+        """
+        folded = name.casefold()
+        if self.parameters:
+            if folded not in self.parameters[-1]:
+                raise messages.undeclared_variable(name)
+            return self.parameters[-1][folded]
+        sql_type = self.frame.types.get(folded)
+        if sql_type is None:
+            raise messages.undeclared_variable(name)
+        if self.generic:
+            sql_type = generic_type(sql_type)
+        elif generic_type(sql_type) is not sql_type:
+            self.has_sized_variable = True
+        entry = (folded, sql_type, self.generic)
+        if entry not in self.guard.variables:
+            self.guard.variables.append(entry)
+
+        def value(execution: Execution) -> StorageValue:
+            return execution.frame.values[folded]
+
+        return Value(self.slot(("variable", folded), value), sql_type)
+
+    # Text ---------------------------------------------------------------------------------------
+
+    def hole(self, hole: Hole) -> str:
+        """A mark that becomes the hole's text at execution."""
+        self._holes.append(hole)
+        return f"\x01{len(self._holes) - 1}\x01"
+
+    def table_hole(self, table: Table, hints: Sequence[str] = ()) -> str:
+        """A stored table, read and locked as its hints ask."""
+        return self.hole(TableHole(table, frozenset(hints)))
+
+    def alias(self, prefix: str = "s") -> str:
+        """A SQLite alias that nothing else in the statement has."""
+        self._aliases += 1
+        return f"{prefix}{self._aliases}"
+
+    def depend_on(self, database: Database) -> None:
+        """The plan ends with the database's next DDL."""
+        if all(known is not database for known, _ in self.guard.databases):
+            self.guard.databases.append((database, database.version))
+
+    def depend_on_local_tables(self) -> None:
+        """The plan ends when a local table comes or goes."""
+        self.guard.local_version = self.workspace.local_version
+
+    def plan(self, text: str, columns: tuple[ColumnMeta, ...] = ()) -> Plan:
+        """The finished plan."""
+        parts = split_holes(text, self._holes)
+        return Plan(parts, tuple(self._functions), columns, used=used_slots(parts))

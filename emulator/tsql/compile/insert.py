@@ -1,0 +1,444 @@
+"""INSERT: where the rows come from, and what each becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from emulator.errors import SqlError, not_supported
+from emulator.storage.values import GENERATED
+from emulator.tsql import messages
+from emulator.tsql.compile import types_of
+from emulator.tsql.compile.output import OutputPlan, compile_output
+from emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
+from emulator.tsql.compile.queries import QueryCompiler
+from emulator.tsql.compile.rows import Defaults, RowProgram, compile_defaults, row_program, stored
+from emulator.tsql.compile.scope import Scope
+from emulator.tsql.compile.targets import Target, resolve_target
+from emulator.tsql.compile.through import find_view, inserted_through
+from emulator.tsql.compile.values import Value, converted
+from emulator.tsql.conversions import assigner, check_allowed
+from emulator.tsql.syntax.nodes import (
+    DefaultMark,
+    Expression,
+    Literal,
+    Query,
+    TableName,
+    ValueRows,
+    Variable,
+)
+from emulator.types import SqlType, StorageValue
+
+if TYPE_CHECKING:
+    from emulator.tsql.compile.compiler import Compilation
+    from emulator.tsql.syntax.nodes import Name
+    from emulator.tsql.syntax.statements import Insert
+
+_DEFAULT: Final = object()
+"""Stands for DEFAULT among given values."""
+
+Cell = Callable[[Execution], Any]
+
+
+@dataclass(slots=True)
+class InsertPlan:
+    """A compiled INSERT.
+
+    Attributes:
+        target: the table.
+        given: positions of the columns that the source gives, in its order.
+        cells: rows of readers, for VALUES of constants and variables; None otherwise.
+        plans: queries that yield rows of given values.
+        defaults: of the columns that are not given (or given as DEFAULT).
+        template: a full row to start from.
+        program: computed columns and checks.
+        output: the OUTPUT clause.
+        evaluates: whether a column that is not given has a default to evaluate for each row.
+    """
+
+    target: Target
+    given: tuple[int, ...]
+    defaults: Defaults
+    template: tuple[Any, ...]
+    program: RowProgram | None
+    output: OutputPlan | None
+    evaluates: bool = False
+    cells: tuple[tuple[Cell, ...], ...] | None = None
+    plans: tuple[Plan, ...] = ()
+    fixed: tuple[dict[int, Any], ...] = ()
+    """For each of ``plans``: given values that are DEFAULT, by place."""
+
+    def rows(self, execution: Execution) -> Iterator[list[Any]]:
+        """Given values, row by row."""
+        if self.cells is not None:
+            for cells in self.cells:
+                yield [cell(execution) for cell in cells]
+            return
+        for number, plan in enumerate(self.plans):
+            fixed = self.fixed[number] if self.fixed else {}
+            for row in found_rows(execution, plan):
+                values = list(row)
+                for place in sorted(fixed):
+                    values.insert(place, fixed[place])
+                yield values
+
+    def complete(self, execution: Execution, given: Sequence[Any]) -> tuple[Any, ...]:
+        """The full row of some given values."""
+        row = list(self.template)
+        if self.evaluates or _DEFAULT in given:
+            for position, value in self.defaults.values(execution).items():
+                row[position] = value
+        for position, value in zip(self.given, given, strict=True):
+            if value is not _DEFAULT:
+                row[position] = value
+        return tuple(row)
+
+    def _completed(
+        self, execution: Execution, given: Iterable[Sequence[Any]]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The full rows, as they are asked for."""
+        program = self.program
+        for values in given:
+            row = self.complete(execution, values)
+            if program is not None:
+                row = program.run(execution, row, "INSERT", self.target)
+            yield row
+
+    def with_defaults(self, given: Sequence[Any]) -> list[Any]:
+        """Given values in which NULL is DEFAULT where the column has one."""
+        columns = self.target.table.columns
+        return [
+            _DEFAULT if value is None and columns[position].default is not None else value
+            for position, value in zip(self.given, given, strict=True)
+        ]
+
+    def run(self, execution: Execution) -> int:
+        """Inserts; returns how many rows. Called inside a statement, perhaps repeatedly."""
+        return self.write(execution, self.rows(execution))
+
+    def write(
+        self,
+        execution: Execution,
+        given: Iterable[list[Any]],
+        others: Sequence[Sequence[Any]] = (),
+    ) -> int:
+        """Inserts rows of given values; ``others`` is what OUTPUT reads of other tables, by row."""
+        rows = limited(execution, self._completed(execution, given))
+        rids = self.target.insert(execution.context, rows)
+        if self.output is not None:
+            self.output.begin()
+            now = self.target.read(execution.context, rids)
+            for number, rid in enumerate(rids):
+                beside = others[number] if others else ()
+                self.output.add(execution, new=now[rid], action="INSERT", others=beside)
+        if self.target.is_replaced("INSERT"):
+            return len(rids)
+        if rids and any(c.identity for c in self.target.table.columns):
+            execution.context.scope_identity = execution.context.store.last_identity
+        return len(rids)
+
+
+class InsertCompiler:
+    """Compiles an INSERT."""
+
+    def __init__(self, compilation: Compilation, node: Insert) -> None:
+        self.compilation = compilation
+        self.node = node
+        self.compiler = QueryCompiler(compilation)
+        if isinstance(node.target, TableName) and find_view(compilation, node.target):
+            node = self.node = self._through(node, node.target)
+        self.target = resolve_target(compilation, node.target)
+        compilation.access.change(self.target, "INSERT")
+
+    def compile(self) -> InsertPlan:
+        """The plan.
+
+        Raises:
+            SqlError: 213, 207, 264, 271, 273, 544, 545, 109, 110, 120, 121.
+        """
+        node = self.node
+        given = self._given_positions()
+        plan = empty_plan(self.compilation, self.target, given)
+        plan.output = compile_output(self.compilation, node.output, self.target, ["inserted"])
+        if node.default_values:
+            plan.cells = ((),)
+            return plan
+        if node.query is None:
+            return plan
+        if isinstance(node.query.body, ValueRows) and not node.query.common_tables:
+            self._values(plan, node.query.body)
+        else:
+            self._query(plan, node.query)
+        if node.top is not None and plan.cells is not None:
+            raise not_supported("INSERT TOP (n) ... VALUES")
+        return plan
+
+    def _through(self, node: Insert, view: TableName) -> Insert:
+        """The INSERT into the table behind a view."""
+        scope = Scope()
+        self.compiler.exposes_rows = True
+        self.compiler.source(view, scope)
+        self.compiler.exposes_rows = False
+        target, columns = inserted_through(node, view.name, scope.sources[0])
+        return replace(node, target=target, columns=columns)
+
+    def _given_positions(self) -> tuple[int, ...]:
+        """Positions of the columns that the source gives."""
+        if self.node.default_values:
+            return ()
+        return given_positions(self.compilation, self.target, self.node.columns)
+
+    # VALUES -------------------------------------------------------------------------------------
+
+    def _values(self, plan: InsertPlan, body: ValueRows) -> None:
+        """VALUES: cells where every value is a constant or variable, else one query per row."""
+        width = len(plan.given)
+        for row in body.rows:
+            if len(row) != width:
+                raise self._width_error(len(row), width, query=False)
+        rows = []
+        for row in body.rows:
+            self.compilation.sequences.clear()  # each row takes values of its own
+            rows.append([self._value(e) for e in row])
+        if len(rows) > 1:
+            rows = _united(rows)
+        columns = [self.target.table.columns[p] for p in plan.given]
+        simple = all(
+            isinstance(e, Literal | Variable | DefaultMark) or (v is not None and v.constant)
+            for row, values in zip(body.rows, rows, strict=True)
+            for e, v in zip(row, values, strict=True)
+        )
+        if simple:
+            plan.cells = tuple(
+                tuple(
+                    self._cell(e, v, column.type, column.name)
+                    for e, v, column in zip(row, values, columns, strict=True)
+                )
+                for row, values in zip(body.rows, rows, strict=True)
+            )
+            return
+        plans, fixed = [], []
+        for values in rows:
+            texts, marks = [], {}
+            for place, (value, column) in enumerate(zip(values, columns, strict=True)):
+                if value is None:
+                    marks[place] = _DEFAULT
+                else:
+                    texts.append(stored(value, column, self.target).sql)
+            plans.append("SELECT " + (", ".join(texts) or "1"))
+            fixed.append(marks)
+        plan.plans = tuple(self.compilation.plan(text) for text in plans)
+        plan.fixed = tuple(fixed)
+
+    def _value(self, node: Expression) -> Value | None:
+        """A value; None for DEFAULT."""
+        return None if isinstance(node, DefaultMark) else self.compiler.value(node, Scope())
+
+    def _cell(self, node: Expression, value: Value | None, target: SqlType, column: str) -> Cell:
+        """Yields one given value."""
+        if value is None:
+            return lambda _: _DEFAULT
+        if value.is_null:
+            if value.learn is not None:
+                value.learn(target)
+            return lambda _: None
+        if isinstance(node, Variable):
+            return self._variable_cell(node, value.type, target, column)
+        check_allowed(value.type, target, explicit=False)
+        conversion = assigner(value.type, target, self.target.shown, column)
+        known = value.constant.value if value.constant else None
+        if conversion is None or known is None:
+            return lambda _: known
+        convert = conversion
+        try:
+            done = convert(known)
+        except SqlError:
+            return lambda _: convert(known)
+        return lambda _: done
+
+    def _variable_cell(self, node: Variable, source: SqlType, target: SqlType, column: str) -> Cell:
+        """Yields a variable's value, converted from the type that it has then."""
+        name = node.name.casefold()
+        check_allowed(source, target, explicit=False)
+        conversion = assigner(source, target, self.target.shown, column)
+        if conversion is None:
+            return lambda execution: execution.frame.values[name]
+        convert = conversion
+
+        def read(execution: Execution) -> Any:
+            value = execution.frame.values[name]
+            return None if value is None else convert(value)
+
+        return read
+
+    # Queries ------------------------------------------------------------------------------------
+
+    def _query(self, plan: InsertPlan, query: Query) -> None:
+        """INSERT .. SELECT."""
+        if self.node.common_tables:
+            query = replace(query, common_tables=(*self.node.common_tables, *query.common_tables))
+        compiled = self.compiler.query(query)
+        if len(compiled.columns) != len(plan.given):
+            raise self._width_error(len(compiled.columns), len(plan.given), query=True)
+        texts, changed = [], self.node.top is not None
+        for n, (value, position) in enumerate(zip(compiled.columns, plan.given, strict=True)):
+            column = self.target.table.columns[position]
+            kept = value if value.is_null else replace(value, sql=f"v{n}", constant=None)
+            text = stored(kept, column, self.target).sql
+            changed = changed or text != f"v{n}"
+            texts.append(text)
+        text = compiled.text
+        if changed:
+            limit = ""
+            if self.node.top is not None:
+                limit = f" LIMIT {self.compiler.row_count(self.node.top.count)}"
+            text = f"SELECT {', '.join(texts)} FROM ({compiled.text}){limit}"
+        plan.plans = (self.compilation.plan(text),)
+
+    def _width_error(self, count: int, expected: int, *, query: bool) -> SqlError:
+        """109, 110, 120, 121, 213 or 8101."""
+        if not self.node.columns:
+            table = self.target.table
+            given = [c for c in table.columns if not c.computed and c.type.name != "timestamp"]
+            if count == len(given) and any(c.identity for c in given):
+                raise messages.compile_error(
+                    8101,
+                    "An explicit value for the identity column in table"
+                    f" '{messages.dotted(_name_of(self.node))}' can only be specified when a column"
+                    " list is used and IDENTITY_INSERT is ON.",
+                    line=self.node.line,
+                )
+            return messages.compile_error(
+                213,
+                "Column name or number of supplied values does not match table definition.",
+                line=self.node.line,
+            )
+        more = expected > count
+        if query:
+            return messages.compile_error(
+                120 if more else 121,
+                "The select list for the INSERT statement contains"
+                f" {'fewer' if more else 'more'} items than the insert list. The number of SELECT"
+                " values must match the number of INSERT columns.",
+                severity=15,
+                line=self.node.line,
+            )
+        return messages.compile_error(
+            109 if more else 110,
+            f"There are {'more' if more else 'fewer'} columns in the INSERT statement than values"
+            " specified in the VALUES clause. The number of values in the VALUES clause must match"
+            " the number of columns specified in the INSERT statement.",
+            severity=15,
+            line=self.node.line,
+        )
+
+
+def given_positions(
+    compilation: Compilation, target: Target, names: Sequence[str]
+) -> tuple[int, ...]:
+    """Positions of the columns named, or of all that take a value.
+
+    Raises:
+        SqlError: 207, 264, 271, 273, 544, 545.
+    """
+    table = target.table
+    explicit = compilation.context.options.identity_insert == table.object_id
+    if not names:
+        # A column list is needed for a value of an identity column: 8101 tells of it.
+        return tuple(
+            n
+            for n, c in enumerate(table.columns)
+            if not c.computed and c.type.name != "timestamp" and not c.identity
+        )
+    positions: list[int] = []
+    for name in names:
+        column = table.column(name)
+        if column is None:
+            raise messages.invalid_column(name, 1)
+        position = table.columns.index(column)
+        if position in positions:
+            raise messages.compile_error(
+                264,
+                f"The column name '{name}' is specified more than once in the SET clause or column"
+                " list of an INSERT. A column cannot be assigned more than one value in the same"
+                " clause.",
+            )
+        if column.computed is not None:
+            raise messages.compile_error(
+                271,
+                f'The column "{name}" cannot be modified because it is either a computed column or'
+                " is the result of a UNION operator.",
+            )
+        if column.type.name == "timestamp":
+            raise messages.compile_error(
+                273,
+                "Cannot insert an explicit value into a timestamp column. Use INSERT with a column"
+                " list to exclude the timestamp column, or insert a DEFAULT into the timestamp"
+                " column.",
+            )
+        if column.identity is not None and not explicit:
+            raise messages.compile_error(
+                544,
+                f"Cannot insert explicit value for identity column in table '{table.name}' when"
+                " IDENTITY_INSERT is set to OFF.",
+            )
+        positions.append(position)
+    identity = next((c for c in table.columns if c.identity), None)
+    if explicit and identity is not None and table.columns.index(identity) not in positions:
+        raise messages.compile_error(
+            545,
+            f"Explicit value must be specified for identity column in table '{table.name}' either"
+            " when IDENTITY_INSERT is set to ON or when a replication user is inserting into a NOT"
+            " FOR REPLICATION identity column.",
+        )
+    return tuple(positions)
+
+
+def empty_plan(compilation: Compilation, target: Target, given: tuple[int, ...]) -> InsertPlan:
+    """A plan that still lacks its rows."""
+    table = target.table
+    template: list[Any] = [None] * len(table.columns)
+    missing = []
+    for position, column in enumerate(table.columns):
+        if column.identity is not None or column.type.name == "timestamp":
+            template[position] = GENERATED
+        elif column.computed is None:
+            missing.append(position)
+    # Columns that are given may be given as DEFAULT, so the defaults of all are compiled.
+    defaults = compile_defaults(compilation, target, missing)
+    for position, value in defaults.constants.items():
+        template[position] = value
+    return InsertPlan(
+        target,
+        given,
+        defaults,
+        tuple(template),
+        row_program(compilation, target),
+        None,
+        evaluates=any(position not in given for position in defaults.positions),
+    )
+
+
+def _name_of(node: Insert) -> Name:
+    """The target as the statement names it."""
+    return (node.target.name,) if isinstance(node.target.name, str) else node.target.name
+
+
+def _united(rows: list[list[Value | None]]) -> list[list[Value | None]]:
+    """Rows of VALUES in common column types, as UNION ALL would give them."""
+    types = []
+    for place in range(len(rows[0])):
+        values = [row[place] for row in rows]
+        types.append(types_of.unite(v.type for v in values if v is not None and not v.is_null))
+    return [[_as_united(v, t) for v, t in zip(row, types, strict=True)] for row in rows]
+
+
+def _as_united(value: Value | None, target: SqlType) -> Value | None:
+    """One value of VALUES in its column's common type; DEFAULT stays."""
+    if value is None or value.is_null or (value.type.is_character and target.is_character):
+        return value
+    return converted(value, target)
+
+
+__all__ = ["InsertCompiler", "InsertPlan", "StorageValue", "empty_plan", "given_positions"]

@@ -1,0 +1,230 @@
+"""MERGE: one query per WHEN clause over source and target, all read before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from emulator.errors import SqlError, not_supported
+from emulator.tsql import messages
+from emulator.tsql.compile.change import assignments
+from emulator.tsql.compile.insert import InsertPlan, empty_plan, given_positions
+from emulator.tsql.compile.output import OutputPlan, compile_output
+from emulator.tsql.compile.plan import Execution, Plan
+from emulator.tsql.compile.queries import QueryCompiler
+from emulator.tsql.compile.rows import RowProgram, row_program, stored
+from emulator.tsql.compile.scope import BoundSource, Scope
+from emulator.tsql.compile.targets import Target, resolve_target
+from emulator.tsql.syntax.nodes import DefaultMark
+
+if TYPE_CHECKING:
+    from emulator.tsql.compile.compiler import Compilation
+    from emulator.tsql.syntax.statements import Merge, MergeClause
+
+
+@dataclass(slots=True)
+class ClausePlan:
+    """One WHEN: ``plan`` yields rid and the new row, rid and the old row, or given values."""
+
+    action: str
+    plan: Plan
+    insert: InsertPlan | None = None
+
+
+@dataclass(slots=True)
+class MergePlan:
+    """A compiled MERGE."""
+
+    target: Target
+    clauses: tuple[ClausePlan, ...]
+    program: RowProgram | None
+    output: OutputPlan | None
+
+    def run(self, execution: Execution) -> int:
+        """Merges; returns how many rows. Called inside a statement, perhaps repeatedly."""
+        connection = execution.workspace.connection
+        if execution.context.options.rowcount > 0:
+            raise not_supported("MERGE under SET ROWCOUNT")
+        found: list[list[tuple[Any, ...]]] = []
+        touched: set[int] = set()
+        for clause in self.clauses:
+            text, bindings = clause.plan.prepare(execution)
+            rows: list[Any] = connection.execute(text, bindings).fetchall()
+            found.append(rows)
+            if clause.action != "INSERT":
+                for row in rows:
+                    if row[0] in touched:
+                        raise _matched_twice()
+                    touched.add(row[0])
+        if self.output is not None:
+            self.output.begin()
+        count = 0
+        # Deletes and updates come first, so that a key they free can be inserted.
+        order = {"DELETE": 0, "UPDATE": 1, "INSERT": 2}
+        for clause, rows in sorted(
+            zip(self.clauses, found, strict=True), key=lambda pair: order[pair[0].action]
+        ):
+            if rows:
+                self._apply(execution, clause, rows)
+                count += len(rows)
+        return count
+
+    def _apply(self, execution: Execution, clause: ClausePlan, rows: list[tuple[Any, ...]]) -> None:
+        """Writes what one clause found."""
+        context, target, output = execution.context, self.target, self.output
+        width = len(target.table.columns)
+        beside = len(output.other_texts) if output is not None else 0
+        others = [row[len(row) - beside :] for row in rows]
+        if beside:
+            rows = [row[:-beside] for row in rows]
+        if clause.insert is not None:
+            clause.insert.output = output
+            kept = output.collected if output is not None else []
+            clause.insert.write(execution, [list(row) for row in rows], others)
+            if output is not None:
+                output.collected = kept + output.collected
+            return
+        old = {row[0]: row[-width:] for row in rows}
+        if clause.action == "DELETE":
+            target.delete(context, list(old))
+            for image, more in zip(old.values(), others, strict=True):
+                if output is not None:
+                    output.add(execution, old=image, action="DELETE", others=more)
+            return
+        changes: list[tuple[int, Any]] = [(row[0], row[1 : width + 1]) for row in rows]
+        if self.program is not None:
+            program = self.program
+            changes = [(rid, program.run(execution, row, "MERGE", target)) for rid, row in changes]
+        target.update(context, changes)
+        if output is not None:
+            now = target.read(context, list(old))
+            for (rid, image), more in zip(old.items(), others, strict=True):
+                output.add(execution, new=now[rid], old=image, action="UPDATE", others=more)
+
+
+class MergeCompiler:
+    """Compiles MERGE."""
+
+    def __init__(self, compilation: Compilation, node: Merge) -> None:
+        self.compilation = compilation
+        self.node = node
+        self.compiler = QueryCompiler(compilation)
+
+    def compile(self) -> MergePlan:
+        """The plan."""
+        node = self.node
+        if node.top is not None:
+            raise not_supported("MERGE TOP (n)")
+        prefix = self.compiler.enter_common_tables(node.common_tables)
+        target = resolve_target(self.compilation, node.target)
+        if any(target.is_replaced(clause.action) for clause in node.clauses):
+            raise not_supported("MERGE into a table with INSTEAD OF triggers")
+        for action in dict.fromkeys(clause.action for clause in node.clauses):
+            self.compilation.access.change(target, action)
+        scope = Scope()
+        target_text = self.compiler.source(node.target, scope)
+        bound = scope.sources[0]
+        source_text = self.compiler.source(node.source, scope)
+        source_scope = Scope(sources=scope.sources[1:])
+        target_scope = Scope(sources=[bound])
+        condition = self.compiler.condition(node.condition, scope)
+        matched = f"{target_text} JOIN ({source_text}) ON {condition}"
+        if " JOIN " not in source_text:
+            matched = f"{target_text} JOIN {source_text} ON {condition}"
+        output = compile_output(
+            self.compilation,
+            node.output,
+            target,
+            ["inserted", "deleted"],
+            source_scope.sources,
+            optional=any(clause.action == "DELETE" for clause in node.clauses),
+        )
+        others = list(output.other_texts) if output is not None else []
+        clauses: list[ClausePlan] = []
+        before: dict[str, list[str]] = {"MATCHED": [], "TARGET": [], "SOURCE": []}
+        for clause in node.clauses:
+            scopes = {"MATCHED": scope, "TARGET": source_scope, "SOURCE": target_scope}
+            clause_scope = scopes[clause.when]
+            if clause.when == "MATCHED":
+                origin, conditions = matched, []
+            elif clause.when == "TARGET":
+                origin = source_text
+                conditions = [f"NOT EXISTS (SELECT 1 FROM {target_text} WHERE {condition})"]
+            else:
+                origin = target_text
+                conditions = [f"NOT EXISTS (SELECT 1 FROM {source_text} WHERE {condition})"]
+            conditions += [f"NOT coalesce({c}, 0)" for c in before[clause.when]]
+            own = "1"
+            if clause.condition is not None:
+                own = self.compiler.condition(clause.condition, clause_scope)
+                conditions.append(own)
+            before[clause.when].append(own)
+            beside = others if clause.when != "SOURCE" else ["NULL"] * len(others)
+            clauses.append(
+                self._clause(
+                    clause, target, bound, clause_scope, prefix, origin, conditions, beside
+                )
+            )
+        return MergePlan(target, tuple(clauses), row_program(self.compilation, target), output)
+
+    def _clause(
+        self,
+        clause: MergeClause,
+        target: Target,
+        bound: BoundSource,
+        scope: Scope,
+        prefix: str,
+        origin: str,
+        conditions: list[str],
+        others: list[str],
+    ) -> ClausePlan:
+        """The query of one WHEN."""
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        old = [f"{bound.key}.{c.sqlite_name}" for c in target.table.columns]
+        insert = None
+        if clause.action == "INSERT":
+            insert, texts = self._insert(clause, target, scope)
+        else:
+            texts = [f"{bound.key}.rid"]
+            if clause.action == "UPDATE":
+                changed = assignments(self.compiler, clause.assignments, target, bound, scope)
+                texts += [changed.get(n) or text for n, text in enumerate(old)]
+            texts += old
+        texts += others
+        text = f"{prefix}SELECT {', '.join(texts)} FROM {origin}{where}"
+        return ClausePlan(clause.action, self.compilation.plan(text), insert)
+
+    def _insert(
+        self, clause: MergeClause, target: Target, scope: Scope
+    ) -> tuple[InsertPlan, list[str]]:
+        """The plan of an INSERT clause, and the texts of the values that it is given."""
+        if clause.values is None:
+            return empty_plan(self.compilation, target, ()), ["1"]
+        given = given_positions(self.compilation, target, clause.columns)
+        if len(given) != len(clause.values):
+            raise messages.compile_error(
+                213, "Column name or number of supplied values does not match table definition."
+            )
+        pairs = [
+            (position, value)
+            for position, value in zip(given, clause.values, strict=True)
+            if not isinstance(value, DefaultMark)
+        ]
+        texts = [
+            stored(self.compiler.value(value, scope), target.table.columns[position], target).sql
+            for position, value in pairs
+        ]
+        plan = empty_plan(self.compilation, target, tuple(position for position, _ in pairs))
+        return plan, texts
+
+
+def _matched_twice() -> SqlError:
+    """8672."""
+    return SqlError(
+        8672,
+        "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This"
+        " happens when a target row matches more than one source row. A MERGE statement cannot"
+        " UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to"
+        " ensure a target row matches at most one source row, or use the GROUP BY clause to group"
+        " the source rows.",
+    )

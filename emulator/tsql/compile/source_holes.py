@@ -1,0 +1,58 @@
+"""Parts of FROM that each execution fills: system views and functions of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from emulator.catalog.functions import TableFunction
+from emulator.catalog.views import SystemView
+from emulator.catalog.visibility import visible_rows
+from emulator.tsql.compile.plan import Execution
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.storage.engine import Database
+
+
+@dataclass(frozen=True, slots=True)
+class ViewHole:
+    """A system view: its rows, made anew by each execution."""
+
+    view: SystemView
+    database: Database
+
+    def text(self, execution: Execution) -> str:
+        """See :class:`emulator.tsql.compile.plan.Hole`."""
+        rows = visible_rows(execution.context, self.database, self.view)
+        return _materialised(execution, rows, len(self.view.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionHole:
+    """A table function of the catalog, bound when its arguments are known."""
+
+    function: TableFunction
+    database: Database
+    arguments: Callable[[Execution], tuple[StorageValue, ...]]
+
+    def text(self, execution: Execution) -> str:
+        """See :class:`emulator.tsql.compile.plan.Hole`."""
+        context = execution.context
+        if self.database is not context.database:
+            context = replace(context, database=self.database)
+        found = self.function.bind(context, self.arguments(execution))
+        if found.sql is None:
+            return _materialised(execution, found.rows, len(self.function.columns))
+        pieces = found.sql.split("?")
+        text = pieces[0]
+        for piece, value in zip(pieces[1:], found.bindings, strict=True):
+            text += execution.bind(value) + piece
+        return f"({text})"
+
+
+def _materialised(execution: Execution, rows: Sequence[Sequence[StorageValue]], width: int) -> str:
+    """Rows as a subquery; LIMIT makes SQLite keep it as a table that it may index for a join."""
+    columns = ", ".join(f"v{n}" for n in range(width))
+    return f"(SELECT {columns} FROM {execution.rows(rows)} LIMIT -1)"

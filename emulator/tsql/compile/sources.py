@@ -1,0 +1,471 @@
+"""FROM: each source as SQLite text, and its columns in the scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from emulator.catalog.functions import table_function
+from emulator.catalog.views import system_view
+from emulator.errors import not_supported
+from emulator.results import ColumnMeta
+from emulator.security.access import Securable, of_object
+from emulator.tsql import messages
+from emulator.tsql.certain import known
+from emulator.tsql.compile.access import chain_of
+from emulator.tsql.compile.expressions import ExpressionCompiler
+from emulator.tsql.compile.firing import PSEUDO_TABLES, PseudoTableHole, pseudo_columns
+from emulator.tsql.compile.names import base_object
+from emulator.tsql.compile.pivots import pivot_query, unpivot_query
+from emulator.tsql.compile.plan import Execution
+from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
+from emulator.tsql.compile.source_holes import FunctionHole, ViewHole
+from emulator.tsql.compile.user_functions import called, table_function_of
+from emulator.tsql.compile.values import HIDDEN, Origin, Value, converted
+from emulator.tsql.functions.table_functions import TABLE_FUNCTIONS, CompiledTable
+from emulator.tsql.functions.xml_methods import NODE, nodes_rows
+from emulator.tsql.syntax import literals
+from emulator.tsql.syntax.nodes import (
+    ColumnName,
+    DefaultMark,
+    Derived,
+    FunctionTable,
+    Join,
+    Name,
+    Pivot,
+    Query,
+    Source,
+    TableName,
+    Unpivot,
+    Variable,
+    VariableTable,
+)
+from emulator.tsql.syntax.parser import parse_batch, parse_expression
+from emulator.tsql.syntax.statements import CreateModule
+from emulator.types import BIGINT, SqlType, StorageValue
+
+if TYPE_CHECKING:
+    from emulator.storage.database import Module
+    from emulator.storage.engine import Database
+    from emulator.storage.model import Column, Table
+    from emulator.tsql.compile.local_tables import LocalTable
+
+
+class SourceCompiler(ExpressionCompiler):
+    """Adds sources to expressions."""
+
+    changed: object = None
+    """The table in FROM that the statement changes: reading it needs no permission by itself."""
+
+    exposes_rows = False
+    """Whether sources show row ids, because a change goes through a query that is compiled now."""
+
+    def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
+        """Text and columns of a subquery in FROM."""
+        raise NotImplementedError
+
+    def common_table(self, name: str) -> tuple[str, list[Value]] | None:
+        """A CTE in sight: its SQLite name and columns."""
+        raise NotImplementedError
+
+    def source(self, node: Source, scope: Scope) -> str:
+        """SQLite text of a source; its columns join the scope."""
+        if isinstance(node, Join):
+            return self._join(node, scope)
+        if isinstance(node, TableName):
+            return self._table_name(node, scope)
+        if isinstance(node, VariableTable):
+            return self._variable_table(node, scope)
+        if isinstance(node, Derived):
+            return self._derived(node, scope, scope.parent)
+        if isinstance(node, FunctionTable):
+            return self._function(node, scope, scope.parent)
+        if isinstance(node, Pivot | Unpivot):
+            inside = Scope(parent=scope.parent)
+            self.source(node.source, inside)
+            columns = [column for source in inside.sources for column in source.columns]
+            made = (
+                pivot_query(node, columns)
+                if isinstance(node, Pivot)
+                else unpivot_query(node, columns)
+            )
+            return self._derived(made, scope, scope.parent)
+        raise not_supported(f"{type(node).__name__} in FROM")
+
+    def _bind(
+        self, scope: Scope, alias: str, key: str, columns: list[SourceColumn], path: Name = ()
+    ) -> None:
+        """Adds a source to the scope.
+
+        Raises:
+            SqlError: 1011 or 1013 when its name is taken.
+        """
+        folded = alias.casefold()
+        if any(s.alias.casefold() == folded and s.path == path for s in scope.sources):
+            raise messages.compile_error(
+                1013,
+                f'The objects "{alias}" and "{alias}" in the FROM clause have the same exposed'
+                " names. Use correlation names to distinguish them.",
+            )
+        scope.sources.append(BoundSource(alias, columns, key, path))
+
+    # Joins --------------------------------------------------------------------------------------
+
+    def _join(self, node: Join, scope: Scope) -> str:
+        """A join; SQLite has all five kinds."""
+        first = len(scope.sources)
+        left = self.source(node.left, scope)
+        middle = len(scope.sources)
+        if node.kind.endswith("APPLY"):
+            text = self._apply(node, left, scope)
+            if node.kind == "OUTER APPLY":
+                _make_nullable(scope.sources[middle:])
+            return text
+        right = self.source(node.right, scope)
+        if node.kind in {"LEFT", "FULL"}:
+            _make_nullable(scope.sources[middle:])
+        if node.kind in {"RIGHT", "FULL"}:
+            _make_nullable(scope.sources[first:middle])
+        if isinstance(node.right, Join):
+            right = f"({right})"
+        if node.condition is None:
+            return f"{left} CROSS JOIN {right}" if node.kind != "CROSS" else f"{left} JOIN {right}"
+        condition = self.condition(node.condition, scope)
+        return f"{left} {node.kind} JOIN {right} ON {condition}"
+
+    def _apply(self, node: Join, left: str, scope: Scope) -> str:
+        """APPLY: a plain join when the right side stands alone, else rows carried as JSON."""
+        outer = node.kind == "OUTER APPLY"
+        if isinstance(node.right, Derived):
+            outside = Scope(parent=scope.parent, sources=list(scope.sources))
+            text, columns = self.derived(node.right.query, outside)
+            alias, names = node.right.alias, node.right.column_names
+        elif isinstance(node.right, FunctionTable) and (
+            found := table_function_of(self.compilation, node.right)
+        ):
+            outside = Scope(parent=scope.parent, sources=list(scope.sources))
+            text, columns = called(self, found, node.right, outside)
+            alias, names = node.right.alias or node.right.name[-1], node.right.column_names
+        elif isinstance(node.right, FunctionTable):
+            outside = Scope(parent=scope.parent, sources=list(scope.sources))
+            right = self._function(node.right, scope, outside)
+            return f"{left} {'LEFT JOIN' if outer else 'JOIN'} {right}" + (" ON 1" if outer else "")
+        else:
+            raise not_supported("APPLY to a table or join")
+        key = self.compilation.alias()
+        packed = ", ".join(f"t_pack(v{n})" for n in range(len(columns)))
+        rows = f"(SELECT json_group_array(json_array({packed})) FROM ({text}))"
+        bound = [
+            replace(column, sql=f"t_unpack({key}.value, {n})") for n, column in enumerate(columns)
+        ]
+        self._bind(scope, alias, key, _named(bound, names, alias))
+        return f"{left} {'LEFT JOIN' if outer else 'JOIN'} json_each({rows}) AS {key}" + (
+            " ON 1" if outer else ""
+        )
+
+    # Tables -------------------------------------------------------------------------------------
+
+    def _table_name(self, node: TableName, scope: Scope) -> str:
+        """A CTE, local table, stored table, system view or view."""
+        name = node.name
+        alias = node.alias or name[-1]
+        key = self.compilation.alias()
+        if len(name) == 1:
+            common = self.common_table(name[0])
+            if common is not None:
+                text, columns = common
+                self._bind_values(scope, alias, key, columns)
+                scope.sources[-1].table = text
+                return f"{text} AS {key}"
+            firing = self.compilation.frame.trigger
+            if firing is not None and name[0].casefold() in PSEUDO_TABLES:
+                return self._pseudo_table(name[0].casefold(), firing.table, scope, alias, key)
+        if name[-1].startswith("#"):
+            return self._local(self._temporary(name, node.line), scope, alias, key, node)
+        where = base_object(self.compilation.context, name, node.line)
+        self.compilation.depend_on(self.compilation.context.database)
+        self.compilation.depend_on(where.database)
+        path: Name = () if node.alias else (where.database.name, where.schema)
+        table = where.database.table(where.schema, where.name)
+        if table is not None:
+            columns_of = self._exposed(self.table_columns(table, key), key, node)
+            self._check_read(of_object(where.database, table), table, columns_of, node)
+            self._bind(scope, alias, key, columns_of, path)
+            scope.sources[-1].stored = (where.database.database_id, table.object_id)
+            return f"{self.compilation.table_hole(table, node.hints)} AS {key}"
+        view = system_view(self.compilation.context, where.database, where.schema, where.name)
+        if view is not None:
+            bound = _meta_columns(view.columns, key)
+            self._bind(scope, alias, key, bound, path)
+            return f"{self.compilation.hole(ViewHole(view, where.database))} AS {key}"
+        module = where.database.module(where.schema, where.name)
+        if module is not None and module.type == "V":
+            text, values = self._view(module, where.database)
+            self._bind_values(scope, alias, key, values, path)
+            return f"({text}) AS {key}"
+        raise messages.invalid_object(name, node.line)
+
+    def _pseudo_table(self, name: str, table: Table, scope: Scope, alias: str, key: str) -> str:
+        """The table inserted or deleted of a trigger."""
+        shaped = replace(table, columns=pseudo_columns(table))
+        self._bind(scope, alias, key, self.table_columns(shaped, key))
+        names = tuple(column.sqlite_name for column in shaped.columns)
+        return f"{self.compilation.hole(PseudoTableHole(name, names))} AS {key}"
+
+    def _check_read(
+        self, securable: Securable, table: Table, columns: list[SourceColumn], node: TableName
+    ) -> None:
+        """Refuses a table that may not be read; marks columns of it that may not."""
+        is_target = node is self.changed
+        checks = self.compilation.access.read(securable, table.columns, is_target=is_target)
+        if checks:
+            for column in columns:
+                column.check = checks.get(column.name)
+
+    def _view(self, module: Module, database: Database) -> tuple[str, list[Value]]:
+        """A view's query, compiled in its own database."""
+        text = module.text
+        (statement,) = parse_batch(text).statements
+        if not isinstance(statement, CreateModule):
+            raise messages.syntax(text[:20], 1)
+        query = known(statement.query, "query of a view")
+        outer, access = self.compilation.database, self.compilation.access
+        access.require(of_object(database, module), "SELECT")
+        outer_chain, access.chain = access.chain, chain_of(database, module)
+        self.compilation.database = database
+        try:
+            compiled, values = self.derived(query, None)
+        finally:
+            self.compilation.database = outer
+            access.chain = outer_chain
+        if statement.column_names:
+            values = [
+                replace(v, name=n) for v, n in zip(values, statement.column_names, strict=False)
+            ] + values[len(statement.column_names) :]
+        return compiled, values
+
+    def table_columns(self, table: Table, key: str) -> list[SourceColumn]:
+        """The columns of a stored table under a SQLite alias."""
+        columns: list[SourceColumn] = []
+        for column in table.columns:
+            if column.computed is not None and not column.persisted:
+                make = self._computed(column, table, key, columns)
+                columns.append(SourceColumn(column.name, None, True, "", computed=True, make=make))
+                continue
+            columns.append(
+                SourceColumn(
+                    column.name,
+                    column.type,
+                    column.nullable,
+                    f"{key}.{column.sqlite_name}",
+                    identity=column.identity is not None,
+                    computed=column.computed is not None,
+                    stored=True,
+                )
+            )
+        return columns
+
+    def _exposed(
+        self, columns: list[SourceColumn], key: str, node: TableName | VariableTable
+    ) -> list[SourceColumn]:
+        """While a change goes through a query: where each column comes from, and the row id."""
+        if not self.exposes_rows:
+            return columns
+        rid = f"{HIDDEN}{key}"
+        for column in columns:
+            column.origin = Origin(rid, node, column.name)
+        hidden = SourceColumn(rid, BIGINT, False, f"{key}.rid", origin=Origin(rid, node, ""))
+        return [*columns, hidden]
+
+    def _computed(
+        self, column: Column, table: Table, key: str, columns: list[SourceColumn]
+    ) -> Callable[[], Value]:
+        """Compiles a computed column over its own row when it is first named."""
+
+        def make() -> Value:
+            inner = Scope(sources=[BoundSource(table.name, columns, key)])
+            value = self.value(parse_expression(column.computed or ""), inner)
+            return converted(value, column.type, explicit=True)
+
+        return make
+
+    def _temporary(self, name: Name, line: int) -> LocalTable:
+        """A #temp table."""
+        table = self.compilation.workspace.temporary.get(name[-1].casefold())
+        self.compilation.depend_on_local_tables()
+        if table is None:
+            raise messages.invalid_object((name[-1],), line)
+        return table
+
+    def _variable_table(self, node: VariableTable, scope: Scope) -> str:
+        """A table variable."""
+        table = self.compilation.frame.tables.get(node.name.casefold())
+        self.compilation.depend_on_local_tables()
+        if table is None:
+            raise messages.undeclared_table_variable(node.name)
+        key = self.compilation.alias()
+        return self._local(table, scope, node.alias or node.name, key, node)
+
+    def _local(
+        self,
+        table: LocalTable,
+        scope: Scope,
+        alias: str,
+        key: str,
+        node: TableName | VariableTable,
+    ) -> str:
+        """A table of the session's own."""
+        columns = self._exposed(self.table_columns(table.table, key), key, node)
+        self._bind(scope, alias, key, columns)
+        return f"{table.source} AS {key}"
+
+    # Subqueries and functions -------------------------------------------------------------------
+
+    def _derived(self, node: Derived, scope: Scope, parent: Scope | None) -> str:
+        """A subquery."""
+        text, columns = self.derived(node.query, parent)
+        key = self.compilation.alias()
+        bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
+        self._bind(scope, node.alias, key, _named(bound, node.column_names, node.alias))
+        return f"({text}) AS {key}"
+
+    def _bind_values(
+        self, scope: Scope, alias: str, key: str, columns: list[Value], path: Name = ()
+    ) -> None:
+        """Columns v0, v1, ... of a CTE or view."""
+        bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
+        self._bind(scope, alias, key, _named(bound, (), alias), path)
+
+    def _function(self, node: FunctionTable, scope: Scope, parent: Scope | None) -> str:
+        """A table function: built in, or of the catalog."""
+        key = self.compilation.alias()
+        alias = node.alias or node.name[-1]
+        given = [literals.NULL if isinstance(a, DefaultMark) else a for a in node.arguments]
+        if node.name[-1] == "nodes" and len(node.name) > 1:
+            return self._xml_nodes(node, scope, key, alias, Scope(parent=parent))
+        builder = TABLE_FUNCTIONS.get(node.name[0].upper()) if len(node.name) == 1 else None
+        if builder is not None:
+            values = [self.value(a, Scope(parent=parent)) for a in given]
+            return self._rows_function(builder(self, node, values), node, scope, key, alias)
+        found = table_function_of(self.compilation, node)
+        if found is not None:
+            text, own = called(self, found, node, Scope(parent=parent))
+            bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(own)]
+            self._bind(scope, alias, key, _named(bound, node.column_names, alias))
+            return f"({text}) AS {key}"
+        where = base_object(self.compilation.context, node.name, node.line)
+        self.compilation.depend_on(where.database)
+        context = self.compilation.context
+        if where.database is not context.database:
+            context = replace(context, database=where.database)
+        function = table_function(context, where.database, where.schema, where.name)
+        if function is None:
+            raise messages.invalid_object(node.name, node.line)
+        if len(node.arguments) != len(function.parameters):
+            insufficient = len(node.arguments) < len(function.parameters)
+            raise messages.compile_error(
+                313 if insufficient else 8144,
+                "An insufficient number of arguments were supplied for the procedure or function"
+                f" {messages.dotted(node.name)} ... ."
+                if insufficient
+                else f"Procedure or function {messages.dotted(node.name)} has too many arguments"
+                " specified.",
+                line=node.line,
+            )
+        values = [
+            converted(self.value(a, Scope(parent=parent)), parameter, explicit=True)
+            for a, parameter in zip(given, function.parameters, strict=True)
+        ]
+        arguments = self.argument_reader(values)
+        columns = _meta_columns(function.columns, key)
+        self._bind(scope, alias, key, _renamed(columns, node.column_names))
+        hole = self.compilation.hole(FunctionHole(function, where.database, arguments))
+        return f"{hole} AS {key}"
+
+    def argument_reader(
+        self, values: list[Value]
+    ) -> Callable[[Execution], tuple[StorageValue, ...]]:
+        """Evaluates the arguments of a table function before the statement runs."""
+        from emulator.tsql.compile.evaluation import argument_reader
+
+        return argument_reader(self.compilation, values)
+
+    def _xml_nodes(
+        self, node: FunctionTable, scope: Scope, key: str, alias: str, outside: Scope
+    ) -> str:
+        """``x.nodes('path') AS T(c)``."""
+        first = node.name[0]
+        operand = Variable(first) if first[0] == "@" else ColumnName(node.name[:-1], node.line)
+        rows = nodes_rows(self.value(operand, outside), node.arguments)
+        name = node.column_names[0] if node.column_names else "c"
+        text = f"t_unpack({key}.value, 0)"
+        self._bind(scope, alias, key, [SourceColumn(name, SqlType("xml"), True, text, form=NODE)])
+        return f"json_each({rows}) AS {key}"
+
+    def _rows_function(
+        self, table: CompiledTable, node: FunctionTable, scope: Scope, key: str, alias: str
+    ) -> str:
+        """A built-in table function: a JSON array of rows."""
+        columns = []
+        for n, column in enumerate(table.columns):
+            text = f"t_unpack({key}.value, {n})"
+            if column.source is not None:
+                value = Value(text, column.source)
+                text = converted(value, column.type, explicit=True).sql
+            columns.append(SourceColumn(column.name, column.type, column.nullable, text))
+        self._bind(scope, alias, key, _renamed(columns, node.column_names))
+        return f"json_each({table.text}) AS {key}"
+
+
+def _make_nullable(sources: Sequence[BoundSource]) -> None:
+    """The side of an outer join that may find no row."""
+    for source in sources:
+        for column in source.columns:
+            column.nullable = True
+
+
+def _meta_columns(columns: Sequence[ColumnMeta], key: str) -> list[SourceColumn]:
+    """Columns of a system view or catalog function."""
+    return [SourceColumn(c.name, c.type, c.nullable, f"{key}.v{n}") for n, c in enumerate(columns)]
+
+
+def _renamed(columns: list[SourceColumn], names: Sequence[str]) -> list[SourceColumn]:
+    """``f() AS x(a, b)``."""
+    for column, name in zip(columns, names, strict=False):
+        column.name = name
+    return columns
+
+
+def _named(columns: list[Value], names: Sequence[str], alias: str) -> list[SourceColumn]:
+    """Columns of a subquery; each needs a name.
+
+    Raises:
+        SqlError: 8155 for a column without one, 8158 or 8159 for a wrong number of names.
+    """
+    shown = sum(not column.name.startswith(HIDDEN) for column in columns)
+    if names and len(names) != shown:
+        raise messages.compile_error(
+            8158 if shown > len(names) else 8159,
+            f"'{alias}' has {'more' if shown > len(names) else 'fewer'} columns than were"
+            " specified in the column list.",
+        )
+    bound = []
+    for position, column in enumerate(columns):
+        name = names[position] if position < len(names) else column.name
+        if not name:
+            raise messages.compile_error(
+                8155, f"No column name was specified for column {position + 1} of '{alias}'."
+            )
+        bound.append(
+            SourceColumn(
+                name,
+                column.type,
+                column.nullable,
+                column.sql,
+                column.identity,
+                column.computed,
+                origin=column.origin,
+            )
+        )
+    return bound

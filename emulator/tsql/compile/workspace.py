@@ -1,0 +1,174 @@
+"""What a session keeps between statements for T-SQL: plans, local tables, row sets for SQLite."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import apsw
+import apsw.ext
+
+from emulator.tsql.compile.random_numbers import RandomNumbers
+from emulator.tsql.functions.registry import register_functions
+from emulator.types import StorageValue
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.catalog.functions import ScalarFunction
+    from emulator.security.context import Identity
+    from emulator.storage.database import Module
+    from emulator.storage.engine import Database
+    from emulator.tsql.compile.frames import Frame
+    from emulator.tsql.compile.local_tables import LocalTable
+    from emulator.tsql.run.function_runner import FunctionRunner
+    from emulator.tsql.run.undeclared import Described
+    from emulator.tsql.syntax.bulk_load import InsertBulk
+    from emulator.tsql.syntax.nodes import Expression, Node
+
+_PLANS_MAX: Final = 300
+_ROW_SET_COLUMNS: Final = 128
+"""More than any system view has (sys.databases has about a hundred)."""
+
+_LOCALS_FIRST_ID: Final = 1
+
+
+class RowSets:
+    """The table-valued SQLite function ``rows_of(n)``: rows that Python made, as a table."""
+
+    columns: Any = tuple(f"v{n}" for n in range(_ROW_SET_COLUMNS))
+    column_access = apsw.ext.VTColumnAccess.By_Index
+    primary_key: int | None = None
+
+    def __init__(self) -> None:
+        self._rows: dict[int, Sequence[Sequence[StorageValue]]] = {}
+        self._keys = itertools.count(1)
+
+    def __call__(self, key: Any) -> Iterator[Sequence[StorageValue]]:
+        """The rows of one set."""
+        return iter(self._rows.get(key, ()))
+
+    def put(self, rows: Sequence[Sequence[StorageValue]]) -> int:
+        """Keeps rows until :meth:`drop`; returns their key."""
+        key = next(self._keys)
+        self._rows[key] = rows
+        return key
+
+    def drop(self, keys: Sequence[int]) -> None:
+        """Forgets rows."""
+        for key in keys:
+            self._rows.pop(key, None)
+
+
+class Workspace:
+    """One session's T-SQL state; not thread-safe."""
+
+    def __init__(self, context: SessionContext) -> None:
+        """Register functions on the session's connection."""
+        self.context = context
+        self.connection: apsw.Connection = context.store.connection
+        self.row_sets = RowSets()
+        self.temporary: dict[str, LocalTable] = {}
+        """#temp tables by casefolded name."""
+        context.temporary = self.temporary
+        self.local_version = 0
+        """Bumped when a local table comes or goes."""
+        self.bulk_load: InsertBulk | None = None
+        """The INSERT BULK whose rows are to come with the next request."""
+        self.in_insert_exec = False
+        """INSERT .. EXEC is running its procedure."""
+        self.doomed = False
+        """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
+        self.transaction_name: str | None = None
+        """Of the outermost BEGIN TRANSACTION."""
+        self.functions: FunctionRunner
+        """Calls users' functions; the interpreter sets it."""
+        self.random = RandomNumbers()
+        """What RAND() gives."""
+        self.sequence_values: dict[int, int] = {}
+        """The values that sequences gave last, by object id."""
+        self.graveyard: list[str] = []
+        """SQLite tables to be dropped as soon as no statement is being read."""
+        self.triggers: list[Module] = []
+        """Running now, innermost last."""
+        self.compound: dict[Node, Expression] = {}
+        """``@x + y`` of ``SET @x += y``."""
+        self.plans: OrderedDict[tuple[Node, str, Identity], list[Any]] = OrderedDict()
+        self.undeclared: Described | None = None
+        """The last answer about undeclared parameters."""
+        self._local_ids = itertools.count(_LOCALS_FIRST_ID)
+        self._functions: list[tuple[ScalarFunction, Database | None]] = []
+        self._own: dict[object, int] = {}
+        self._own_calls: list[Callable[..., StorageValue]] = []
+        register_functions(self.connection)
+        self.frame: Frame | None = None
+        """Whose variables ``t_get`` and ``t_set`` mean."""
+        self.connection.create_scalar_function("t_get", self._get_variable, 1)
+        self.connection.create_scalar_function("t_set", self._set_variable, 2)
+        self.connection.create_scalar_function("t_catalog", self._call_catalog, -1)
+        self.connection.create_scalar_function("t_own", self._call_own, -1)
+        apsw.ext.make_virtual_module(self.connection, "rows_of", self.row_sets)
+
+    def next_local_id(self) -> int:
+        """A number for a new local table."""
+        return next(self._local_ids)
+
+    def catalog_function(self, function: ScalarFunction, database: Database | None) -> int:
+        """The number under which compiled text calls a function of the catalog."""
+        key = (function, database)
+        if key not in self._functions:
+            self._functions.append(key)
+        return self._functions.index(key)
+
+    def own_function(self, key: object, call: Callable[..., StorageValue]) -> int:
+        """The number under which compiled text calls (``t_own(n, ..)``) a function of the session.
+
+        Args:
+            key: equal keys mean the same function, which is kept once.
+            call: takes and gives storage values.
+        """
+        number = self._own.get(key)
+        if number is None:
+            number = self._own[key] = len(self._own_calls)
+            self._own_calls.append(call)
+        return number
+
+    def _call_own(self, *arguments: Any) -> Any:
+        """``t_own(n, ..)``."""
+        return self._own_calls[arguments[0]](*arguments[1:])
+
+    def _get_variable(self, *arguments: Any) -> Any:
+        """``t_get(name)``: a variable as it is now."""
+        return None if self.frame is None else self.frame.values[arguments[0]]
+
+    def _set_variable(self, *arguments: Any) -> Any:
+        """``t_set(name, value)``."""
+        name, value = arguments
+        if self.frame is not None:
+            self.frame.values[name] = value
+        return value
+
+    def _call_catalog(self, *arguments: Any) -> Any:
+        """``t_catalog(n, ..)``."""
+        function, database = self._functions[arguments[0]]
+        context = self.context
+        if database is not None and database is not context.database:
+            context = replace(context, database=database)
+        return function.call(context, *arguments[1:])
+
+    def cached(self, node: Node, make: Callable[[], list[Any]]) -> list[Any]:
+        """The plans of a statement in the current database, oldest thrown away first.
+
+        They are the present identity's: what it may do was checked when they were compiled.
+        """
+        key = (node, self.context.database.name, self.context.security.identity)
+        plans = self.plans.get(key)
+        if plans is None:
+            plans = self.plans[key] = make()
+            if len(self.plans) > _PLANS_MAX:
+                self.plans.popitem(last=False)
+        else:
+            self.plans.move_to_end(key)
+        return plans

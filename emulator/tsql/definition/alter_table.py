@@ -1,0 +1,352 @@
+"""ALTER TABLE: columns and constraints of a table that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from emulator.cdc.guards import refuse_alter, refuse_index_removal
+from emulator.cdc.retype import use_assigner
+from emulator.errors import SqlError, not_supported
+from emulator.storage import ddl as store_ddl
+from emulator.storage.model import Check, Column, Index, Table
+from emulator.tsql import messages
+from emulator.tsql.certain import known
+from emulator.tsql.compile.compiler import Compilation
+from emulator.tsql.compile.names import stored_table
+from emulator.tsql.compile.plan import Execution
+from emulator.tsql.compile.queries import QueryCompiler
+from emulator.tsql.compile.rows import columns_of, compile_defaults, row_program
+from emulator.tsql.compile.scope import Scope
+from emulator.tsql.compile.targets import StoredTarget
+from emulator.tsql.conversions import assigner, check_allowed
+from emulator.tsql.definition.definitions import DefinitionBuilder, generated_name, normalised
+from emulator.tsql.syntax.parser import parse_expression
+from emulator.tsql.syntax.statements import (
+    AlterAdd,
+    AlterColumn,
+    AlterDrop,
+    ConstraintDefinition,
+)
+from emulator.tsql.syntax.switches import SwitchConstraints
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+    from emulator.tsql.compile.frames import Frame
+    from emulator.tsql.compile.local_tables import LocalTable
+    from emulator.tsql.compile.workspace import Workspace
+    from emulator.tsql.syntax.nodes import Name
+
+# Change tables follow ALTER COLUMN with the conversions that it uses itself.
+use_assigner(assigner)
+
+
+class TableAlterer:
+    """Runs ALTER TABLE statements of one session."""
+
+    def __init__(self, context: SessionContext, workspace: Workspace) -> None:
+        self.context = context
+        self.workspace = workspace
+
+    def compilation(self, frame: Frame) -> Compilation:
+        """A compilation in the session's database."""
+        return Compilation(self.context, self.workspace, frame)
+
+    def _altered(self, name: Name, line: int) -> tuple[Database, Table]:
+        """The table that a statement alters.
+
+        Raises:
+            SqlError: 4902 when there is none.
+        """
+        try:
+            return stored_table(self.context, name, line)
+        except SqlError as error:
+            if error.number != 208:
+                raise
+            raise messages.compile_error(
+                4902,
+                f'Cannot find the object "{messages.dotted(name)}" because it does not exist or'
+                " you do not have permissions.",
+                line=line,
+            ) from error
+
+    def alter_add(self, node: AlterAdd, frame: Frame) -> None:
+        """ALTER TABLE ADD."""
+        if node.table[-1].startswith("#"):
+            self._alter_temporary_add(node, frame)
+            return
+        database, table = self._altered(node.table, node.line)
+        refuse_alter(table)
+        builder = DefinitionBuilder(self.compilation(frame), table.name)
+        store = self.context.store
+        constraints = [*node.constraints]
+        for definition in node.columns:
+            constraints += definition.constraints
+            in_key = any(c.kind == "PRIMARY KEY" for c in definition.constraints)
+            column = builder.column(definition, table.columns, 0, in_key=in_key)
+            value = None
+            if column.default is not None and (definition.with_values or not column.nullable):
+                value = self._default_value(column, table, database, frame)
+            table = store_ddl.add_columns(
+                store,
+                database,
+                table,
+                [column],
+                values={column.name: value} if value is not None else None,
+                command=node.text,
+            )
+        for constraint in constraints:
+            table = self._add_constraint(builder, constraint, database, table, node, frame)
+
+    # Temporary tables ---------------------------------------------------------------------------
+
+    def temporary_table(self, name: str, number: int = 1088) -> LocalTable:
+        """The #temporary table of that name, to be changed.
+
+        Raises:
+            SqlError: 1088 or 4902 when there is none; 50900 in a transaction that may undo it.
+        """
+        found = self.workspace.temporary.get(name.casefold())
+        if found is None:
+            raise messages.compile_error(
+                number,
+                f'Cannot find the object "{name}" because it does not exist or you do not have'
+                " permissions.",
+            )
+        if self.context.store.trancount and not found.is_new:
+            raise not_supported("changing a temporary table's definition in a transaction")
+        return found
+
+    def _alter_temporary_add(self, node: AlterAdd, frame: Frame) -> None:
+        """Columns, and keys; other constraints are refused by name."""
+        local = self.temporary_table(node.table[-1], 4902)
+        builder = DefinitionBuilder(self.compilation(frame), local.shown)
+        constraints = [*node.constraints]
+        for definition in node.columns:
+            constraints += definition.constraints
+            column = builder.column(definition, local.table.columns, 0)
+            if column.computed is not None or column.identity is not None:
+                raise not_supported("adding an identity or computed column to a temporary table")
+            value = None
+            if column.default is not None and (definition.with_values or not column.nullable):
+                value = self._default_value(column, local.table, self.context.database, frame)
+            rows = local.connection.execute(f"SELECT 1 FROM {local.source} LIMIT 1").fetchall()
+            if rows and value is None and not column.nullable:
+                raise SqlError(
+                    4901,
+                    "ALTER TABLE only allows columns to be added that can contain nulls, or have a"
+                    " DEFAULT definition specified, or the column being added is an identity or"
+                    " timestamp column, or alternatively if none of the previous conditions are"
+                    " satisfied the table must be empty to allow addition of this column. Column"
+                    f" '{column.name}' cannot be added to non-empty table '{local.shown}' because"
+                    " it does not satisfy these conditions.",
+                )
+            local.add_column(column, value)
+        for constraint in constraints:
+            free = not any(index.clustered for index in local.table.indexes)
+            made = builder.constraint(constraint, local.table.columns, clustered_free=free)
+            if not isinstance(made, Index):
+                raise not_supported(f"adding a {constraint.kind} to a temporary table")
+            local.add_index(made)
+        self.workspace.local_version += 1
+
+    def _alter_temporary_drop(self, node: AlterDrop) -> None:
+        local = self.temporary_table(node.table[-1], 4902)
+        for kind, name in node.items:
+            found = local.drop_column(name) if kind == "COLUMN" else local.drop_index(name)
+            if not found and not node.if_exists:
+                number, noun = (4924, "column") if kind == "COLUMN" else (3728, "constraint")
+                raise SqlError(
+                    number,
+                    f"ALTER TABLE DROP COLUMN failed because {noun} '{name}' does not exist in"
+                    f" table '{local.shown}'."
+                    if kind == "COLUMN"
+                    else f"'{name}' is not a constraint.",
+                )
+        self.workspace.local_version += 1
+
+    # Stored tables ------------------------------------------------------------------------------
+
+    def _default_value(self, column: Column, table: Table, database: Any, frame: Frame) -> Any:
+        """What existing rows get of a new column's default."""
+        shaped = replace(table, columns=(*table.columns, column))
+        target = StoredTarget(shaped, database)
+        position = len(table.columns)
+        defaults = compile_defaults(self.compilation(frame), target, [position])
+        execution = Execution(self.context, self.workspace, frame)
+        return defaults.values(execution)[position]
+
+    def _add_constraint(
+        self,
+        builder: DefinitionBuilder,
+        constraint: ConstraintDefinition,
+        database: Any,
+        table: Table,
+        node: AlterAdd,
+        frame: Frame,
+    ) -> Table:
+        """ADD CONSTRAINT."""
+        store, command = self.context.store, node.text
+        if constraint.kind == "DEFAULT":
+            column_id = builder.column_id(table.columns, constraint.columns[0])
+            name = constraint.name or generated_name("DF", table.name, constraint.columns[0])
+            text = normalised(constraint.expression)
+            QueryCompiler(self.compilation(frame)).value(parse_expression(text), Scope())
+            return store_ddl.set_default(
+                store, database, table, column_id, name, text, command=command
+            )
+        clustered_free = not any(i.clustered for i in table.indexes)
+        made = builder.constraint(constraint, table.columns, clustered_free=clustered_free)
+        if isinstance(made, Index) and made.primary_key:
+            nullable = [c for c in table.columns if c.column_id in made.column_ids and c.nullable]
+            if nullable:
+                raise SqlError(
+                    8111,
+                    "Cannot define PRIMARY KEY constraint on nullable column in table"
+                    f" '{table.name}'.",
+                )
+        if not node.validate and not isinstance(made, Index):
+            made = replace(made, is_not_trusted=True)
+        elif isinstance(made, Check):
+            self._verify_check(made, table, database, frame)
+        return store_ddl.add_constraint(store, database, table, made, command=command)
+
+    def switch_constraints(self, node: SwitchConstraints, frame: Frame) -> None:
+        """ALTER TABLE CHECK or NOCHECK CONSTRAINT.
+
+        Raises:
+            SqlError: 4917 for a constraint that is not there, 547 where rows are verified.
+        """
+        database, table = self._altered(node.table, node.line)
+        known_names = [k.name for k in table.foreign_keys] + [c.name for c in table.checks]
+        folded = {name.casefold() for name in known_names}
+        for name in node.names:
+            if name.casefold() not in folded:
+                raise SqlError(4917, f"Constraint '{name}' does not exist.")
+        names = node.names or tuple(known_names)
+        wanted = {name.casefold() for name in names}
+        if node.validate and not node.disable:
+            for check in table.checks:
+                if check.name.casefold() in wanted:
+                    enabled = replace(check, is_disabled=False)
+                    self._verify_check(enabled, table, database, frame)
+        store_ddl.switch_constraints(
+            self.context.store,
+            database,
+            table,
+            names,
+            disable=node.disable,
+            trusted=node.validate,
+            command=node.text,
+        )
+
+    def _verify_check(self, check: Check, table: Table, database: Any, frame: Frame) -> None:
+        """Existing rows must satisfy a new CHECK."""
+        shaped = replace(table, checks=(check,), columns=table.columns)
+        target = StoredTarget(shaped, database)
+        program = known(row_program(self.compilation(frame), target), "new CHECK constraint")
+        columns = ", ".join(c.sqlite_name for c in table.columns)
+        source = self.context.store.source(table)
+        execution = Execution(self.context, self.workspace, frame)
+        rows = self.workspace.connection.execute(f"SELECT {columns} FROM {source}").fetchall()
+        for row in rows:
+            program.run(execution, row, "ALTER TABLE", target)
+
+    def alter_drop(self, node: AlterDrop, _: Frame) -> None:
+        """ALTER TABLE DROP."""
+        if node.table[-1].startswith("#"):
+            self._alter_temporary_drop(node)
+            return
+        database, table = self._altered(node.table, node.line)
+        refuse_alter(table)
+        store = self.context.store
+        for kind, name in node.items:
+            try:
+                if kind == "COLUMN":
+                    self._refuse_used_column(table, name)
+                    table = store_ddl.drop_column(store, database, table, name, command=node.text)
+                else:
+                    refuse_index_removal(store.connection, database, table, name)
+                    table = store_ddl.drop_constraint(
+                        store, database, table, name, command=node.text
+                    )
+            except SqlError as error:
+                if not (node.if_exists and error.number in {4924, 3728}):
+                    raise
+
+    def _refuse_used_column(self, table: Table, name: str) -> None:
+        """A column that a CHECK or computed column names cannot go."""
+        folded = name.casefold()
+        users = [(c.name, c.expression) for c in table.checks]
+        users += [(c.name, c.computed) for c in table.columns if c.computed is not None]
+        for user, text in users:
+            if folded in {n.casefold() for n in _names_in(parse_expression(text))}:
+                raise SqlError(5074, f"The object '{user}' is dependent on column '{name}'.")
+
+    def alter_column(self, node: AlterColumn, frame: Frame) -> None:
+        """ALTER TABLE ALTER COLUMN."""
+        if node.table[-1].startswith("#"):
+            raise not_supported("ALTER COLUMN of a temporary table")
+        database, table = self._altered(node.table, node.line)
+        definition = node.column
+        old = table.column(definition.name)
+        if old is None:
+            raise SqlError(
+                4924,
+                f"ALTER TABLE ALTER COLUMN failed because column '{definition.name}' does not exist"
+                f" in table '{table.name}'.",
+            )
+        if not table.name.endswith("_CT") or old.name.startswith("__$"):
+            refuse_alter(table)  # a captured column of a change table may be altered by hand
+        builder = DefinitionBuilder(self.compilation(frame), table.name)
+        made = builder.column(definition, table.columns, old.column_id)
+        nullable = True if definition.nullable is None else definition.nullable
+        self._refuse_alter(table, old, replace(made, nullable=nullable))
+        new = replace(old, type=made.type, nullable=nullable, user_type_id=made.user_type_id)
+        convert = None
+        if old.type != made.type:
+            check_allowed(old.type, made.type, explicit=False)
+            shown = f"{database.name}.{table.schema}.{table.name}"
+            conversion = assigner(old.type, made.type, shown, old.name)
+            if conversion is not None:
+                convert = _null_through(conversion)
+        store_ddl.alter_column(
+            self.context.store, database, table, old.column_id, new, convert, command=node.text
+        )
+
+    def _refuse_alter(self, table: Table, old: Column, new: Column) -> None:
+        """Columns whose type cannot change."""
+        if old.computed is not None or old.type.name == "timestamp":
+            kind = "COMPUTED" if old.computed is not None else "timestamp"
+            raise SqlError(4928, f"Cannot alter column '{old.name}' because it is '{kind}'.")
+        if new.type == old.type and new.nullable == old.nullable:
+            return
+        grows = (
+            new.type.name == old.type.name
+            and new.type.name in {"varchar", "nvarchar", "varbinary"}
+            and (new.type.length >= old.type.length or new.type.length == -1)
+        )
+        users = [
+            f"The {'object' if i.primary_key or i.unique_constraint else 'index'} '{i.name}'"
+            for i in table.indexes
+            if old.column_id in i.column_ids
+        ]
+        if new.nullable == old.nullable and grows:
+            users = []
+        if new.type != old.type and not grows:
+            keys = [k.name for k in table.foreign_keys if old.column_id in k.column_ids]
+            users += [f"The object '{name}'" for name in keys]
+        if users:
+            raise SqlError(5074, f"{users[0]} is dependent on column '{old.name}'.")
+
+
+def _null_through(conversion: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """NULL stays NULL."""
+    return lambda value: None if value is None else conversion(value)
+
+
+def _names_in(node: Any) -> list[str]:
+    """Column names in an expression."""
+    return list(columns_of(node))

@@ -1,0 +1,347 @@
+"""From column and constraint definitions to the catalog's objects."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from emulator.collations import collation
+from emulator.errors import SqlError
+from emulator.storage.model import Check, Column, ForeignKey, Identity, Index
+from emulator.tsql import messages
+from emulator.tsql.certain import known
+from emulator.tsql.compile.compiler import Compilation
+from emulator.tsql.compile.names import stored_table
+from emulator.tsql.compile.queries import QueryCompiler
+from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
+from emulator.tsql.syntax.parser import parse_expression
+from emulator.tsql.syntax.statements import ColumnDefinition, ConstraintDefinition
+from emulator.tsql.syntax.type_names import SYSNAME_DECLARED, NamedType, unknown_type
+from emulator.types import SYSNAME_USER_TYPE_ID
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.user_types import UserType
+    from emulator.types import SqlType
+
+
+@dataclass(slots=True)
+class TableParts:
+    """What CREATE TABLE says, as the catalog keeps it."""
+
+    columns: list[Column]
+    indexes: list[Index]
+    foreign_keys: list[ForeignKey]
+    checks: list[Check]
+
+
+class DefinitionBuilder:
+    """Turns definitions of one table into columns, indexes and constraints."""
+
+    def __init__(self, compilation: Compilation, table: str) -> None:
+        self.compilation = compilation
+        self.context: SessionContext = compilation.context
+        self.table = table
+
+    def parts(
+        self,
+        definitions: Sequence[ColumnDefinition],
+        constraints: Sequence[ConstraintDefinition],
+    ) -> TableParts:
+        """Everything of a new table; column ids are 1, 2, ...
+
+        Raises:
+            SqlError: 8110, 1911, 2744 and what expressions raise.
+        """
+        every = [*constraints]
+        for definition in definitions:
+            every += definition.constraints
+        key = {
+            name.casefold()
+            for constraint in every
+            if constraint.kind == "PRIMARY KEY"
+            for name in constraint.columns
+        }
+        columns: list[Column] = []
+        for number, definition in enumerate(definitions, 1):
+            in_key = definition.name.casefold() in key
+            columns.append(self.column(definition, columns, number, in_key=in_key))
+        if sum(c.identity is not None for c in columns) > 1:
+            raise messages.compile_error(
+                2744,
+                f"Multiple identity columns specified for table '{self.table}'. Only one identity"
+                " column per table is allowed.",
+            )
+        parts = TableParts(columns, [], [], [])
+        clustered_named = any(c.clustered for c in every)
+        if sum(c.kind == "PRIMARY KEY" for c in every) > 1:
+            raise messages.compile_error(
+                8110, f"Cannot add multiple PRIMARY KEY constraints to table '{self.table}'."
+            )
+        for constraint in every:
+            made = self.constraint(constraint, columns, clustered_free=not clustered_named)
+            if isinstance(made, Index):
+                parts.indexes.append(made)
+            elif isinstance(made, ForeignKey):
+                parts.foreign_keys.append(made)
+            else:
+                parts.checks.append(made)
+        self._check_conditions(parts)
+        return parts
+
+    def _check_conditions(self, parts: TableParts) -> None:
+        """Compiles CHECK expressions once, so that errors in them surface now."""
+        compiler = QueryCompiler(self.compilation)
+        scope = Scope(sources=[self._pseudo_source(parts.columns)])
+        for check in parts.checks:
+            compiler.condition(parse_expression(check.expression), scope)
+
+    def _pseudo_source(self, columns: Sequence[Column]) -> BoundSource:
+        """Columns without a table, for expressions that are only looked at."""
+        return BoundSource(
+            self.table, [SourceColumn(c.name, c.type, c.nullable, "NULL") for c in columns], "t"
+        )
+
+    def column(
+        self,
+        definition: ColumnDefinition,
+        before: Sequence[Column],
+        column_id: int,
+        *,
+        in_key: bool = False,
+    ) -> Column:
+        """One column.
+
+        Raises:
+            SqlError: 8147, 2749 for IDENTITY where it cannot be; 1759 and what expressions raise.
+        """
+        if definition.computed is not None:
+            return self._computed(definition, before, column_id)
+        declared = known(definition.type, "type of a column")
+        alias = self._alias(declared, len(before) + 1)
+        sql_type = self._collated(declared if alias is None else known(alias.type, "alias type"))
+        nullable = definition.nullable
+        is_sysname = declared is SYSNAME_DECLARED
+        if nullable is None and (is_sysname or (alias is not None and not alias.nullable)):
+            nullable = False
+        if nullable is None:
+            nullable = not in_key and definition.identity is None
+        elif nullable and in_key:
+            raise messages.compile_error(
+                8111,
+                f"Cannot define PRIMARY KEY constraint on nullable column in table '{self.table}'.",
+            )
+        if sql_type.name == "timestamp" and definition.nullable is None:
+            nullable = False
+        identity = None
+        if definition.identity is not None:
+            self._check_identity(definition, sql_type)
+            nullable = False
+            identity = Identity(*definition.identity)
+        default = None
+        name = None
+        if definition.default is not None:
+            default = normalised(definition.default)
+            QueryCompiler(self.compilation).value(parse_expression(default), Scope())
+            name = definition.default_name or generated_name("DF", self.table, definition.name)
+        return Column(
+            column_id,
+            definition.name,
+            sql_type,
+            nullable,
+            identity,
+            default,
+            name,
+            user_type_id=SYSNAME_USER_TYPE_ID
+            if is_sysname
+            else (0 if alias is None else alias.user_type_id),
+        )
+
+    def _alias(self, declared: SqlType, ordinal: int) -> UserType | None:
+        """The alias type that a column is declared with; None for a system type.
+
+        Raises:
+            SqlError: 2715.
+        """
+        if not isinstance(declared, NamedType):
+            return None
+        schema = declared.parts[-2] if len(declared.parts) > 1 else "dbo"
+        found = self.compilation.database.user_type(schema, declared.parts[-1])
+        if found is None or found.is_table or len(declared.parts) > 2:
+            raise unknown_type(declared.name, ordinal=ordinal)
+        return found
+
+    def _collated(self, sql_type: SqlType) -> SqlType:
+        """Text without COLLATE has the database's collation.
+
+        Raises:
+            SqlError: 448 no such collation, 452 COLLATE on other types, 459 a collation without a
+                code page on char or varchar.
+        """
+        if not sql_type.is_character or sql_type.name == "xml":
+            if sql_type.collation is not None and sql_type.name != "xml":
+                raise messages.compile_error(
+                    452,
+                    "COLLATE clause cannot be used on user-defined data types.",
+                )
+            return replace(sql_type, collation=None)
+        name = sql_type.collation
+        if name is None or name.casefold() in {"database_default", "catalog_default"}:
+            name = self.compilation.database.collation
+        found = collation(name)
+        if not found.page and sql_type.name in {"char", "varchar", "text"}:
+            raise messages.compile_error(
+                459,
+                f"Collation '{found.name}' is supported on Unicode data types only and cannot be"
+                " applied to char, varchar or text data types.",
+            )
+        return replace(sql_type, collation=found.name)
+
+    def _check_identity(self, definition: ColumnDefinition, sql_type: SqlType) -> None:
+        """IDENTITY wants an integer, or a decimal without scale."""
+        integers = {"tinyint", "smallint", "int", "bigint"}
+        if sql_type.name not in integers and not (
+            sql_type.name in {"decimal", "numeric"} and sql_type.scale == 0
+        ):
+            raise messages.compile_error(
+                2749,
+                f"Identity column '{definition.name}' must be of data type int, bigint, smallint,"
+                " tinyint, or decimal or numeric with a scale of 0, unencrypted, and constrained to"
+                " be nonnullable.",
+            )
+
+    def _computed(
+        self, definition: ColumnDefinition, before: Sequence[Column], column_id: int
+    ) -> Column:
+        """A computed column: its type is that of its expression."""
+        text = normalised(definition.computed or "")
+        scope = Scope(sources=[self._pseudo_source(before)])
+        value = QueryCompiler(self.compilation).value(parse_expression(text), scope)
+        return Column(
+            column_id,
+            definition.name,
+            value.type,
+            nullable=definition.nullable is None,
+            computed=text,
+            persisted=definition.persisted,
+        )
+
+    # Constraints --------------------------------------------------------------------------------
+
+    def constraint(
+        self,
+        definition: ConstraintDefinition,
+        columns: Sequence[Column],
+        *,
+        clustered_free: bool,
+    ) -> Index | ForeignKey | Check:
+        """A key, foreign key or check.
+
+        Raises:
+            SqlError: 1911 or 1769 for an unknown column, 1767 for an unknown table.
+        """
+        if definition.kind == "CHECK":
+            name = definition.name or generated_name("CK", self.table, *definition.columns[:1])
+            return Check(name, definition.expression)
+        if definition.kind == "FOREIGN KEY":
+            return self._foreign_key(definition, columns)
+        primary = definition.kind == "PRIMARY KEY"
+        clustered = definition.clustered
+        if clustered is None:
+            clustered = primary and clustered_free
+        ids = tuple(self.column_id(columns, name) for name in definition.columns)
+        name = definition.name or generated_name("PK" if primary else "UQ", self.table)
+        return Index(
+            0,
+            name,
+            ids,
+            definition.descending or (False,) * len(ids),
+            unique=True,
+            primary_key=primary,
+            unique_constraint=not primary,
+            clustered=clustered,
+        )
+
+    def column_id(self, columns: Sequence[Column], name: str) -> int:
+        """The id of a named column.
+
+        Raises:
+            SqlError: 1911.
+        """
+        folded = name.casefold()
+        found = next((c for c in columns if c.name.casefold() == folded), None)
+        if found is None:
+            raise messages.compile_error(
+                1911, f"Column name '{name}' does not exist in the target table or view."
+            )
+        return found.column_id
+
+    def _foreign_key(
+        self, definition: ConstraintDefinition, columns: Sequence[Column]
+    ) -> ForeignKey:
+        """REFERENCES; the referenced columns default to the primary key."""
+        ids = tuple(self.column_id(columns, name) for name in definition.columns)
+        name = definition.name or generated_name("FK", self.table, *definition.columns[:1])
+        own = definition.referenced[-1].casefold() == self.table.casefold()
+        referenced_columns = list(columns)
+        referenced_id = 0
+        try:
+            _, referenced = stored_table(self.context, definition.referenced, 1)
+        except SqlError as error:
+            if not own or error.number != 208:
+                raise messages.compile_error(
+                    1767,
+                    f"Foreign key '{name}' references invalid table"
+                    f" '{messages.dotted(definition.referenced)}'.",
+                    severity=16,
+                ) from error
+        else:
+            referenced_columns = list(referenced.columns)
+            referenced_id = referenced.object_id
+            if not definition.referenced_columns and referenced.primary_key is not None:
+                return ForeignKey(
+                    name,
+                    ids,
+                    referenced_id,
+                    referenced.primary_key.column_ids,
+                    definition.on_delete,
+                    definition.on_update,
+                )
+        referenced_ids = tuple(
+            self.column_id(referenced_columns, n) for n in definition.referenced_columns
+        )
+        return ForeignKey(
+            name, ids, referenced_id, referenced_ids, definition.on_delete, definition.on_update
+        )
+
+
+def generated_name(prefix: str, table: str, *columns: str) -> str:
+    """A constraint name as the server makes them: ``DF__table__colum__0123ABCD``."""
+    number = uuid.uuid4().hex.upper()
+    is_key = prefix in {"PK", "UQ"}
+    middle = ["", columns[0][:5]] if columns and not is_key else []
+    return "_".join([prefix, "", table[:9], *middle, "", number[: 16 if is_key else 8]])
+
+
+def normalised(text: str) -> str:
+    """An expression as the catalog shows it: in parentheses, a number in two pairs."""
+    inner = text.strip()
+    while inner.startswith("(") and _closes_at_end(inner):
+        inner = inner[1:-1].strip()
+    number = inner.lstrip("+-").replace(".", "", 1).isdigit()
+    return f"(({inner}))" if number else f"({inner})"
+
+
+def _closes_at_end(text: str) -> bool:
+    """Whether the parenthesis that opens a text is the one that closes it."""
+    depth, quoted = 0, False
+    for position, character in enumerate(text):
+        if character == "'":
+            quoted = not quoted
+        elif not quoted:
+            depth += (character == "(") - (character == ")")
+            if depth == 0:
+                return position == len(text) - 1
+    return False

@@ -1,0 +1,139 @@
+"""The WHERE clause of CREATE INDEX, checked and brought into the form that storage keeps.
+
+https://learn.microsoft.com/sql/t-sql/statements/create-index-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from emulator.errors import SqlError, not_supported
+from emulator.storage.model import Column, FilterTerm
+from emulator.tsql import messages
+from emulator.tsql.compile.arithmetic import negated
+from emulator.tsql.compile.values import Value, constant, converted
+from emulator.tsql.syntax.nodes import (
+    ColumnName,
+    Comparison,
+    Expression,
+    InList,
+    IsNull,
+    Literal,
+    Logical,
+    Unary,
+)
+from emulator.tsql.syntax.statements import CreateIndex
+from emulator.types import varchar
+
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def index_filter(
+    node: CreateIndex, columns: Sequence[Column]
+) -> tuple[str, tuple[FilterTerm, ...]]:
+    """The definition as sys.indexes shows it, and its terms; both empty without a filter.
+
+    Raises:
+        SqlError: 10735 when it is more than a conjunction of simple comparisons, 1911 for an
+            unknown column, 10609 for a computed one, 10620 for a clustered index.
+    """
+    where = node.where
+    if where is None:
+        return "", ()
+    if node.clustered:
+        raise messages.compile_error(
+            10620, "Filtered index cannot be created as a clustered index."
+        )
+    operands = (
+        where.operands if isinstance(where, Logical) and where.operator == "AND" else (where,)
+    )
+    texts, terms = [], []
+    for operand in operands:
+        text, term = _term(node, operand, columns)
+        texts.append(text)
+        terms.append(term)
+    return f"({' AND '.join(texts)})", tuple(terms)
+
+
+def _term(
+    node: CreateIndex, operand: Expression | None, columns: Sequence[Column]
+) -> tuple[str, FilterTerm]:
+    """One comparison."""
+    if isinstance(operand, IsNull) and isinstance(operand.operand, ColumnName):
+        column = _column(node, operand.operand, columns)
+        sign = "IS NOT NULL" if operand.negated else "IS NULL"
+        return f"[{column.name}] {sign}", FilterTerm(column.column_id, sign)
+    if isinstance(operand, Comparison):
+        sign, left, right = operand.operator, operand.left, operand.right
+        if not isinstance(left, ColumnName):
+            sign, left, right = _MIRRORED.get(sign, sign), right, left
+        if isinstance(left, ColumnName):
+            column = _column(node, left, columns)
+            shown, value = _constant(node, right, column)
+            return f"[{column.name}]{sign}{shown}", FilterTerm(column.column_id, sign, (value,))
+    if (
+        isinstance(operand, InList)
+        and not operand.negated
+        and isinstance(operand.operand, ColumnName)
+    ):
+        column = _column(node, operand.operand, columns)
+        pairs = [_constant(node, item, column) for item in operand.items]
+        shown = ", ".join(text for text, _ in pairs)
+        values = tuple(value for _, value in pairs)
+        return f"[{column.name}] IN ({shown})", FilterTerm(column.column_id, "IN", values)
+    raise _refused(node)
+
+
+def _refused(node: CreateIndex) -> SqlError:
+    """10735."""
+    return messages.compile_error(
+        10735,
+        f"Incorrect WHERE clause for filtered index '{node.name}' on table"
+        f" '{messages.dotted(node.table)}'.",
+        severity=15,
+        line=node.line,
+    )
+
+
+def _column(node: CreateIndex, name: ColumnName, columns: Sequence[Column]) -> Column:
+    """The column of a comparison."""
+    folded = name.parts[-1].casefold()
+    found = next((c for c in columns if c.name.casefold() == folded), None)
+    if found is None:
+        raise messages.compile_error(
+            1911, f"Column name '{name.parts[-1]}' does not exist in the target table or view."
+        )
+    if found.computed is not None:
+        raise messages.compile_error(
+            10609,
+            f"Filtered index '{node.name}' cannot be created on table"
+            f" '{messages.dotted(node.table)}' because the column '{found.name}' in the filter"
+            " expression is a computed column. Rewrite the filter expression so that it does not"
+            " include this column.",
+        )
+    return found
+
+
+def _constant(
+    node: CreateIndex, expression: Expression, column: Column
+) -> tuple[str, int | float | str]:
+    """A constant as the catalog shows it, and its value in the column's type."""
+    sign = ""
+    if isinstance(expression, Unary) and expression.operator == "-":
+        sign, expression = "-", expression.operand
+    if not isinstance(expression, Literal) or expression.value is None:
+        raise _refused(node)
+    literal: Value = constant(expression.value, expression.type, literal=True)
+    if sign:
+        literal = negated(literal)
+    value = converted(literal, column.type, explicit=True)
+    if value.constant is None or not isinstance(value.constant.value, int | float | str):
+        raise not_supported(f"a filtered index on a constant of type {column.type.name}")
+    if isinstance(expression.value, str):
+        quoted = expression.value.replace("'", "''")
+        national = "N" if expression.type.name.startswith("n") else ""
+        return f"{national}'{quoted}'", value.constant.value
+    shown = converted(literal, varchar(100), explicit=True).constant
+    text = shown.value if shown is not None and isinstance(shown.value, str) else ""
+    return f"({text})", value.constant.value

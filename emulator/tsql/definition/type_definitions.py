@@ -1,0 +1,146 @@
+"""CREATE and DROP TYPE, and the parameters that modules declare.
+
+https://learn.microsoft.com/sql/t-sql/statements/create-type-transact-sql
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from emulator.errors import SqlError
+from emulator.storage.database import ModuleParameter
+from emulator.storage.user_types import UserType, create_user_type, drop_user_type
+from emulator.tsql import messages
+from emulator.tsql.compile.names import ObjectName, resolve_name
+from emulator.tsql.compile.user_types import find_type, no_type, resolved
+from emulator.tsql.definition.definitions import DefinitionBuilder
+from emulator.tsql.syntax.type_names import NamedType, unknown_type
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
+    from emulator.tsql.compile.compiler import Compilation
+    from emulator.tsql.syntax.nodes import Name
+    from emulator.tsql.syntax.statements import (
+        CreateModule,
+        ProcedureParameterDefinition,
+    )
+    from emulator.tsql.syntax.type_statements import CreateType
+    from emulator.types import SqlType
+
+
+def create_type(context: SessionContext, node: CreateType, compilation: Compilation) -> None:
+    """CREATE TYPE.
+
+    Raises:
+        SqlError: 219, 2760; 2715 and what columns raise.
+    """
+    where = _place(context, node.name, node.line)
+    made = UserType(0, where.schema, where.name)
+    if node.type is not None:
+        base = node.type
+        if isinstance(base, NamedType):
+            raise unknown_type(base.name, node.line)
+        made = replace(made, type=base, nullable=node.nullable)
+    else:
+        builder = DefinitionBuilder(compilation, where.name)
+        parts = builder.parts(node.columns, node.constraints)
+        if parts.foreign_keys:
+            raise messages.syntax("FOREIGN", node.line)
+        indexes = tuple(replace(i, index_id=n) for n, i in enumerate(parts.indexes, 1))
+        made = replace(made, columns=tuple(parts.columns), indexes=indexes, text=node.text)
+    create_user_type(context.store, where.database, made)
+
+
+def _place(context: SessionContext, name: Name, line: int) -> ObjectName:
+    """Where a type is made: types are made in the current database only."""
+    if len(name) > 2:
+        raise messages.compile_error(
+            117,
+            f"The type name '{messages.dotted(name)}' contains more than the maximum number of"
+            " prefixes. The maximum is 1.",
+            severity=15,
+            line=line,
+        )
+    return resolve_name(context, name, line)
+
+
+def drop_type(context: SessionContext, name: Name, line: int) -> None:
+    """DROP TYPE.
+
+    Raises:
+        SqlError: 218 there is none, 3732 something uses it.
+    """
+    where = _place(context, name, line)
+    database = where.database
+    found = database.user_type(where.schema, where.name)
+    if found is None:
+        raise no_type(messages.dotted(name))
+    user = _user_of(database, found)
+    if user is not None:
+        raise SqlError(
+            3732,
+            f"Cannot drop type '{messages.dotted(name)}' because it is being referenced by object"
+            f" '{user}'. There may be other objects that reference this type.",
+        )
+    drop_user_type(context.store, database, found)
+
+
+def _user_of(database: Database, found: UserType) -> str | None:
+    """The name of a table, module or table type that uses a type."""
+    wanted = found.user_type_id
+    for table in database.tables():
+        if any(column.user_type_id == wanted for column in table.columns):
+            return table.name
+    for other in database.state.user_types.values():
+        if any(column.user_type_id == wanted for column in other.columns):
+            return other.name
+    for module in database.modules.values():
+        parameters = database.state.parameters.get(module.object_id, ())
+        if any(parameter.user_type_id == wanted for parameter in parameters):
+            return module.name
+    return None
+
+
+def module_parameters(database: Database, node: CreateModule) -> list[ModuleParameter]:
+    """What the catalog keeps of a module's parameters, checked.
+
+    Raises:
+        SqlError: 2715 unknown type; 352 a table type without READONLY, 346 READONLY without one.
+    """
+    made: list[ModuleParameter] = []
+    if node.returns is not None:
+        made.append(_parameter(database, "", node.returns, 1))
+    for number, parameter in enumerate(node.parameters, 1):
+        kept = _parameter(database, parameter.name, parameter.type, number)
+        _check_readonly(parameter, is_table=kept.type is None)
+        made.append(replace(kept, is_output=parameter.output, is_readonly=parameter.readonly))
+    return made
+
+
+def _parameter(database: Database, name: str, declared: SqlType, ordinal: int) -> ModuleParameter:
+    sql_type = resolved(database, declared, ordinal)
+    used = find_type(database, declared.parts) if isinstance(declared, NamedType) else None
+    is_table = isinstance(sql_type, NamedType)
+    return ModuleParameter(
+        name, None if is_table else sql_type, used.user_type_id if used is not None else 0
+    )
+
+
+def _check_readonly(parameter: ProcedureParameterDefinition, *, is_table: bool) -> None:
+    """Table types are READONLY, and nothing else is."""
+    if is_table and not parameter.readonly:
+        raise messages.compile_error(
+            352,
+            f'The table-valued parameter "{parameter.name}" must be declared with the READONLY'
+            " option.",
+            severity=15,
+        )
+    if parameter.readonly and not is_table:
+        raise messages.compile_error(
+            346,
+            f'The parameter "{parameter.name}" can not be declared READONLY since it is not a'
+            " table-valued parameter.",
+            severity=15,
+        )

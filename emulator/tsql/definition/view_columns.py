@@ -1,0 +1,68 @@
+"""The columns that a view has from its creation: what the catalog says of it.
+
+https://learn.microsoft.com/sql/t-sql/statements/create-view-transact-sql
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.storage.model import Column
+from emulator.tsql import messages
+from emulator.tsql.certain import known
+from emulator.tsql.compile.queries import QueryCompiler
+from emulator.tsql.syntax.nodes import Select
+from emulator.tsql.syntax.statements import CreateModule
+
+if TYPE_CHECKING:
+    from emulator.tsql.compile.compiler import Compilation
+
+
+def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, ...]:
+    """Names and types of a view's columns.
+
+    Raises:
+        SqlError: what the query does not compile for; 1033 ORDER BY without TOP, 8158 and 8159 for
+            a wrong number of names, 4511 for a column without one, 4506 for a name given twice.
+    """
+    query = known(node.query, "query of a view")
+    body = query.body
+    limited = query.offset is not None or (isinstance(body, Select) and body.top is not None)
+    if query.order_by and not limited:
+        raise messages.compile_error(
+            1033,
+            "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries,"
+            " and common table expressions, unless TOP, OFFSET or FOR XML is also specified.",
+            severity=15,
+            line=node.line,
+        )
+    values = QueryCompiler(compilation).query(query).columns
+    names = node.column_names or tuple(value.name for value in values)
+    if len(names) != len(values):
+        more = len(values) > len(names)
+        raise messages.compile_error(
+            8158 if more else 8159,
+            f"'{node.name[-1]}' has {'more' if more else 'fewer'} columns than were specified in"
+            " the column list.",
+            line=node.line,
+        )
+    seen: set[str] = set()
+    columns = []
+    for number, (name, value) in enumerate(zip(names, values, strict=True), 1):
+        if not name:
+            raise messages.compile_error(
+                4511,
+                "Create View or Function failed because no column name was specified for column"
+                f" {number}.",
+                line=node.line,
+            )
+        if name.casefold() in seen:
+            raise messages.compile_error(
+                4506,
+                "Column names in each view or function must be unique. Column name"
+                f" '{name}' in view or function '{node.name[-1]}' is specified more than once.",
+                line=node.line,
+            )
+        seen.add(name.casefold())
+        columns.append(Column(number, name, value.type, value.nullable))
+    return tuple(columns)

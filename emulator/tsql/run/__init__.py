@@ -1,0 +1,1 @@
+"""Plans and statements run: batches, procedures, functions, cursors, transactions."""

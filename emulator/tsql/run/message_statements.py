@@ -1,0 +1,93 @@
+"""PRINT, RAISERROR and THROW of one session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from emulator.results import Event, Message
+from emulator.tsql import messages
+from emulator.tsql.conversions import convert
+from emulator.tsql.run.raise_error import (
+    SEVERITY_MAX_WITHOUT_LOG,
+    log_option_needed,
+    no_such_message,
+    raised,
+    thrown,
+)
+from emulator.tsql.syntax.nodes import Expression
+from emulator.tsql.syntax.statements import Print, RaiseError, Throw
+from emulator.types import StorageValue, nvarchar
+
+if TYPE_CHECKING:
+    from emulator.tsql.compile.frames import Frame
+    from emulator.tsql.run.interpreter import Interpreter
+
+
+class MessageStatements:
+    """What a statement says itself, to the client or to a CATCH block."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.context = interpreter.context
+
+    def print(self, node: Print, frame: Frame) -> Iterator[Event]:
+        """PRINT."""
+        plan, sql_type = self.interpreter.planner.scalar(node.value, frame)
+        value = self.interpreter.queries.scalar(plan, frame)
+        text = convert(value, sql_type, nvarchar(4000)) if value is not None else ""
+        yield Message(0, str(text), 0, 1, frame.procedure, node.line)
+
+    def raise_error(self, node: RaiseError, frame: Frame) -> Iterator[Event]:
+        """RAISERROR."""
+        values = [self._message_argument(a, frame) for a in node.arguments]
+        if len(values) < 3:
+            raise messages.syntax(")", node.line)
+        template, severity, state = values[0], int(str(values[1])), int(str(values[2]))
+        if severity > SEVERITY_MAX_WITHOUT_LOG and "LOG" not in node.options:
+            raise log_option_needed()
+        if isinstance(template, int):
+            raise no_such_message(template, severity, state)
+        error = raised(str(template or ""), severity, state, values[3:])
+        error.line, error.procedure = node.line, frame.procedure
+        if error.severity < 11:
+            self.context.last_error = 50000 if "SETERROR" in node.options else 0
+            yield Message(
+                error.number, error.message, error.severity, error.state, frame.procedure, node.line
+            )
+            return
+        raise error
+
+    def _message_argument(self, node: Expression, frame: Frame) -> StorageValue:
+        """An argument of RAISERROR: an integer or text."""
+        plan, sql_type = self.interpreter.planner.scalar(node, frame)
+        value = self.interpreter.queries.scalar(plan, frame)
+        if value is None or (isinstance(value, int) and not sql_type.is_decimal):
+            return value
+        return str(convert(value, sql_type, nvarchar(2047)))
+
+    def throw(self, node: Throw, frame: Frame) -> Iterator[Event]:
+        """THROW."""
+        yield from ()
+        if not node.arguments:
+            if not frame.handled:
+                raise messages.compile_error(
+                    10704,
+                    "To rethrow an error, a THROW statement must be used inside a CATCH block."
+                    " Insert the THROW statement inside a CATCH block, or add error parameters to"
+                    " the THROW statement.",
+                    severity=15,
+                    line=node.line,
+                )
+            caught = frame.handled[-1]
+            again = replace(
+                caught, aborts="transaction" if caught.aborts == "transaction" else "batch"
+            )
+            # It keeps the line and procedure of the error that it passes on.
+            self.interpreter.raised_in(again, frame)
+            raise again
+        number, message, state = (self._message_argument(a, frame) for a in node.arguments)
+        error = thrown(int(str(number)), str(message), int(str(state)))
+        error.line, error.procedure = node.line, frame.procedure
+        raise error

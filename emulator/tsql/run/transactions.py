@@ -1,0 +1,112 @@
+"""BEGIN, COMMIT, ROLLBACK and SAVE TRANSACTION of one session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from emulator.errors import SqlError
+from emulator.results import Event, TransactionChanged
+from emulator.tsql.syntax.statements import Transaction
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
+    from emulator.tsql.compile.frames import Frame
+    from emulator.tsql.compile.workspace import Workspace
+
+
+class Transactions:
+    """The store's transactions, told to the client, with the session's local tables in them."""
+
+    def __init__(self, context: SessionContext, workspace: Workspace) -> None:
+        self.context = context
+        self.workspace = workspace
+
+    def begin(self) -> Iterator[Event]:
+        """BEGIN TRANSACTION."""
+        store = self.context.store
+        store.begin()
+        if store.trancount == 1:
+            yield TransactionChanged("began", store.descriptor)
+
+    def commit(self) -> Iterator[Event]:
+        """COMMIT.
+
+        Raises:
+            SqlError: 3902, 3930, and what storage refuses.
+        """
+        store = self.context.store
+        if self.workspace.doomed and store.trancount:
+            raise SqlError(
+                3930,
+                "The current transaction cannot be committed and cannot support operations that"
+                " write to the log file. Roll back the transaction.",
+                aborts="batch",
+            )
+        descriptor, outermost = store.descriptor, store.trancount == 1
+        try:
+            store.commit()
+        except SqlError:
+            if outermost:
+                self._local_tables_rolled_back()
+                yield TransactionChanged("rolled_back", descriptor)
+            raise
+        if outermost:
+            for table in self.workspace.temporary.values():
+                table.forget_copies()
+                table.is_new = False
+            yield TransactionChanged("committed", descriptor)
+
+    def rollback(self) -> Iterator[Event]:
+        """ROLLBACK of everything."""
+        store = self.context.store
+        descriptor = store.descriptor
+        store.rollback()
+        self.workspace.doomed = False
+        self._local_tables_rolled_back()
+        yield TransactionChanged("rolled_back", descriptor)
+
+    def _local_tables_rolled_back(self) -> None:
+        temporary = self.workspace.temporary
+        for name in [name for name, table in temporary.items() if table.is_new]:
+            temporary.pop(name).drop()
+            self.workspace.local_version += 1
+        for table in temporary.values():
+            table.restore()
+
+    def run(self, node: Transaction, frame: Frame) -> Iterator[Event]:
+        """One of the four statements."""
+        name = node.name
+        if node.variable is not None:
+            value = frame.values.get(node.variable.casefold())
+            name = str(value) if value is not None else None
+        if node.action == "BEGIN":
+            if self.context.store.trancount == 0:
+                self.workspace.transaction_name = name
+            yield from self.begin()
+        elif node.action == "COMMIT":
+            yield from self.commit()
+        elif node.action == "SAVE":
+            self._refuse_doomed()
+            self.context.store.savepoint(name or "")
+        elif name is None or (
+            name.casefold() == (self.workspace.transaction_name or "").casefold()
+            and self.context.store.trancount
+        ):
+            yield from self.rollback()
+        else:
+            self._refuse_doomed()
+            store = self.context.store
+            store.rollback_to(name)
+            for table in self.workspace.temporary.values():
+                table.restore(len(store.savepoint_names))
+
+    def _refuse_doomed(self) -> None:
+        """3931: a transaction that cannot be committed can only be rolled back as a whole."""
+        if self.workspace.doomed and self.context.store.trancount:
+            raise SqlError(
+                3931,
+                "The current transaction cannot be committed and cannot be rolled back to a"
+                " savepoint. Roll back the entire transaction.",
+                aborts="batch",
+            )

@@ -1,0 +1,1 @@
+"""T-SQL text to a syntax tree: tokens, nodes, the parser."""

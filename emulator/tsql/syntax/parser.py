@@ -1,0 +1,56 @@
+"""The parser's entry points."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from emulator.tsql import messages
+from emulator.tsql.syntax.nodes import Expression
+from emulator.tsql.syntax.parse_modules import BatchParser
+from emulator.tsql.syntax.statements import Block, ProcedureParameterDefinition
+from emulator.tsql.syntax.text_cache import TextCache
+from emulator.tsql.syntax.tokens import Kind
+
+_EXPRESSIONS_MAX: Final = 2000
+
+
+_BATCHES: Final = TextCache[Block](characters_max=2_000_000, text_max=65_536)
+
+
+def parse_batch(sql: str, *, quoted_identifier: bool = True) -> Block:
+    """The statements of a batch.
+
+    Equal texts share one tree, so that compiled plans can be found by node.
+
+    Raises:
+        SqlError: 102, 156 and other syntax errors; 191 for text that is nested too deeply; 50900
+            for grammar that is refused by name.
+    """
+    try:
+        return _BATCHES.get(
+            sql,
+            (sql, quoted_identifier),
+            lambda: BatchParser(sql, quoted_identifier=quoted_identifier).batch(),
+        )
+    except RecursionError:
+        raise messages.nested_too_deeply() from None
+
+
+@lru_cache(maxsize=_EXPRESSIONS_MAX)
+def parse_expression(text: str) -> Expression:
+    """A stored DEFAULT, CHECK or computed-column expression."""
+    parser = BatchParser(text)
+    try:
+        expression = parser.condition()
+    except RecursionError:
+        raise messages.nested_too_deeply() from None
+    if parser.token.kind is not Kind.END:
+        parser.fail()
+    return expression
+
+
+@lru_cache(maxsize=_EXPRESSIONS_MAX)
+def parse_declarations(text: str) -> tuple[ProcedureParameterDefinition, ...]:
+    """The second argument of sp_executesql."""
+    return BatchParser(text).declaration_list()

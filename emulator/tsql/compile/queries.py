@@ -1,4 +1,4 @@
-"""SELECT to SQLite: each query names its columns v0, v1, ...; names and types go beside the text."""
+"""SELECT to SQLite: a query names its columns v0, v1, ...; names and types go beside the text."""
 
 from __future__ import annotations
 

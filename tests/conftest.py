@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyodbc
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -29,6 +30,12 @@ STAGES = (
     "containers",
 )
 NEEDS_PROCESSES = ("kafka", "spark", "slow")
+
+
+@pytest.fixture(autouse=True)
+def uuids_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyodbc's setting belongs to the process, and a publisher in a thread changes it."""
+    monkeypatch.setattr(pyodbc, "native_uuid", False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

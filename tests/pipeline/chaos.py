@@ -136,16 +136,16 @@ class Captured:
         found = self._source.query(
             "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE start_lsn <= ?", below.to_bytes()
         )
-        if found[0][0] is None:
-            return
-        for instances in self._instances.values():
-            for instance in instances:
-                self._source.connection.execute(
-                    "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = ?,"
-                    " @low_water_mark = ?, @threshold = 5000",
-                    instance,
-                    found[0][0],
-                )
+        older = self._source.query(
+            "SELECT capture_instance FROM cdc.change_tables WHERE start_lsn <= ?", found[0][0]
+        )
+        for (instance,) in older:  # the low endpoint of the others is above the mark: 22957
+            self._source.connection.execute(
+                "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = ?,"
+                " @low_water_mark = ?, @threshold = 5000",
+                instance,
+                found[0][0],
+            )
 
     def add_column(self, table: str, number: int) -> None:
         """A new column, and a capture instance that has it beside the one before."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import heapq
 import io
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import fastavro
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from publisher.checkpoint.reader import PASSING
 from schemas.framing import split_frame
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition, Operation
@@ -115,32 +126,110 @@ def read_all(
         TimeoutError: the end of a partition was not reached in time.
     """
     decoder = AvroDecoder(registry)
-    consumer = consumer_of(bootstrap_servers)
+    for message in committed_messages(bootstrap_servers, topics, timeout_s=timeout_s):
+        yield _event(decoder, message)
+
+
+def committed_messages(
+    bootstrap_servers: str,
+    topics: dict[str, int],
+    *,
+    timeout_s: float = 60,
+    marker_wait_s: float = 10,
+) -> Iterator[Message]:
+    """The messages of the topics, committed ones only, to their ends at call time.
+
+    The end is the high watermark. A commit returns once the coordinator has it in its log; the
+    markers come to the partitions a moment later, and until then a read_committed consumer is told
+    that the partition ends before the transaction. So this reader waits for the markers, and
+    leaves out only what is still undecided after ``marker_wait_s``: an open transaction.
+
+    Args:
+        bootstrap_servers: of Kafka.
+        topics: names and partition counts.
+        timeout_s: the longest wait without any message.
+        marker_wait_s: the longest wait at a transaction without end.
+
+    Raises:
+        TimeoutError: the end of a partition was not reached in time.
+        KafkaException: what the brokers answered.
+    """
     partitions = [
         TopicPartition(topic, partition, OFFSET_BEGINNING)
         for topic, count in topics.items()
         for partition in range(count)
     ]
-    open_partitions = {(p.topic, p.partition) for p in partitions}
+    unread = high_watermarks(bootstrap_servers, partitions, timeout_s)
+    undecided: set[tuple[str, int]] = set()
+    consumer = consumer_of(bootstrap_servers)
     try:
         consumer.assign(partitions)
-        deadline = time.monotonic() + timeout_s
-        while open_partitions:
+        last = time.monotonic()
+        while unread:
             messages = consumer.consume(1000, 0.1)
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no end of {sorted(open_partitions)} within {timeout_s} s")
-            if messages:
-                deadline = time.monotonic() + timeout_s
+            waited = time.monotonic() - last
+            if waited > marker_wait_s and undecided >= set(unread):
+                return
+            if waited > timeout_s:
+                raise TimeoutError(f"no end of {sorted(unread)} within {timeout_s} s")
             for message in messages:
+                where = (str(message.topic()), int(message.partition() or 0))
                 error = message.error()
-                if error is not None:
-                    if error.name() != "_PARTITION_EOF":
-                        raise KafkaException(error)
-                    open_partitions.discard((message.topic(), message.partition()))
-                    continue
-                yield _event(decoder, message)
+                if error is None:
+                    last = time.monotonic()
+                    undecided.discard(where)
+                    yield message
+                elif error.name() != "_PARTITION_EOF":
+                    raise KafkaException(error)
+                elif int(message.offset() or 0) >= unread.get(where, 0):
+                    unread.pop(where, None)
+                else:
+                    undecided.add(where)
     finally:
         consumer.close()
+
+
+def high_watermarks(
+    bootstrap_servers: str, partitions: list[TopicPartition], timeout_s: float
+) -> dict[tuple[str, int], int]:
+    """Where partitions end, open transactions included, by (topic, partition); not the empty ones.
+
+    Raises:
+        KafkaException: what the brokers answered, or that none did in time.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    wanted = {TopicPartition(p.topic, p.partition): newest for p in partitions}
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    ends: dict[tuple[str, int], int] = {}
+    while wanted:
+        for where, future in admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=timeout_s
+        ).items():
+            try:
+                ends[where.topic, where.partition] = int(future.result().offset)
+            except KafkaException as error:
+                # A partition that was made a moment ago may have no leader yet.
+                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                    raise
+                pause.wait(0.1)
+        wanted = {p: newest for p in wanted if (p.topic, p.partition) not in ends}
+    return {where: end for where, end in ends.items() if end > 0}
+
+
+def in_commit_order(events: Iterable[Event]) -> list[Event]:
+    """Events of one topic, its partitions merged by position.
+
+    Within a partition the order stays; a tombstone stays behind its delete.
+    """
+    by_partition: dict[int, list[tuple[ChangePosition, Event]]] = {}
+    for event in events:
+        read = by_partition.setdefault(event.partition, [])
+        tombstone = event.envelope is None and read
+        read.append((read[-1][0] if tombstone else event.position, event))
+    merged = heapq.merge(*by_partition.values(), key=lambda placed: placed[0])
+    return [event for _, event in merged]
 
 
 def _event(decoder: AvroDecoder, message: Any) -> Event:

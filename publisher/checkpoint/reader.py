@@ -39,9 +39,9 @@ _BATCH: Final = 1000
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
 _PAUSE_S: Final = 0.1
-_PASSING: Final = frozenset(
+PASSING: Final = frozenset(
     {
-        # What a broker answers for some moments after it started again.
+        # What a broker answers for some moments after it started again, or a topic was made.
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -137,7 +137,7 @@ def _high_watermark(
             return int(futures[where].result(left_s + _MARGIN_S).offset)
         except (KafkaException, TimeoutError) as error:
             code = error.args[0].code() if isinstance(error, KafkaException) else None
-            if code not in _PASSING or time.monotonic() > deadline:
+            if code not in PASSING or time.monotonic() > deadline:
                 raise CheckpointUnavailable(f"end of topic {partition.topic}: {error}") from error
         ticks.wait(_PAUSE_S)
 

@@ -29,7 +29,7 @@ from tailrace.lake import CommitRow, CommitRows
 from tailrace.testing.errors import NotStarted, PipelineFailed, PipelineTimeout
 from tailrace.testing.progress import Ledger, Reached
 from tailrace.testing.source import CdcSource
-from tailrace.topics import Event, existing_data_topics, read_all
+from tailrace.topics import Event, existing_data_topics, in_commit_order, read_all
 
 _T = TypeVar("_T")
 
@@ -192,13 +192,18 @@ class TailracePipeline:
         return self.names.data(self._table(table))
 
     def events(self, table: str) -> list[Event]:
-        """Every event of a table so far, in the order of each partition; tombstones included."""
+        """Every event of a table so far, in commit order; tombstones included.
+
+        The topic's partitions are merged by position, so this is also the order of rows of
+        different keys, which a subscriber of one partition alone cannot tell.
+        """
         topic = self.topic(table)
         topics = existing_data_topics(self.bootstrap_servers, self.names)
         if topic not in topics:
             return []
         with SchemaRegistry(self.registry_url) as registry:
-            return list(read_all(self.bootstrap_servers, registry, {topic: topics[topic]}))
+            found = read_all(self.bootstrap_servers, registry, {topic: topics[topic]})
+            return in_commit_order(found)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A lake table at the newest cut, in no order, without the columns of Tailrace's own.

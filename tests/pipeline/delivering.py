@@ -163,7 +163,12 @@ class Message:
 
 
 def read_committed(bootstrap: str, topic: str) -> list[Message]:
-    """All committed records of a topic, by a plain consumer."""
+    """All committed records of a topic, by a plain consumer.
+
+    It reads to the high watermark. A commit returns before its markers are on the partitions, and
+    until they are a read_committed consumer is told that the partition ends before them.
+    """
+    ends = high_watermarks(bootstrap, topic)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -177,8 +182,7 @@ def read_committed(bootstrap: str, topic: str) -> list[Message]:
     found: list[Message] = []
     deadline = time.monotonic() + 60
     try:
-        metadata = consumer.list_topics(topic, timeout=60).topics[topic]
-        open_partitions = set(metadata.partitions)
+        open_partitions = {partition for partition, end in ends.items() if end > 0}
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in open_partitions])
         while open_partitions:
             assert time.monotonic() < deadline, f"{topic}: end not reached: {open_partitions}"
@@ -186,7 +190,8 @@ def read_committed(bootstrap: str, topic: str) -> list[Message]:
                 error = message.error()
                 if error is not None:
                     assert error.code() == KafkaError._PARTITION_EOF, error
-                    open_partitions.discard(message.partition())
+                    if (message.offset() or 0) >= ends[message.partition() or 0]:
+                        open_partitions.discard(message.partition() or 0)
                     continue
                 partition, offset = message.partition(), message.offset()
                 assert partition is not None
@@ -195,6 +200,25 @@ def read_committed(bootstrap: str, topic: str) -> list[Message]:
     finally:
         consumer.close()
     return found
+
+
+def high_watermarks(bootstrap: str, topic: str) -> dict[int, int]:
+    """The end of every partition, whatever is open in it."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "audit",
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+        return {
+            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), 60)[1]
+            for partition in partitions
+        }
+    finally:
+        consumer.close()
 
 
 def decoded(registry: SchemaRegistry, raw: bytes) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from emulator.cdc.job_history import RunSource, RunStatus, StepError
 from emulator.cdc.log_readers import all_jobs, job_name, log_reader
 from emulator.cdc.runtime import JobRun, runtime
 from emulator.errors import INTERNAL, SqlError
+from emulator.turns import turns
 from emulator.types import TICKS_PER_DAY
 
 if TYPE_CHECKING:
@@ -148,11 +149,14 @@ class Agent:
 
     def _loop(self) -> None:
         while not self._closing.is_set():
+            turns.take()
             try:
                 self.run_due()
             except Exception:  # noqa: BLE001 - capture must not end silently with the thread
                 _log.exception("a job failed; the agent goes on")
                 self._closing.wait(CLOCK_LOOK_S)
+            finally:
+                turns.give()
             with self._state.changed:
                 if not self._closing.is_set() and not self._news():
                     self._state.changed.wait(self._wait_s())

@@ -24,6 +24,7 @@ from emulator.security.authentication import LoginRefusedError
 from emulator.session import Session
 from emulator.tls import TLS_FIRST_BYTE, TlsContexts
 from emulator.transport import InterruptionWatcher, Transport
+from emulator.turns import turns
 from emulator.wire.connection import Received
 from emulator.wire.errors import ProtocolError, RemoteProtocolError, UnsupportedTypeError
 from emulator.wire.login7 import TDS_74, TDS_80, FeatureId, Login7
@@ -221,6 +222,7 @@ class _Client(threading.Thread):
         except Exception:  # noqa: BLE001 -- the connection is gone either way
             _log.exception("session %d could not be closed", self._session_id)
         finally:
+            turns.give()
             self._server.forget(self._session_id)
 
     # -- login
@@ -314,6 +316,7 @@ class _Client(threading.Thread):
                 raise ConnectionClosedError("closed during a request")
             packets = writer.write(data)
             if packets:
+                turns.give()  # the client may read slowly
                 transport.send(packets)
 
         response = Response(send, self._column_sets, self._server.server_name)
@@ -326,6 +329,7 @@ class _Client(threading.Thread):
             attention = transport.finish_request()
         # Only now: once the last packet is out, the client's next request may come at any moment.
         transport.send(writer.finish())
+        turns.give()
         if attention:
             # The interrupted answer ended as a message of its own; JDBC waits for ever otherwise.
             transport.send_message(Done(status=DoneStatus.ATTENTION).encode())

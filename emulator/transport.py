@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from emulator.responses import ConnectionClosedError
 from emulator.tls import TlsChannel, TlsContexts
+from emulator.turns import turns
 from emulator.wire.connection import NEED_DATA, NeedData, ServerConnection, ServerEvent
 from emulator.wire.errors import RemoteProtocolError
 from emulator.wire.packets import PACKET_BYTES_DEFAULT, MessageWriter, PacketType, frame
@@ -69,7 +70,9 @@ class Transport:
                 message = self.protocol.next_message()
             if not isinstance(message, NeedData):
                 return message
+            turns.give()
             data = self._receive_bytes()
+            turns.take()
             with self._lock:
                 self._feed(data)
 

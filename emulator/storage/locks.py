@@ -34,6 +34,7 @@ from emulator.storage.lock_state import (
     table_blockers,
     ungrant,
 )
+from emulator.turns import turns
 
 __all__ = ["LockManager", "LockOwner"]
 
@@ -304,6 +305,7 @@ class LockManager:
             return False
         limit = owner.timeout_ms if timeout_ms is None else timeout_ms
         deadline = None if limit < 0 else time.monotonic() + limit / 1000
+        turns.give()
         self.waiters += 1
         self._waiting.add(owner)
         owner.blockers = blockers

@@ -76,6 +76,7 @@ from emulator.tsql.syntax.statements import (
 )
 from emulator.tsql.syntax.switches import SetContextInfo
 from emulator.tsql.syntax.text_statements import UpdateText, WriteText
+from emulator.turns import turns
 from emulator.types import BIGINT, INT, StorageValue, nvarchar, varbinary
 
 if TYPE_CHECKING:
@@ -463,6 +464,7 @@ class Interpreter:
         if not isinstance(value, int | str):
             value = "00:00:00"
         seconds = wait_ticks(node.kind, value, self.context.engine.clock.now_ticks()) / 10_000_000
+        turns.give()
         if self.context.cancelled.wait(seconds):
             raise messages.cancelled()
 

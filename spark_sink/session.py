@@ -23,6 +23,8 @@ _SMALL_BATCH: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # A small batch's changes are in memory: a MERGE may look at them twice, and need not keep them.
+    "spark.databricks.delta.merge.materializeSource": "none",
 }
 
 
@@ -76,6 +78,8 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores),
         # The state of a small table is rebuilt with this many tasks (default 50).
         "spark.databricks.delta.snapshotPartitions": "2",
+        # What comes from Kafka may be gone when it is read a second time.
+        "spark.databricks.delta.merge.materializeSource": "auto",
         # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "5",

@@ -197,6 +197,7 @@ class Agent:
             if parameters is None:
                 self._end(key, run)
                 continue
+            run.keeps_log = bool(parameters.continuous) and self.mode is not AgentMode.MANUAL
             self._schedules[key] = _Schedule(run, parameters, self._engine.clock.now_ticks())
 
     def _start_capture_jobs(self) -> None:

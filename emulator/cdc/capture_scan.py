@@ -15,7 +15,7 @@ import apsw
 from emulator.cdc.capture_instance import require_enabled
 from emulator.cdc.jobs import check_polling_interval, check_scan_limits
 from emulator.cdc.messages import cdc_error
-from emulator.cdc.runtime import runtime
+from emulator.cdc.runtime import AGENT_SESSION, runtime
 from emulator.cdc.scan_cycle import ScanCycle, ScanStopped
 from emulator.cdc.scan_sessions import SCHEMA_VERSIONING, ScanError, ScanSession
 from emulator.errors import SqlError
@@ -27,9 +27,6 @@ MAXTRANS_DEFAULT: Final = 500
 MAXSCANS_DEFAULT: Final = 10
 
 _log = logging.getLogger(__name__)
-
-AGENT_SESSION: Final = 0
-"""Session id under which the capture job scans."""
 
 
 def never() -> bool:

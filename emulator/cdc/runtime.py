@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from emulator.cdc.job_history import JobHistory, JobKey, RunSource, RunStatus
@@ -18,6 +18,9 @@ from emulator.cdc.scan_sessions import ScanHistory
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database, Engine
+
+AGENT_SESSION: Final = 0
+"""Session id under which the capture job scans."""
 
 
 @dataclass(slots=True)
@@ -28,11 +31,13 @@ class JobRun:
         database_id: the job's database.
         job_type: ``capture`` or ``cleanup``.
         stop: set to ask the run to end at once.
+        keeps_log: whether it reads the log all the time, pauses between its scans included.
     """
 
     database_id: int
     job_type: str
     stop: threading.Event = field(default_factory=threading.Event)
+    keeps_log: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +98,19 @@ class Runtime:
     def scanning(self, database: Database, session_id: int) -> Iterator[None]:
         """Claims the log scan of a database; there is one at a time.
 
+        A capture job that runs continuously has it from its start to its end.
+
         Raises:
             SqlError: 22903 when another session holds it.
         """
+        with self.changed:
+            is_kept = any(
+                run.keeps_log for key, run in self.jobs.items() if key[0] == database.database_id
+            )
         with self._lock:
             holder = self._scanners.get(database.database_id)
+            if holder is None and is_kept and session_id != AGENT_SESSION:
+                holder = AGENT_SESSION
             if holder is not None:
                 raise cdc_error(22903, holder, procedure="sp_replcmds")
             self._scanners[database.database_id] = session_id

@@ -11,7 +11,7 @@ from emulator.tsql.compile import types_of
 from emulator.tsql.compile.common_tables import matched_columns, mentions_table, renamed_values
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.for_clause import compile_for, streamed
-from emulator.tsql.compile.scope import Scope
+from emulator.tsql.compile.scope import Clause, Scope
 from emulator.tsql.compile.select_core import CompiledQuery, Core, Limits, ordering
 from emulator.tsql.compile.set_operations import (
     chain,
@@ -226,7 +226,9 @@ class QueryCompiler(SourceCompiler):
         columns = self.select_list(select.items, scope)
         if self.exposes_rows and is_updatable(select):
             columns += [column.value() for column in scope.hidden()]
+        scope.clause = Clause.HAVING
         having = self.condition(select.having, scope) if select.having is not None else ""
+        scope.clause = Clause.ORDER_BY
         orders = self._order_values(order_by, columns, scope, distinct=select.distinct)
         tail = f" FROM {source}" if source else ""
         if where:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from emulator.tsql import messages
 from emulator.tsql.certain import known
@@ -85,6 +86,17 @@ class BoundSource:
         return next((c for c in self.columns if c.name.casefold() == folded), None)
 
 
+class Clause(Enum):
+    """A part of an aggregate query: error number, its name, and the quotes around a column.
+
+    https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors-8000-to-8999
+    """
+
+    SELECT_LIST = (8120, "select list", "'")
+    HAVING = (8121, "HAVING clause", "'")
+    ORDER_BY = (8127, "ORDER BY clause", '"')
+
+
 @dataclass(slots=True)
 class Scope:
     """The sources of one query, and the scope around it.
@@ -96,6 +108,8 @@ class Scope:
     parent: Scope | None = None
     sources: list[BoundSource] = field(default_factory=list)
     grouped: frozenset[str] | None = None
+    clause: Clause = Clause.SELECT_LIST
+    """What is being compiled while ``grouped`` is set."""
     inside_aggregate: bool = False
     absent: frozenset[str] = frozenset()
     """Of ``grouped``, those that are not in the grouping set of this SELECT: NULL there."""
@@ -110,13 +124,13 @@ class Scope:
         """The column that a name means, innermost query first.
 
         Raises:
-            SqlError: 207, 209, 4104; 8120 for a column outside of GROUP BY.
+            SqlError: 207, 209, 4104; 8120, 8121 or 8127 for a column outside of GROUP BY.
         """
         scope: Scope | None = self
         while scope is not None:
             found = scope.local(parts, line)
             if found is not None:
-                scope.check_grouped(found, parts)
+                scope.check_grouped(found)
                 return found
             scope = scope.parent
         if len(parts) == 1:
@@ -151,17 +165,16 @@ class Scope:
             yield scope
             scope = scope.parent
 
-    def check_grouped(self, column: SourceColumn, parts: Name) -> None:
+    def check_grouped(self, column: SourceColumn) -> None:
         """Refuses a column that GROUP BY does not determine."""
         if self.grouped is None or self.inside_aggregate or column.sql in self.grouped:
             return
         source = next(s for s in self.sources if column in s.columns)
-        shown = ".".join((*source.path, source.alias, column.name))[-200:]
+        number, where, quote = self.clause.value
         raise messages.compile_error(
-            8120,
-            f"Column '{'.'.join((source.alias, column.name)) if len(parts) else shown}' is invalid"
-            " in the select list because it is not contained in either an aggregate function or"
-            " the GROUP BY clause.",
+            number,
+            f"Column {quote}{source.alias}.{column.name}{quote} is invalid in the {where} because"
+            " it is not contained in either an aggregate function or the GROUP BY clause.",
         )
 
     def starred(self, qualifier: Name, line: int) -> list[SourceColumn]:

@@ -207,6 +207,25 @@ def test_automatic_agent_captures_by_itself_and_ends_at_once(orders):
     assert [r["id"] for r in orders.changes("dbo_orders")] == [1]
 
 
+def test_a_running_capture_job_keeps_the_log_between_its_scans(orders):
+    stop(orders, "capture")
+    change(orders, "capture", pollinginterval=0)
+    agent = Agent(orders.engine, AgentMode.AUTOMATIC)
+    agent.start()
+    try:
+        orders.insert("orders", (1, "a", 1, None))
+        assert wait_for_changes(orders, "dbo_orders") == [1]
+        with pytest.raises(SqlError, match="sp_replcmds") as refused:
+            orders.scan(session_id=60)
+        assert refused.value.number == 22903
+        stop(orders, "capture")
+        orders.insert("orders", (2, "b", 1, None))
+        orders.scan(session_id=60)
+    finally:
+        agent.close()
+    assert [r["id"] for r in orders.changes("dbo_orders")] == [1, 2]
+
+
 def test_dropped_database_leaves_nothing_to_the_next_of_its_id(orders, agent):
     orders.insert("orders", (1, "a", 1, None))
     orders.engine.drop_database("shop")

@@ -143,6 +143,18 @@ ERRORS = [
     ("SELECT x.id FROM customers", 4104, 'The multi-part identifier "x.id" could not be bound.'),
     ("SELECT c.nosuch FROM customers c", 207, "Invalid column name 'nosuch'."),
     ("SELECT name, COUNT(*) FROM customers", 8120, None),
+    (
+        "SELECT name FROM customers GROUP BY name HAVING id > 1",
+        8121,
+        "Column 'customers.id' is invalid in the HAVING clause because it is not contained in"
+        " either an aggregate function or the GROUP BY clause.",
+    ),
+    (
+        "SELECT name FROM customers GROUP BY name ORDER BY id",
+        8127,
+        'Column "customers.id" is invalid in the ORDER BY clause because it is not contained in'
+        " either an aggregate function or the GROUP BY clause.",
+    ),
     ("SELECT id FROM customers UNION SELECT 1, 2", 205, None),
     ("SELECT 1 FROM customers c JOIN orders c ON 1 = 1", 1013, None),
     ("SELECT * FROM (SELECT 1) x", 8155, None),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,18 +17,12 @@ from schemas.lsn import Lsn
 from schemas.position import ChangePosition
 from spark_sink.config import DeleteMode, SinkConfig
 from spark_sink.decode import WriterSchema, change_rows, within_cut
-from spark_sink.delta_log import table_bytes
 from spark_sink.kafka_ranges import read_values
 from spark_sink.lake_table import CDC_COLUMNS, LSN, OPERATION, POSITION, LakeTable, literal, quote
 from spark_sink.latest import available_flag, large_columns, latest_changes
 from spark_sink.topic_ranges import TopicRange
 
-REWRITTEN_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of a table up to this size a MERGE rewrites the files it touches: deletion vectors would cost it
-three more jobs, more than the rewriting (measured), and leave many small files behind."""
-
-_DELETION_VECTORS: Final = "spark.databricks.delta.merge.deletionVectors.persistent"
-_VIEW: Final = "_tailrace_latest"
+_VIEW = "_tailrace_latest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +107,6 @@ def merge_changes(
     large = large_columns(table)
     latest_changes(changes, table, large).createOrReplaceTempView(_VIEW)
     location = f"{config.lake}/{table.path}"
-    if _DELETION_VECTORS not in config.spark:
-        keeps_files = table_bytes(spark, location) > REWRITTEN_BYTES_MAX
-        spark.conf.set(_DELETION_VECTORS, str(keeps_files).lower())
     spark.sql(merge_statement(location, _VIEW, table, large, config.delete_mode, whole_at))
 
 

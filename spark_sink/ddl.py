@@ -32,7 +32,7 @@ from spark_sink.lake_table import (
 )
 
 _PROPERTIES: Final[Mapping[str, str]] = {
-    # Without deletion vectors every MERGE rewrites the files it touches; small tables' it does.
+    # Without deletion vectors every MERGE rewrites the files it touches.
     "delta.enableDeletionVectors": "true",
     # Renames and wider types without a rewrite.
     "delta.columnMapping.mode": "name",

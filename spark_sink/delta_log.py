@@ -34,15 +34,6 @@ def table_version(spark: SparkSession, path: str) -> int:
     return int(_snapshot(spark, path).version())
 
 
-def table_bytes(spark: SparkSession, path: str) -> int:
-    """The size of the Delta table at a path in its current version; 0 when there is none.
-
-    A MERGE needs it too and finds it kept.
-    """
-    snapshot = _snapshot(spark, path)
-    return int(snapshot.sizeInBytes()) if int(snapshot.version()) >= 0 else 0
-
-
 def table_metadata(spark: SparkSession, path: str) -> TableMetadata | None:
     """The current metadata of the Delta table at a path, or None when there is none."""
     snapshot = _snapshot(spark, path)

@@ -12,7 +12,7 @@ from compose.local.registry import SchemaRegistry
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Bootstrap servers of a broker that the whole session shares: name topics after the test."""
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), is_short_lived=True)
     try:
         yield broker.start()
     finally:
@@ -32,7 +32,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def kafka_broker(tmp_path: Path) -> Iterator[KafkaBroker]:
     """A started broker of the test's own, which it may stop, kill and start again."""
-    broker = KafkaBroker(tmp_path / "kafka")
+    broker = KafkaBroker(tmp_path / "kafka", is_short_lived=True)
     broker.start()
     try:
         yield broker

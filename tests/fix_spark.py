@@ -22,7 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
             # Tests end before the optimising compiler would have paid for itself.
-            "spark.driver.extraJavaOptions": f"{SPARK_QUICK_START} -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": SPARK_QUICK_START,
         }
     )
     try:

@@ -239,7 +239,7 @@ class TailracePipeline:
             self._cleanup.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._bootstrap_servers is None:
-            broker = KafkaBroker(self._folder / "kafka")
+            broker = KafkaBroker(self._folder / "kafka", is_short_lived=True)
             self._cleanup.callback(broker.stop)
             self._bootstrap_servers = broker.start()
         if self._registry_url is None:

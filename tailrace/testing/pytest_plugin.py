@@ -71,7 +71,7 @@ def tailrace_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     from compose.local.registry import SchemaRegistry
 
     with ExitStack() as started:
-        broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+        broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), is_short_lived=True)
         started.callback(broker.stop)
         registry = SchemaRegistry(tmp_path_factory.mktemp("registry"))
         started.callback(registry.stop)

@@ -62,7 +62,7 @@ def table(schemas: SchemaRegistry, topics: TopicNames) -> Table:
 
 @pytest.fixture(scope="module")
 def module_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    broker = KafkaBroker(tmp_path_factory.mktemp("own"))
+    broker = KafkaBroker(tmp_path_factory.mktemp("own"), is_short_lived=True)
     broker.start()
     try:
         yield broker

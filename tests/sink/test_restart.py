@@ -117,7 +117,7 @@ def test_killed_between_two_tables(source: Source, lake: Lake, tmp_path: Path):
         spark={
             "spark.master": "local[2]",
             "spark.driver.memory": "700m",
-            "spark.driver.extraJavaOptions": f"{SPARK_QUICK_START} -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": SPARK_QUICK_START,
             "spark.local.dir": str(tmp_path / "local"),
             "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
         },

@@ -154,6 +154,7 @@ class Agent:
                 self.run_due()
             except Exception:  # noqa: BLE001 - capture must not end silently with the thread
                 _log.exception("a job failed; the agent goes on")
+                turns.give()
                 self._closing.wait(CLOCK_LOOK_S)
             finally:
                 turns.give()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import io
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,14 +13,12 @@ import fastavro
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    IsolationLevel,
     KafkaException,
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from publisher.checkpoint.reader import PASSING
+from publisher.checkpoint import high_watermarks
 from schemas.framing import split_frame
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition, Operation
@@ -159,7 +156,9 @@ def committed_messages(
         for topic, count in topics.items()
         for partition in range(count)
     ]
-    unread = high_watermarks(bootstrap_servers, partitions, timeout_s)
+    deadline = time.monotonic() + timeout_s
+    ends = high_watermarks({"bootstrap.servers": bootstrap_servers}, partitions, deadline)
+    unread = {where: end for where, end in ends.items() if end > 0}
     undecided: set[tuple[str, int]] = set()
     consumer = consumer_of(bootstrap_servers)
     try:
@@ -187,35 +186,6 @@ def committed_messages(
                     undecided.add(where)
     finally:
         consumer.close()
-
-
-def high_watermarks(
-    bootstrap_servers: str, partitions: list[TopicPartition], timeout_s: float
-) -> dict[tuple[str, int], int]:
-    """Where partitions end, open transactions included, by (topic, partition); not the empty ones.
-
-    Raises:
-        KafkaException: what the brokers answered, or that none did in time.
-    """
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    wanted = {TopicPartition(p.topic, p.partition): newest for p in partitions}
-    deadline = time.monotonic() + timeout_s
-    pause = threading.Event()
-    ends: dict[tuple[str, int], int] = {}
-    while wanted:
-        for where, future in admin.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=timeout_s
-        ).items():
-            try:
-                ends[where.topic, where.partition] = int(future.result().offset)
-            except KafkaException as error:
-                # A partition that was made a moment ago may have no leader yet.
-                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
-                    raise
-                pause.wait(0.1)
-        wanted = {p: newest for p in wanted if (p.topic, p.partition) not in ends}
-    return {where: end for where, end in ends.items() if end > 0}
 
 
 def in_commit_order(events: Iterable[Event]) -> list[Event]:

@@ -9,7 +9,6 @@ the true end (high watermark) is asked for first, and reading goes on until it i
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,13 +16,12 @@ from typing import Any, Final
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from publisher.checkpoint.watermarks import high_watermarks
 from publisher.encode.records import RecordDecoder
 from publisher.errors import CheckpointError, CheckpointUnavailable
 from schemas.checkpoint import (
@@ -36,20 +34,7 @@ from schemas.registry import SchemaRegistry
 from schemas.topics import TopicNames
 
 _BATCH: Final = 1000
-_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
-_PAUSE_S: Final = 0.1
-PASSING: Final = frozenset(
-    {
-        # What a broker answers for some moments after it started again, or a topic was made.
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
 # The names of librdkafka's own (not the broker's) codes begin with an underscore.
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 _LOST: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001
@@ -122,24 +107,11 @@ def _high_watermark(
     connection: Mapping[str, str], partition: TopicPartition, deadline: float
 ) -> int:
     """The end of the partition, open transactions included."""
-    where = TopicPartition(partition.topic, partition.partition)
-    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    admin = AdminClient(dict(connection))  # named: its futures never end once it is collected
-    ticks = threading.Event()
-    while True:
-        left_s = max(deadline - time.monotonic(), _WAIT_S)
-        try:
-            futures = admin.list_offsets(
-                {where: newest},
-                isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                request_timeout=left_s,
-            )
-            return int(futures[where].result(left_s + _MARGIN_S).offset)
-        except (KafkaException, TimeoutError) as error:
-            code = error.args[0].code() if isinstance(error, KafkaException) else None
-            if code not in PASSING or time.monotonic() > deadline:
-                raise CheckpointUnavailable(f"end of topic {partition.topic}: {error}") from error
-        ticks.wait(_PAUSE_S)
+    try:
+        (end,) = high_watermarks(connection, [partition], deadline).values()
+    except (KafkaException, TimeoutError) as error:
+        raise CheckpointUnavailable(f"end of topic {partition.topic}: {error}") from error
+    return end
 
 
 def _take(message: Any, newest: dict[bytes, bytes | None]) -> int:

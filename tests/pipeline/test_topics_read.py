@@ -13,8 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from hypothesis import given
 from hypothesis import strategies as st
 
+from publisher.checkpoint import high_watermarks
 from schemas.lsn import Lsn
-from tailrace.topics import Event, committed_messages, high_watermarks, in_commit_order
+from tailrace.topics import Event, committed_messages, in_commit_order
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_an_open_transaction_is_left_out(kafka: str, topic: str) -> None:
 @pytest.mark.kafka
 def test_empty_partitions_end_at_once(kafka: str, topic: str) -> None:
     assert list(committed_messages(kafka, {topic: 2}, timeout_s=30)) == []
-    assert high_watermarks(kafka, [], 30) == {}
+    assert high_watermarks({"bootstrap.servers": kafka}, [], 30) == {}
 
 
 def event(partition: int, offset: int, commit: int) -> Event:

@@ -1,0 +1,66 @@
+"""Where partitions end, open transactions included.
+
+A read_committed consumer is told another end: the last stable offset, in front of the first open
+transaction. Whoever must not miss what is being committed asks here first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
+_SHORTEST_S: Final = 0.02  # a request at the deadline still gets an answer, if there is one
+_PAUSE_S: Final = 0.1
+_PASSING: Final = frozenset(
+    {
+        # What a broker answers for some moments after it started again, or a topic was made.
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+
+
+def high_watermarks(
+    connection: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float
+) -> dict[tuple[str, int], int]:
+    """The high watermark of each partition, by (topic, partition).
+
+    Args:
+        connection: librdkafka options: where the brokers are, and how to be let in.
+        partitions: their topics and numbers; offsets are not looked at.
+        deadline: time.monotonic() until when to try again what passes by itself.
+
+    Raises:
+        KafkaException: what the brokers answered.
+        TimeoutError: none did in time.
+    """
+    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    wanted = {TopicPartition(p.topic, p.partition): newest for p in partitions}
+    admin = AdminClient(dict(connection))  # named: its futures never end once it is collected
+    ticks = threading.Event()
+    ends: dict[tuple[str, int], int] = {}
+    while wanted:
+        left_s = max(deadline - time.monotonic(), _SHORTEST_S)
+        futures = admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=left_s
+        )
+        for where, future in futures.items():
+            try:
+                ends[where.topic, where.partition] = int(future.result(left_s + _MARGIN_S).offset)
+            except KafkaException as error:
+                if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                    raise
+        wanted = {p: newest for p in wanted if (p.topic, p.partition) not in ends}
+        if wanted:
+            ticks.wait(_PAUSE_S)
+    return ends

@@ -4,6 +4,9 @@ Two TEMP tables per changed table: ``d_`` holds the row ids of committed rows th
 replaced, ``i_`` the new images (inserted or updated rows) under their row ids. They are made once
 per session and emptied at the end of each transaction. ``i_`` has the table's unique indexes, so
 two new rows with one key meet there.
+
+The first image is held in memory until somebody wants to see it in ``i_``: most transactions insert
+one row, which then goes to the committed table at once.
 """
 
 from __future__ import annotations
@@ -51,6 +54,8 @@ class Overlay:
         """There may be changes."""
         self.may_hide = False
         """There may be hidden rows: inserts alone make none, and spare looking for them."""
+        self._held: Row | None = None
+        """The only image (rid, values...), while it is not in the TEMP table."""
         name = table.sqlite_name
         self.hidden_name = f"d_{name}_{number}"
         self.images_name = f"i_{name}_{number}"
@@ -94,6 +99,7 @@ class Overlay:
             f"DELETE FROM {base} WHERE rid IN (SELECT rid FROM {hidden})",
             f"INSERT INTO {base}(rid, {columns}) SELECT rid, {columns} FROM {images}",
         )
+        self._apply_one = f"INSERT INTO {base}(rid, {columns}) VALUES ({marks})"
         self._hide_all = f"INSERT OR IGNORE INTO {hidden}(rid) SELECT rid FROM {base}"
         self._rids = f"SELECT rid FROM {self.source}"
         self.plan = TablePlan(table)
@@ -106,6 +112,13 @@ class Overlay:
             f' (SELECT rid FROM temp."{self.hidden_name}") AND {condition}'
             f' UNION ALL SELECT rid, {columns} FROM temp."{self.images_name}"{others})'
         )
+
+    def settle(self) -> None:
+        """Let the TEMP tables have all there is: before anything reads them, or adds to them."""
+        held = self._held
+        if held is not None:
+            self._held = None
+            self._connection.execute(self._put, held)
 
     # -- one row --------------------------------------------------------------------------------
 
@@ -124,6 +137,7 @@ class Overlay:
         if len(rids) < ARRAY_ROWS_MIN:
             return [self.row(rid) for rid in rids]
         base, images = self._rows
+        self.settle()
         ids = apsw.carray(array("q", rids))
         found = {row[0]: row[1:] for row in fetch(self._connection, base, (ids,))}
         if self.dirty:
@@ -137,6 +151,7 @@ class Overlay:
 
     def image(self, rid: int) -> Row | None:
         """The uncommitted image under that row id, or None."""
+        self.settle()
         return next(iter(fetch(self._connection, self._image, (rid,))), None)
 
     def hides(self, rid: int) -> bool:
@@ -149,6 +164,7 @@ class Overlay:
         """Make rows disappear from this session's view."""
         if not rids:
             return
+        self.settle()
         if len(rids) < ARRAY_ROWS_MIN:
             pairs = [(rid,) for rid in rids]
             if self.dirty:
@@ -170,11 +186,17 @@ class Overlay:
         """
         if not rows:
             return
+        if len(rows) == 1 and not self.dirty:
+            self._held = rows[0]
+            self.dirty = True
+            return
+        self.settle()
         self.dirty = True
         self._connection.executemany(self._put, rows)
 
     def meets_committed_key(self, index: Index, rids: Sequence[int]) -> bool:
         """Whether one of these images has the unique key of a committed row that stays."""
+        self.settle()
         same = " AND ".join(
             f"old.c{column_id} IS new.c{column_id}" for column_id in index.column_ids
         )
@@ -189,12 +211,14 @@ class Overlay:
 
     def hide_all(self) -> None:
         """TRUNCATE: no row is left."""
+        self._held = None
         self._connection.execute(self._clear[1])
         self._connection.execute(self._hide_all)
         self.dirty = self.may_hide = True
 
     def visible_rids(self) -> list[int]:
         """Every row that this session sees."""
+        self.settle()
         return [rid for (rid,) in self._connection.execute(self._rids)]
 
     # -- undo for savepoints ----------------------------------------------------------------------
@@ -225,6 +249,12 @@ class Overlay:
 
     def apply(self) -> None:
         """Carry the changes over to the committed table, inside a write transaction."""
+        held = self._held
+        if held is not None:
+            self._held = None
+            self._connection.execute(self._apply_one, held)
+            self.dirty = False
+            return
         delete, insert = self._apply
         if self.may_hide:
             self._connection.execute(delete)
@@ -233,6 +263,7 @@ class Overlay:
 
     def suspect(self, dirty: bool) -> None:
         """SQLite undid something: there may be changes, of any kind, or surely none."""
+        self._held = None
         self.dirty = self.may_hide = dirty
 
     def clear(self) -> None:
@@ -240,6 +271,7 @@ class Overlay:
         clear_hidden, clear_images = self._clear
         if self.may_hide:
             self._connection.execute(clear_hidden)
-        if self.dirty:
+        if self.dirty and self._held is None:
             self._connection.execute(clear_images)
+        self._held = None
         self.dirty = self.may_hide = False

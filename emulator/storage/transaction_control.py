@@ -212,7 +212,7 @@ class TransactionControl:
         taken, self._work.cascades = self._work.cascades, []
         return taken
 
-    def statement(self, kind: str = "") -> Statement:
+    def statement(self, kind: str = "", *, is_single: bool = False) -> Statement:
         """Atomicity of one statement: ``with store.statement(): ...``.
 
         An exception undoes the statement's changes; outside a transaction its end commits. Reads
@@ -221,15 +221,21 @@ class TransactionControl:
 
         Args:
             kind: INSERT, UPDATE, DELETE or MERGE for messages; empty: the operation's own name.
+            is_single: it inserts one row of given values and does nothing else. Outside a
+                transaction nothing then needs the snapshot, and its undoing is a rollback, so
+                SQLite is spared the savepoint.
         """
-        return Statement(self, kind)
+        return Statement(self, kind, is_single=is_single)
 
-    def run(self, body: Callable[[], Result], kind: str = "") -> Result:
+    def run(
+        self, body: Callable[[], Result], kind: str = "", *, is_single: bool = False
+    ) -> Result:
         """Run ``body`` as one statement, again when what it read went stale under it.
 
         Args:
             body: reads on :attr:`connection` and calls insert, update, delete; may run repeatedly.
             kind: see :meth:`statement`.
+            is_single: see :meth:`statement`; only of the first attempt, as plans may change.
         """
         if self._depth:
             # Inside another statement, whose snapshot it reads: only that one can begin again.
@@ -239,8 +245,11 @@ class TransactionControl:
         self._keep_locks = True
         try:
             for _ in range(RESTARTS_MAX):
-                with contextlib.suppress(StatementRestart), self.statement(kind):
-                    return body()
+                try:
+                    with self.statement(kind, is_single=is_single):
+                        return body()
+                except StatementRestart:
+                    is_single = False
             with self.statement(kind):
                 return body()
         finally:
@@ -255,8 +264,12 @@ class TransactionControl:
         """For :class:`Statement`: another value when a trigger ended its transaction."""
         return self._epoch
 
-    def enter_statement(self, kind: str) -> tuple[bool, WorkMark]:
-        """For :class:`Statement`: returns whether it autocommits, and where the work stands."""
+    def enter_statement(self, kind: str, *, is_single: bool) -> tuple[bool, bool, WorkMark]:
+        """For :class:`Statement`.
+
+        Returns:
+            Whether it autocommits, whether it has a savepoint, and where the work stands.
+        """
         work = self._work
         implicit = not work.active
         if implicit:
@@ -265,17 +278,23 @@ class TransactionControl:
             self.hold_snapshot()
         if not work.snapshot and self._depth == 0:
             work.read_sequence = self.engine.commit_sequence
+        saves = not (is_single and implicit and self._depth == 0)
+        if saves:
+            work.settle()
         mark = work.mark()
         if not self.connection.in_transaction:
             work.outer_mark = mark
         if self._depth == 0:
             self._outer_trancount = self.trancount
         self._depth += 1
-        self.connection.execute(f"SAVEPOINT statement_{self._depth}")
+        if saves:
+            self.connection.execute(f"SAVEPOINT statement_{self._depth}")
         work.statement_kind = kind
-        return implicit, mark
+        return implicit, saves, mark
 
-    def leave_statement(self, mark: WorkMark, *, implicit: bool, failed: bool) -> None:
+    def leave_statement(
+        self, mark: WorkMark, *, implicit: bool, saved: bool, failed: bool
+    ) -> None:
         """For :class:`Statement`: keep or undo what the statement did."""
         work = self._work
         name = f"statement_{self._depth}"
@@ -284,7 +303,10 @@ class TransactionControl:
         if self._depth == 0:
             self._outer_trancount = 0
         if not failed:
-            self.connection.execute(f"RELEASE {name}")
+            if saved:
+                if not implicit or self.trancount:
+                    work.settle()
+                self.connection.execute(f"RELEASE {name}")
             # A BEGIN TRANSACTION inside (INSERT .. EXEC) leaves the statement's work in its hands.
             if implicit and self.trancount == 0:
                 try:
@@ -318,16 +340,19 @@ class TransactionControl:
 class Statement:
     """The context manager of :meth:`TransactionControl.statement`."""
 
-    __slots__ = ("_epoch", "_implicit", "_kind", "_mark", "_session")
+    __slots__ = ("_epoch", "_implicit", "_is_single", "_kind", "_mark", "_saved", "_session")
 
-    def __init__(self, session: TransactionControl, kind: str) -> None:
+    def __init__(self, session: TransactionControl, kind: str, *, is_single: bool) -> None:
         self._session = session
         self._kind = kind
+        self._is_single = is_single
 
     def __enter__(self) -> None:
         """The statement begins."""
         self._epoch = self._session.epoch
-        self._implicit, self._mark = self._session.enter_statement(self._kind)
+        self._implicit, self._saved, self._mark = self._session.enter_statement(
+            self._kind, is_single=self._is_single
+        )
 
     def __exit__(
         self,
@@ -338,4 +363,6 @@ class Statement:
         """The statement ends: kept, or undone when an exception passes."""
         if self._session.epoch != self._epoch:
             return  # a trigger ended its transaction, and what it did is committed or undone
-        self._session.leave_statement(self._mark, implicit=self._implicit, failed=error is not None)
+        self._session.leave_statement(
+            self._mark, implicit=self._implicit, saved=self._saved, failed=error is not None
+        )

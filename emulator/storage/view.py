@@ -92,7 +92,10 @@ class SessionView:
     def changed(self, table: Table) -> Overlay | None:
         """The table's overlay when it has uncommitted changes."""
         overlay = self._overlays.get(table.sqlite_name)
-        return overlay if overlay is not None and overlay.dirty else None
+        if overlay is None or not overlay.dirty:
+            return None
+        overlay.settle()
+        return overlay
 
     def is_stale(self, table: Table) -> bool:
         """Whether somebody committed changes of the table since this view of the data began."""

@@ -143,6 +143,11 @@ class Work(SessionView):
         self.begin_ticks = ticks
         self.command_count = 0
 
+    def settle(self) -> None:
+        """Before SQLite marks or keeps the TEMP tables: let them have everything."""
+        for overlay in self._overlays.values():
+            overlay.settle()
+
     def mark(self) -> WorkMark:
         """Where the work stands, for :meth:`restore`."""
         return WorkMark(

@@ -15,7 +15,7 @@ from emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.rows import Defaults, RowProgram, compile_defaults, row_program, stored
 from emulator.tsql.compile.scope import Scope
-from emulator.tsql.compile.targets import Target, resolve_target
+from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
 from emulator.tsql.compile.through import find_view, inserted_through
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions import assigner, check_allowed
@@ -68,6 +68,17 @@ class InsertPlan:
     plans: tuple[Plan, ...] = ()
     fixed: tuple[dict[int, Any], ...] = ()
     """For each of ``plans``: given values that are DEFAULT, by place."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all it does is to insert one row of constants and variables."""
+        cells = self.cells
+        return (
+            cells is not None
+            and len(cells) == 1
+            and self.output is None
+            and type(self.target) is StoredTarget
+        )
 
     def rows(self, execution: Execution) -> Iterator[list[Any]]:
         """Given values, row by row."""

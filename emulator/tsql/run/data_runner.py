@@ -145,11 +145,14 @@ class DataRunner:
             return count
 
         execution = running.execution
+        plan = running.plan
+        is_single = isinstance(plan, InsertPlan) and plan.is_single
         try:
             if frame.is_function:  # it writes to table variables, which no transaction undoes
                 count = body_with_output()
             else:
-                count = self.context.store.run(body_with_output, command.upper())
+                kind = command.upper()
+                count = self.context.store.run(body_with_output, kind, is_single=is_single)
         except (apsw.SQLError, apsw.TooBigError) as error:
             raise translated(error) from error
         except SqlError:

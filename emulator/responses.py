@@ -25,12 +25,12 @@ from emulator.wire.tokens import (
     DoneStatus,
     EnvChange,
     EnvChangeType,
-    ReturnStatus,
-    ReturnValue,
     ServerMessage,
     TokenType,
     collation_change,
     done_token,
+    return_status_token,
+    return_value_token,
     transaction_change,
 )
 
@@ -157,17 +157,22 @@ class Response:
             ordinals: position of each output parameter by its casefolded name.
         """
         self._flush_done()
-        self._append(ReturnStatus(self._return_status or 0).encode())
-        for position, value in enumerate(self._return_values):
-            ordinal = ordinals.get(value.name.casefold(), position)
-            info = to_wire(value.type)
-            self._append(ReturnValue(ordinal, value.name, info, value.value).encode())
+        self._append(return_status_token(self._return_status or 0))
+        for position, (name, sql_type, value) in enumerate(self._return_values):
+            ordinal = ordinals.get(name.casefold(), position)
+            self._append(return_value_token(ordinal, name, to_wire(sql_type), value))
         self._hold_done(_DONE_PROC, _EXECUTE, None)
         self._in_procedure = False
 
     def handle(self, event: Event) -> None:
         """Append an event."""
         match event:
+            case results.StatementDone(command, count):
+                self._flush_done()
+                kind = _DONE_IN_PROC if self._in_procedure else _DONE
+                self._hold_done(kind, _COMMANDS.get(command, _NONE), count)
+            case results.ReturnValue():
+                self._return_values.append(event)
             case results.Rows(rows):
                 self._rows(rows, self._encoder)
             case results.EncodedRows(rows, first, count):
@@ -177,18 +182,12 @@ class Response:
                 metadata, self._encoder = self._column_sets[columns]
                 self._columns = columns
                 self._append(metadata)
-            case results.StatementDone(command, count):
-                self._flush_done()
-                kind = _DONE_IN_PROC if self._in_procedure else _DONE
-                self._hold_done(kind, _COMMANDS.get(command, _NONE), count)
             case results.ReturnStatus(value) if self._in_procedure:
                 self._return_status = value
             case results.ReturnStatus(value):  # EXEC inside a batch
                 self._flush_done()
-                self._append(ReturnStatus(value).encode())
+                self._append(return_status_token(value))
                 self._hold_done(_DONE_PROC, _EXECUTE, None)
-            case results.ReturnValue():
-                self._return_values.append(event)
             case _:
                 self._flush_done()
                 self._change(event)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from emulator.types import SqlType, StorageValue
 
@@ -49,7 +50,7 @@ class EncodedRows:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StatementDone:
     """A statement ended; ``count`` is None where it counts nothing or NOCOUNT is on.
 
@@ -109,8 +110,7 @@ class ReturnStatus:
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnValue:
+class ReturnValue(NamedTuple):
     """An OUTPUT parameter's final value."""
 
     name: str
@@ -149,8 +149,7 @@ class TableRows:
     defaults: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A parameter as a client sent it: ``name`` with its @, or empty when positional."""
 
     name: str

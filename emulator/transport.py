@@ -65,16 +65,16 @@ class Transport:
             ConnectionClosedError: the client is gone or was silent for too long.
             RemoteProtocolError: it does not speak TDS.
         """
-        while True:
-            with self._lock:
-                message = self.protocol.next_message()
-            if not isinstance(message, NeedData):
-                return message
+        with self._lock:
+            message = self.protocol.next_message()
+        while isinstance(message, NeedData):
             turns.give()
             data = self._receive_bytes()
             turns.take()
             with self._lock:
                 self._feed(data)
+                message = self.protocol.next_message()
+        return message
 
     def send(self, data: bytes) -> None:
         """Send packets, through TLS when it is up.

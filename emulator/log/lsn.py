@@ -90,7 +90,7 @@ class LsnAllocator:
         )
         self._next: int = reserved
         self._reserved = 0
-        self.persist(connection)
+        self._reserve(connection)
 
     def take(self, count: int = 1) -> int:
         """Reserve ``count`` consecutive positions and return the first."""
@@ -99,22 +99,27 @@ class LsnAllocator:
             self._next = first + count
             return first
 
-    def end_block(self) -> None:
-        """Let the next position begin a new block: a commit flushes the block that it is in."""
-        with self._lock:
-            self._next += -self._next % RECORDS_PER_BLOCK
+    def take_last(self, connection: apsw.Connection) -> int:
+        """The position of a commit record, which is the last of its block: a commit flushes it.
 
-    def persist(self, connection: apsw.Connection) -> None:
-        """Make sure, in the caller's write transaction, that the bound lies above all taken."""
+        Args:
+            connection: in whose write transaction the bound is raised above all that was taken.
+        """
         with self._lock:
-            if self._next <= self._reserved:
-                return
-            self._reserved = self._next + 2 * RECORDS_PER_VLF
-            self._reserved -= self._reserved % RECORDS_PER_VLF
-            connection.execute(
-                "UPDATE log_state SET reserved = ? WHERE database_id = ?",
-                (self._reserved, self._database_id),
-            )
+            last = self._next
+            self._next = last + RECORDS_PER_BLOCK - last % RECORDS_PER_BLOCK
+            if self._next > self._reserved:
+                self._reserve(connection)
+            return last
+
+    def _reserve(self, connection: apsw.Connection) -> None:
+        """Write a bound that lies above all taken."""
+        self._reserved = self._next + 2 * RECORDS_PER_VLF
+        self._reserved -= self._reserved % RECORDS_PER_VLF
+        connection.execute(
+            "UPDATE log_state SET reserved = ? WHERE database_id = ?",
+            (self._reserved, self._database_id),
+        )
 
     def forget_reservation(self) -> None:
         """The transaction that wrote the bound did not commit: the next one writes it again."""

@@ -204,10 +204,7 @@ class TransactionLog:
         Args:
             connection: inside :meth:`Engine.write`; its commit makes the LSN durable.
         """
-        position = self.allocator.take()
-        self.allocator.end_block()
-        self.allocator.persist(connection)
-        return lsn_of(position)
+        return lsn_of(self.allocator.take_last(connection))
 
     def commit(
         self, connection: apsw.Connection, journal: Journal, begin_ticks: int, commit_ticks: int
@@ -220,9 +217,7 @@ class TransactionLog:
             begin_ticks: when the transaction began, UTC ticks of 100 ns.
             commit_ticks: now.
         """
-        commit_position = self.allocator.take()
-        self.allocator.end_block()
-        self.allocator.persist(connection)
+        commit_position = self.allocator.take_last(connection)
         few = journal.write(connection, commit_position)
         self._commit_record(
             connection, commit_position, journal.begin_position, begin_ticks, commit_ticks,
@@ -234,9 +229,7 @@ class TransactionLog:
         self, connection: apsw.Connection, records: list[Record], ticks: int
     ) -> bytes:
         """Write a transaction that has these few records (positions from :attr:`allocator`)."""
-        commit_position = self.allocator.take()
-        self.allocator.end_block()
-        self.allocator.persist(connection)
+        commit_position = self.allocator.take_last(connection)
         few = inline_or_chunk(connection, self._database_id, commit_position, records)
         self._commit_record(
             connection, commit_position, records[0][0], ticks, ticks, len(records), few

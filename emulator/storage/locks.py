@@ -60,7 +60,8 @@ class LockManager:
     """All locks of one engine; thread-safe."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._mutex = threading.Lock()
+        self._changed = threading.Condition(self._mutex)
         self._tables: dict[str, TableLocks] = {}
         """Entries stay for ever: a waiter holds on to one while the mutex is free."""
         self._writer: LockOwner | None = None
@@ -91,7 +92,7 @@ class LockManager:
             SqlError: 1222 lock timeout, 1205 deadlock victim, 3617 cancelled.
         """
         waited = False
-        with self._changed:
+        with self._mutex:
             entry = self._tables.get(table)
             if entry is None:
                 entry = self._tables[table] = TableLocks()
@@ -130,7 +131,7 @@ class LockManager:
 
         Returns and raises as :meth:`lock`.
         """
-        with self._changed:
+        with self._mutex:
             entry = self._tables.setdefault(table, TableLocks())
             owner.tables.setdefault(table, set())
             if entry.exclusive is owner:
@@ -149,7 +150,7 @@ class LockManager:
 
     def begin_writing(self, owner: LockOwner, table: str) -> PendingRows:
         """A transaction is about to change the table; its changes gather in what is returned."""
-        with self._changed:
+        with self._mutex:
             self._tables.setdefault(table, TableLocks()).writers.add(owner)
             owner.tables.setdefault(table, set())
             pending = owner.pending[table] = PendingRows()
@@ -160,7 +161,7 @@ class LockManager:
         entry = self._tables.get(table)
         if entry is None or not entry.writers:
             return []
-        with self._changed:
+        with self._mutex:
             return [w.pending[table] for w in entry.writers if w is not owner]
 
     def is_closed_to(self, owner: LockOwner, table: str) -> bool:
@@ -193,7 +194,7 @@ class LockManager:
 
         Returns and raises as :meth:`lock`.
         """
-        with self._changed:
+        with self._mutex:
             entry = self._tables[table]
             owner.wants = (table, rid, "S")
             return self._acquire(owner, partial(reading_blockers, entry, owner, rid))
@@ -205,7 +206,7 @@ class LockManager:
 
     def wait_for_table(self, owner: LockOwner, table: str) -> bool:
         """Wait until nobody else holds the table exclusively (a reader meeting open DDL)."""
-        with self._changed:
+        with self._mutex:
             entry = self._tables.get(table)
             if entry is None:
                 return False
@@ -215,7 +216,7 @@ class LockManager:
         """Release everything of ``owner`` but the write lock."""
         if not owner.tables:
             return
-        with self._changed:
+        with self._mutex:
             for table, held in owner.tables.items():
                 entry = self._tables.get(table)
                 if entry is None:
@@ -234,7 +235,7 @@ class LockManager:
 
     def release_table(self, owner: LockOwner, table: str) -> None:
         """Release the lock of a whole table, of which ``owner`` holds no row."""
-        with self._changed:
+        with self._mutex:
             entry = self._tables.get(table)
             if entry is None or owner.tables.pop(table, None) is None:
                 return
@@ -253,7 +254,7 @@ class LockManager:
             SqlError: 1205 deadlock victim, 3617 cancelled. LOCK_TIMEOUT does not apply: this is
                 a latch, which only a transaction with DDL holds for longer than its commit.
         """
-        with self._changed:
+        with self._mutex:
             if self._writer is None and not self._write_queue:
                 self._writer = owner
                 return
@@ -270,7 +271,7 @@ class LockManager:
 
     def release_write(self, owner: LockOwner) -> None:
         """Let the next writer in."""
-        with self._changed:
+        with self._mutex:
             if self._writer is owner:
                 self._writer = None
                 if self.waiters:
@@ -282,7 +283,7 @@ class LockManager:
 
     def close(self) -> None:
         """Wake every waiter with an error: the server stops."""
-        with self._changed:
+        with self._mutex:
             self._closed = True
             self._changed.notify_all()
 
@@ -377,7 +378,7 @@ class LockManager:
 
     def held(self) -> list[HeldLock]:
         """Every lock that is held or waited for, for sys.dm_tran_locks."""
-        with self._changed:
+        with self._mutex:
             found: list[HeldLock] = []
             for name, entry in self._tables.items():
                 if entry.exclusive is not None:
@@ -398,7 +399,7 @@ class LockManager:
 
     def blocked(self) -> dict[int, int]:
         """Sessions that wait, and for which session each does (0: for none that still holds)."""
-        with self._changed:
+        with self._mutex:
             return {
                 owner.session_id: min((b.session_id for b in owner.blockers()), default=0)
                 for owner in self._waiting

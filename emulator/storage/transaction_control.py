@@ -227,9 +227,7 @@ class TransactionControl:
         """
         return Statement(self, kind, is_single=is_single)
 
-    def run(
-        self, body: Callable[[], Result], kind: str = "", *, is_single: bool = False
-    ) -> Result:
+    def run(self, body: Callable[[], Result], kind: str = "", *, is_single: bool = False) -> Result:
         """Run ``body`` as one statement, again when what it read went stale under it.
 
         Args:
@@ -264,11 +262,11 @@ class TransactionControl:
         """For :class:`Statement`: another value when a trigger ended its transaction."""
         return self._epoch
 
-    def enter_statement(self, kind: str, *, is_single: bool) -> tuple[bool, bool, WorkMark]:
+    def enter_statement(self, kind: str, *, is_single: bool) -> tuple[bool, WorkMark | None]:
         """For :class:`Statement`.
 
         Returns:
-            Whether it autocommits, whether it has a savepoint, and where the work stands.
+            Whether it autocommits, and where the work stands; None without a savepoint.
         """
         work = self._work
         implicit = not work.active
@@ -278,23 +276,20 @@ class TransactionControl:
             self.hold_snapshot()
         if not work.snapshot and self._depth == 0:
             work.read_sequence = self.engine.commit_sequence
-        saves = not (is_single and implicit and self._depth == 0)
-        if saves:
-            work.settle()
-        mark = work.mark()
-        if not self.connection.in_transaction:
-            work.outer_mark = mark
         if self._depth == 0:
             self._outer_trancount = self.trancount
         self._depth += 1
-        if saves:
-            self.connection.execute(f"SAVEPOINT statement_{self._depth}")
         work.statement_kind = kind
-        return implicit, saves, mark
+        if is_single and implicit and self._depth == 1:
+            return True, None
+        work.settle()
+        mark = work.mark()
+        if not self.connection.in_transaction:
+            work.outer_mark = mark
+        self.connection.execute(f"SAVEPOINT statement_{self._depth}")
+        return implicit, mark
 
-    def leave_statement(
-        self, mark: WorkMark, *, implicit: bool, saved: bool, failed: bool
-    ) -> None:
+    def leave_statement(self, mark: WorkMark | None, *, implicit: bool, failed: bool) -> None:
         """For :class:`Statement`: keep or undo what the statement did."""
         work = self._work
         name = f"statement_{self._depth}"
@@ -303,7 +298,7 @@ class TransactionControl:
         if self._depth == 0:
             self._outer_trancount = 0
         if not failed:
-            if saved:
+            if mark is not None:
                 if not implicit or self.trancount:
                     work.settle()
                 self.connection.execute(f"RELEASE {name}")
@@ -318,7 +313,7 @@ class TransactionControl:
             self.trancount = 0
             self.descriptor = 0
             work.rollback(keep_locks=self._keep_locks)
-        else:
+        elif mark is not None:
             self.connection.execute(f"ROLLBACK TO {name}")
             self.connection.execute(f"RELEASE {name}")
             work.restore(mark)
@@ -340,7 +335,7 @@ class TransactionControl:
 class Statement:
     """The context manager of :meth:`TransactionControl.statement`."""
 
-    __slots__ = ("_epoch", "_implicit", "_is_single", "_kind", "_mark", "_saved", "_session")
+    __slots__ = ("_epoch", "_implicit", "_is_single", "_kind", "_mark", "_session")
 
     def __init__(self, session: TransactionControl, kind: str, *, is_single: bool) -> None:
         self._session = session
@@ -350,7 +345,7 @@ class Statement:
     def __enter__(self) -> None:
         """The statement begins."""
         self._epoch = self._session.epoch
-        self._implicit, self._saved, self._mark = self._session.enter_statement(
+        self._implicit, self._mark = self._session.enter_statement(
             self._kind, is_single=self._is_single
         )
 
@@ -363,6 +358,4 @@ class Statement:
         """The statement ends: kept, or undone when an exception passes."""
         if self._session.epoch != self._epoch:
             return  # a trigger ended its transaction, and what it did is committed or undone
-        self._session.leave_statement(
-            self._mark, implicit=self._implicit, saved=self._saved, failed=error is not None
-        )
+        self._session.leave_statement(self._mark, implicit=self._implicit, failed=error is not None)

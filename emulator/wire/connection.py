@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.errors import LocalProtocolError, RemoteProtocolError
@@ -40,17 +40,20 @@ class NeedData(Enum):
 
 NEED_DATA: Final = NeedData.NEED_DATA
 
-_CLIENT_MAY_SEND: Final = {
-    State.INITIAL: {PacketType.PRELOGIN},
-    State.TLS_HANDSHAKE: {PacketType.PRELOGIN},
-    State.LOGIN: {PacketType.LOGIN7},
-    State.READY: {
+_REQUESTS: Final = frozenset(
+    (
         PacketType.SQL_BATCH,
         PacketType.RPC,
         PacketType.BULK_LOAD,
         PacketType.TRANSACTION_MANAGER,
         PacketType.ATTENTION,
-    },
+    )
+)
+_CLIENT_MAY_SEND: Final = {
+    State.INITIAL: {PacketType.PRELOGIN},
+    State.TLS_HANDSHAKE: {PacketType.PRELOGIN},
+    State.LOGIN: {PacketType.LOGIN7},
+    State.READY: _REQUESTS,
     State.EXECUTING: {PacketType.ATTENTION},
 }
 _PRE_LOGIN_BYTES_MAX: Final = 128 * 1024
@@ -63,8 +66,7 @@ class TlsHandshake:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(NamedTuple):
     """A request, and whether the session is to be reset before it."""
 
     request: Request
@@ -102,6 +104,8 @@ class ServerConnection:
         message = self._reader.next_message()
         if message is None:
             return NEED_DATA
+        if self.state is State.READY and message.type in _REQUESTS:
+            return self._request(message)
         if message.type not in _CLIENT_MAY_SEND[self.state]:
             raise RemoteProtocolError(f"{message.type.name} message in state {self.state.name}")
         match self.state:
@@ -144,16 +148,16 @@ class ServerConnection:
         self.state = State.READY
 
     def _request(self, message: Message) -> Received:
-        if message.type is PacketType.ATTENTION:
-            self.state = State.EXECUTING
-            return Received(Attention())
         self.state = State.EXECUTING
+        kind = message.type
+        if kind is PacketType.ATTENTION:
+            return Received(Attention())
         request: Request
-        if message.type is PacketType.SQL_BATCH:
-            request = SqlBatch.decode(message.payload)
-        elif message.type is PacketType.RPC:
+        if kind is PacketType.RPC:
             request = RpcRequest.decode(message.payload)
-        elif message.type is PacketType.BULK_LOAD:
+        elif kind is PacketType.SQL_BATCH:
+            request = SqlBatch.decode(message.payload)
+        elif kind is PacketType.BULK_LOAD:
             request = BulkLoad.decode(message.payload)
         else:
             request = TransactionRequest.decode(message.payload)

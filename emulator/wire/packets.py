@@ -7,9 +7,8 @@ one with END_OF_MESSAGE. MS-TDS 2.2.3.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.wire.errors import LocalProtocolError, RemoteProtocolError
 
@@ -45,8 +44,7 @@ class PacketStatus(IntFlag):
     RESET_CONNECTION_SKIP_TRANSACTION = 0x10
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A whole message. ``status`` is the first packet's, where the reset bits are.
 
     It is a plain int, as everywhere on the path of each request: an IntFlag's operators cost more
@@ -66,6 +64,7 @@ class Message:
 _END_OF_MESSAGE: Final = int(PacketStatus.END_OF_MESSAGE)
 _IGNORE: Final = int(PacketStatus.IGNORE)
 _RESET: Final = int(PacketStatus.RESET_CONNECTION | PacketStatus.RESET_CONNECTION_SKIP_TRANSACTION)
+_ENDS: Final = _END_OF_MESSAGE | _IGNORE
 _TYPES: Final = {int(member): member for member in PacketType}
 
 
@@ -117,17 +116,25 @@ class MessageReader:
                 raise RemoteProtocolError(f"message is longer than {self.message_bytes_max} bytes")
             payload = bytes(buffer[HEADER_BYTES:length])
             del buffer[:length]
-            if self._type is None:
-                self._type, self._status = kind, status_byte
-            if payload:  # else a client could make the list grow with empty packets
-                self._parts.append(payload)
-                self._size += len(payload)
-            if status_byte & _END_OF_MESSAGE:
-                message = Message(kind, b"".join(self._parts), self._status)
-                self._parts, self._size, self._type = [], 0, None
-                if status_byte & _IGNORE:
-                    continue  # the client gave up in mid-message and ended it so
+            if self._type is None and status_byte & _ENDS == _END_OF_MESSAGE:
+                return Message(kind, payload, status_byte)  # in one packet: nearly all
+            message = self._gather(kind, payload, status_byte)
+            if message is not None:
                 return message
+
+    def _gather(self, kind: PacketType, payload: bytes, status: int) -> Message | None:
+        """Add a packet of a message of several; returns the message when it is whole."""
+        if self._type is None:
+            self._type, self._status = kind, status
+        if payload:  # else a client could make the list grow with empty packets
+            self._parts.append(payload)
+            self._size += len(payload)
+        if not status & _END_OF_MESSAGE:
+            return None
+        message = Message(kind, b"".join(self._parts), self._status)
+        self._parts, self._size, self._type = [], 0, None
+        # With IGNORE the client gave up in mid-message and ended it so.
+        return None if status & _IGNORE else message
 
 
 class MessageWriter:

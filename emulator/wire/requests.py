@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.errors import RemoteProtocolError
@@ -27,8 +27,7 @@ _ONLY_TRANSACTION: Final = struct.pack("<IIH", 22, 18, _HEADER_TRANSACTION)
 _DESCRIPTOR: Final = struct.Struct("<QI")
 
 
-@dataclass(frozen=True, slots=True)
-class AllHeaders:
+class AllHeaders(NamedTuple):
     """ALL_HEADERS: the transaction that the client believes to be in, 0 for none."""
 
     transaction_descriptor: int = 0
@@ -67,8 +66,7 @@ class AllHeaders:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class SqlBatch:
+class SqlBatch(NamedTuple):
     """SQLBatch."""
 
     sql: str
@@ -120,8 +118,10 @@ class ParameterStatus(IntFlag):
 _BY_REFERENCE: Final = int(ParameterStatus.BY_REFERENCE)
 
 
-@dataclass(frozen=True, slots=True)
-class RpcParameter:
+_TVP: Final = int(DataType.TVP)
+
+
+class RpcParameter(NamedTuple):
     """A parameter: ``name`` with its @, or empty when it goes by position.
 
     ``status`` is made of ParameterStatus bits; an int, as calls come by the thousand.
@@ -138,8 +138,7 @@ class RpcParameter:
         return bool(self.status & _BY_REFERENCE)
 
 
-@dataclass(frozen=True, slots=True)
-class RpcCall:
+class RpcCall(NamedTuple):
     """One call: by name, or by number where ``procedure`` is an int."""
 
     procedure: str | int
@@ -147,8 +146,7 @@ class RpcCall:
     flags: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RpcRequest:
+class RpcRequest(NamedTuple):
     """RPC: one call or several, which are answered in one message."""
 
     calls: tuple[RpcCall, ...]
@@ -202,19 +200,19 @@ def _decode_call(reader: Reader) -> RpcCall:
     parameters: list[RpcParameter] = []
     data = reader.data
     end = len(data)
-    while True:
-        # A separator is no name's length: names are at most 128 characters long.
-        if reader.position >= end or (following := data[reader.position]) in _CALL_SEPARATORS:
-            return RpcCall(procedure, tuple(parameters), flags)
-        reader.position += 1
+    # A separator is no name's length: names are at most 128 characters long.
+    while (at := reader.position) < end and (following := data[at]) not in _CALL_SEPARATORS:
+        reader.position = at + 1
         name = reader.utf16(following) if following else ""
         status = reader.u8()
-        if reader.peek() == DataType.TVP:
-            reader.u8()
+        at = reader.position
+        if at < end and data[at] == _TVP:
+            reader.position = at + 1
             parameters.append(RpcParameter(name, TABLE_TYPE, TableValue.decode(reader), status))
             continue
         info, decode = typed_decoder(reader)
         parameters.append(RpcParameter(name, info, decode(reader), status))
+    return RpcCall(procedure, tuple(parameters), flags)
 
 
 class TransactionRequestType(IntEnum):

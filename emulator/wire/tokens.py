@@ -246,7 +246,12 @@ class ReturnStatus:
 
     def encode(self) -> bytes:
         """The token."""
-        return _RETURN_STATUS.pack(0x79, self.value)
+        return return_status_token(self.value)
+
+
+def return_status_token(value: int) -> bytes:
+    """RETURNSTATUS, without an object in between."""
+    return _RETURN_STATUS.pack(0x79, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +265,13 @@ class ReturnValue:
 
     def encode(self) -> bytes:
         """The token."""
-        head, encode = _return_value(self.name, self.type)
-        return _RETURN_VALUE.pack(0xAC, self.ordinal) + head + encode(self.value)
+        return return_value_token(self.ordinal, self.name, self.type, self.value)
+
+
+def return_value_token(ordinal: int, name: str, info: TypeInfo, value: Value) -> bytes:
+    """RETURNVALUE, without an object in between."""
+    head, encode = _return_value(name, info)
+    return _RETURN_VALUE.pack(0xAC, ordinal) + head + encode(value)
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import SqlError, not_supported
@@ -68,6 +68,11 @@ class InsertPlan:
     plans: tuple[Plan, ...] = ()
     fixed: tuple[dict[int, Any], ...] = ()
     """For each of ``plans``: given values that are DEFAULT, by place."""
+    has_identity: bool = field(init=False)
+    """Whether the table has an identity column."""
+
+    def __post_init__(self) -> None:
+        self.has_identity = any(column.identity for column in self.target.table.columns)
 
     @property
     def is_single(self) -> bool:
@@ -136,6 +141,8 @@ class InsertPlan:
     ) -> int:
         """Inserts rows of given values; ``others`` is what OUTPUT reads of other tables, by row."""
         rows = limited(execution, self._completed(execution, given))
+        if self.cells is not None and len(self.cells) == 1:
+            rows = list(rows)
         rids = self.target.insert(execution.context, rows)
         if self.output is not None:
             self.output.begin()
@@ -145,7 +152,7 @@ class InsertPlan:
                 self.output.add(execution, new=now[rid], action="INSERT", others=beside)
         if self.target.is_replaced("INSERT"):
             return len(rids)
-        if rids and any(c.identity for c in self.target.table.columns):
+        if rids and self.has_identity:
             execution.context.scope_identity = execution.context.store.last_identity
         return len(rids)
 

@@ -105,7 +105,7 @@ class DataRunner:
             begin(plan.target)
             return plan.run(running.execution)
 
-        yield from self._written(body, _COMMANDS[type(node)], running, frame)
+        return self._written(body, _COMMANDS[type(node)], running, frame)
 
     def _plan(self, node: Statement, frame: Frame) -> ChangePlan:
         """The plan of a data statement."""

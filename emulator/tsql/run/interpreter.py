@@ -429,10 +429,9 @@ class Interpreter:
     def _insert(self, node: Insert, frame: Frame) -> Iterator[Event]:
         """INSERT; the rows of INSERT .. EXEC come from a statement."""
         if node.execute is None:
-            yield from self.data.change(node, frame)
-            return
+            return self.data.change(node, frame)
         execute = node.execute
-        yield from self.data.insert_result(node, lambda: self.statement(execute, frame), frame)
+        return self.data.insert_result(node, lambda: self.statement(execute, frame), frame)
 
     def _check_identity(self, node: CheckIdentity, frame: Frame) -> Iterator[Event]:
         name = self.evaluate(node.table, frame, nvarchar(776))

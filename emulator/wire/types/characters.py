@@ -50,7 +50,8 @@ def decode_utf16(raw: bytes) -> str:
     """
     if len(raw) & 1:
         raise RemoteProtocolError(f"UTF-16 value of {len(raw)} bytes")
-    return raw.decode("utf-16-le", "surrogatepass")
+    # The codec itself: bytes.decode looks it up each time.
+    return codecs.utf_16_le_decode(raw, "surrogatepass", True)[0]
 
 
 def _text_codec(info: TypeInfo) -> tuple[Callable[[str], bytes], Callable[[bytes], str]]:
@@ -129,9 +130,9 @@ class CharacterFamily:
 
             def decode_plp(reader: Reader) -> Value:
                 raw = plp.decode(reader)
-                return None if raw is None else _without_mark(to_text(raw), info)
+                return None if raw is None else to_text(raw)
 
-            return decode_plp
+            return _without_mark(decode_plp) if info.token is DataType.XML else decode_plp
 
         take = counted_decoder(info)
 
@@ -170,6 +171,11 @@ class CharacterFamily:
         return PackPlan("H", lengths_and_bodies, _NULL, has_body=True)
 
 
-def _without_mark(text: str, info: TypeInfo) -> str:
+def _without_mark(decode: Decoder) -> Decoder:
     """Xml parameters may begin with a byte order mark, which is not part of the value."""
-    return text[1:] if info.token is DataType.XML and text[:1] == "\ufeff" else text
+
+    def decode_xml(reader: Reader) -> Value:
+        text = decode(reader)
+        return text[1:] if isinstance(text, str) and text[:1] == "\ufeff" else text
+
+    return decode_xml

@@ -95,15 +95,17 @@ def _nullable_decoder(info: TypeInfo) -> Decoder:
 
     def decode(reader: Reader) -> Value:
         start = reader.position
-        length = reader.u8()
-        if length == 0:
-            return None
+        data = reader.data
+        length = data[start] if start < len(data) else reader.u8()  # which says what is missing
         if length != size:
+            reader.position = start + 1
+            if length == 0:
+                return None
             raise wrong_length(info, length)
         try:
-            value: int = unpack(reader.data, start + 1)[0]
+            value: int = unpack(data, start + 1)[0]
         except struct.error:
-            reader.take(size)  # says what is missing
+            reader.take(1 + size)  # says what is missing
             raise
         reader.position = start + 1 + size
         return value

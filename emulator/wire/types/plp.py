@@ -34,7 +34,8 @@ def decode(reader: Reader) -> bytes | None:
     if start + 12 <= len(data):
         total, size = _HEAD.unpack_from(data, start)
         end = start + 12 + size
-        if total == size and size and data.startswith(TERMINATOR, end):  # in one chunk: nearly all
+        if size and total in (size, _UNKNOWN_TOTAL) and data.startswith(TERMINATOR, end):
+            # in one chunk: nearly all
             reader.position = end + 4
             return data[start + 12 : end]
     total = reader.u64()

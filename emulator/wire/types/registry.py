@@ -91,6 +91,8 @@ _INFO_BYTES: Final[dict[int, int]] = {
 }
 """Size of TYPE_INFO, token included, where the token tells it."""
 
+_INFO_SIZES: Final = tuple([_INFO_BYTES.get(token, 0) for token in range(256)])
+
 _TYPED_MAX: Final = 4096
 _typed: dict[bytes, tuple[TypeInfo, Decoder]] = {}
 
@@ -102,16 +104,16 @@ def typed_decoder(reader: Reader) -> tuple[TypeInfo, Decoder]:
         UnsupportedTypeError: the type exists but is not spoken here.
         RemoteProtocolError: there is no such type, or not with these parameters.
     """
-    start = reader.position
-    raw = reader.data[start : start + 1]
-    raw = reader.data[start : start + _INFO_BYTES.get(raw[0] if raw else 0, 0)]
+    data, start = reader.data, reader.position
+    size = _INFO_SIZES[data[start]] if start < len(data) else 0
+    raw = data[start : start + size]
     known = _typed.get(raw)
     if known is not None:
-        reader.position = start + len(raw)
+        reader.position = start + size
         return known
     info = decode_type_info(reader)
     made = info, decoder(info)
-    if raw and len(raw) == reader.position - start:
+    if size and size == reader.position - start:
         if len(_typed) >= _TYPED_MAX:
             _typed.clear()
         _typed[raw] = made

@@ -192,6 +192,16 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- statements -------------------------------------------------------------------------------
 
+    @rule(who=st.integers(0, SESSIONS - 1), number=IDS, code=CODES)
+    def insert_alone(self, who: int, number: int, code: str | None) -> None:
+        store = self.sessions[who].store
+        self.n += 1
+        row: Row = (number, code, self.n)
+        self.run(
+            self.sessions[who], set(), [(None, row, True)],
+            lambda: store.run(lambda: store.insert(self.table, [row]), is_single=True),
+        )  # fmt: skip
+
     @rule(who=st.integers(0, SESSIONS - 1), rows=st.lists(st.tuples(IDS, CODES), min_size=1,
                                                           max_size=3))  # fmt: skip
     def insert(self, who: int, rows: list[tuple[int, str | None]]) -> None:

@@ -20,6 +20,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient
 
 from publisher.checkpoint.watermarks import high_watermarks
 from publisher.encode.records import RecordDecoder
@@ -49,6 +50,7 @@ def read_checkpoints(
     *,
     registry: SchemaRegistry,
     extra: Mapping[str, str] | None = None,
+    isolation: str = "read_committed",
 ) -> dict[CheckpointKey, CheckpointRecord]:
     """The newest committed checkpoint of every key of one database.
 
@@ -60,6 +62,7 @@ def read_checkpoints(
         deadline_s: longest time to take.
         registry: knows the schemas of the records.
         extra: further librdkafka options of the connection.
+        isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
 
     Raises:
         CheckpointUnavailable: the end was not reached in time: no broker, no topic, or another
@@ -77,7 +80,7 @@ def read_checkpoints(
             **connection,
             "group.id": f"{topics.offsets}-reader",  # required by the client; never joined
             "enable.auto.commit": False,
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 20,
             "auto.offset.reset": "error",
@@ -101,6 +104,34 @@ def read_checkpoints(
     finally:
         consumer.close()
     return _decode(newest, topics, registry, server, database)
+
+
+def has_checkpoint(
+    bootstrap: str,
+    topics: TopicNames,
+    server: str,
+    database: str,
+    deadline_s: float,
+    *,
+    registry: SchemaRegistry,
+    extra: Mapping[str, str] | None = None,
+) -> bool:
+    """Whether the database was published before; may be asked before ``KafkaDelivery.start``.
+
+    Args and raises as :func:`read_checkpoints`.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, **(extra or {})})
+    try:
+        # All topics: asking for one by its name would create it where brokers allow that.
+        known = admin.list_topics(timeout=deadline_s).topics
+    except KafkaException as error:
+        raise CheckpointUnavailable(f"listing topics: {error}") from error
+    return topics.offsets in known and bool(
+        read_checkpoints(
+            bootstrap, topics, server, database, deadline_s,
+            registry=registry, extra=extra, isolation="read_uncommitted",
+        )
+    )  # fmt: skip
 
 
 def _high_watermark(

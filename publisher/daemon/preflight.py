@@ -1,8 +1,14 @@
-"""What must be true of the source before publishing: every problem is found and told at once."""
+"""What must be true of the source before publishing: every problem is found and told at once.
+
+What concerns the database ends the start. What concerns single tables is given back: the first
+start refuses it, and a later one (there is a checkpoint) leaves those tables out and goes on with
+the others, as it would have if it had met the problem while it ran (ADR 0008).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import structlog
 
@@ -20,11 +26,29 @@ from schemas.types import UnsupportedType, avro_type
 _log = structlog.get_logger(__name__)
 
 
-def check_source(config: PublisherConfig, connection: Connection) -> None:
+@dataclass(frozen=True, slots=True)
+class TableProblem:
+    """What keeps one table from being published.
+
+    Attributes:
+        table: the table.
+        text: the problem and the statement that fixes it.
+        is_missing: whether the table is not there, or not captured.
+    """
+
+    table: TableName
+    text: str
+    is_missing: bool = False
+
+
+def check_source(config: PublisherConfig, connection: Connection) -> list[TableProblem]:
     """Check the database, the tables and the options that name tables.
 
+    Returns:
+        What is wrong with single tables.
+
     Raises:
-        PreflightError: names every problem with the statement that fixes it.
+        PreflightError: what is wrong with all of it, with the statement that fixes it.
         SourceError: the server did not answer.
     """
     database = config.source.database
@@ -50,58 +74,76 @@ def check_source(config: PublisherConfig, connection: Connection) -> None:
             ]
         ) from error
     selected = [i for i in instances if config.tables.selects(i.table)]
-    missing = _table_problems(config, tables, selected)
-    if missing and hidden:
-        # Which tables these are cannot be told: only where some are missing may it be these.
-        missing.append(
-            f"login {config.source.user} cannot see the source tables of the capture instances"
-            f" {', '.join(hidden)}: GRANT SELECT ON SCHEMA::dbo (or on the tables) TO"
-            f" [{config.source.user}]"
-        )
     problems = [
-        *missing,
+        *_table_problems(config, tables, selected, hidden),
         *_gate_problems(config, selected, gated),
         *_option_problems(config, selected),
         *_column_problems(config, selected),
     ]
-    if problems:
-        raise PreflightError(problems)
+    if not selected:
+        raise PreflightError([problem.text for problem in problems] or [_nothing(config, hidden)])
     _warn(config, tables, selected)
+    return problems
+
+
+def _nothing(config: PublisherConfig, hidden: list[str]) -> str:
+    return (
+        f"no table of database {config.source.database} is captured and matches tables.include"
+        f" {config.tables.include} without tables.exclude {config.tables.exclude}: run EXEC"
+        f" sys.sp_cdc_enable_table for each table to publish{_unseen(config, hidden)}"
+    )
+
+
+def _unseen(config: PublisherConfig, hidden: list[str]) -> str:
+    """Which tables these are cannot be told: only where some are missing may it be these."""
+    if not hidden:
+        return ""
+    return (
+        f"; or login {config.source.user} cannot see the source tables of the capture instances"
+        f" {', '.join(hidden)}: GRANT SELECT ON SCHEMA::dbo (or on the tables) TO"
+        f" [{config.source.user}]"
+    )
 
 
 def _table_problems(
-    config: PublisherConfig, tables: dict[str, bool], selected: Iterable[CaptureInstance]
-) -> list[str]:
+    config: PublisherConfig,
+    tables: dict[str, bool],
+    selected: Iterable[CaptureInstance],
+    hidden: list[str],
+) -> list[TableProblem]:
     captured = {f"{i.table.schema}.{i.table.table}".casefold() for i in selected}
     by_name = {name.casefold(): name for name in tables}
-    problems: list[str] = []
+    problems: list[TableProblem] = []
     for pattern in config.tables.plain_names():
         name = pattern.replace("\\", "")
         if name.casefold() in captured:
             continue
         if name.casefold() in by_name:
-            schema, _, table = by_name[name.casefold()].partition(".")
-            problems.append(
+            name = by_name[name.casefold()]
+            schema, _, table = name.partition(".")
+            text = (
                 f"table {name} is not captured: run EXEC sys.sp_cdc_enable_table"
                 f" @source_schema = N'{schema}', @source_name = N'{table}', @role_name = NULL"
             )
         else:
-            problems.append(
+            text = (
                 f"table {name} (tables.include) does not exist in database"
                 f" {config.source.database}: check its spelling and the login's permissions"
+                f"{_unseen(config, hidden)}"
             )
-    if not captured and not problems:
-        problems.append(
-            f"no table of database {config.source.database} is captured and matches tables.include"
-            f" {config.tables.include} without tables.exclude {config.tables.exclude}: run EXEC"
-            " sys.sp_cdc_enable_table for each table to publish"
-        )
+        problems.append(TableProblem(_named(config, name), text, is_missing=True))
     return problems
+
+
+def _named(config: PublisherConfig, name: str) -> TableName:
+    """The table of a name as the configuration has it: schema.table."""
+    schema, _, table = name.partition(".")
+    return TableName(config.source.database, schema, table)
 
 
 def _gate_problems(
     config: PublisherConfig, selected: Iterable[CaptureInstance], gated: dict[str, str | None]
-) -> list[str]:
+) -> list[TableProblem]:
     user = config.source.user
     problems = []
     for instance in selected:
@@ -111,19 +153,23 @@ def _gate_problems(
         gate = (
             "" if role is None else f"ALTER ROLE [{role}] ADD MEMBER [{user}] (its gating role), "
         )
-        problems.append(
+        text = (
             f"login {user} may not read the changes of capture instance {instance.name}:"
             f" {gate}GRANT SELECT on all captured columns of {instance.table} TO [{user}]"
         )
+        problems.append(TableProblem(instance.table, text))
     return problems
 
 
-def _option_problems(config: PublisherConfig, selected: list[CaptureInstance]) -> list[str]:
+def _option_problems(
+    config: PublisherConfig, selected: list[CaptureInstance]
+) -> list[TableProblem]:
+    names = {f"{i.table.schema}.{i.table.table}".casefold(): i.table for i in selected}
     columns = {
         f"{i.table.schema}.{i.table.table}".casefold(): {c.name.casefold() for c in i.columns}
         for i in selected
     }
-    problems: list[str] = []
+    problems: list[TableProblem] = []
     for option, named in (
         ("message_keys", config.message_keys),
         ("lossless_columns", config.lossless_columns),
@@ -131,30 +177,37 @@ def _option_problems(config: PublisherConfig, selected: list[CaptureInstance]) -
         for table, wanted in named.items():
             known = columns.get(table.casefold())
             if known is None:
-                problems.append(f"{option}: table {table} is not published: check its spelling")
+                text = f"{option}: table {table} is not published: check its spelling"
+                problems.append(TableProblem(_named(config, table), text, is_missing=True))
                 continue
             problems += [
-                f"{option}.{table}: column {column} is not captured: check its spelling or"
-                " @captured_column_list"
+                TableProblem(
+                    names[table.casefold()],
+                    f"{option}.{table}: column {column} is not captured: check its spelling or"
+                    " @captured_column_list",
+                )
                 for column in wanted
                 if column.casefold() not in known
             ]
     return problems
 
 
-def _column_problems(config: PublisherConfig, selected: list[CaptureInstance]) -> list[str]:
+def _column_problems(
+    config: PublisherConfig, selected: list[CaptureInstance]
+) -> list[TableProblem]:
     lossless = {name.casefold(): columns for name, columns in config.lossless_columns.items()}
-    problems: list[str] = []
+    problems: list[TableProblem] = []
     for instance in selected:
         table = f"{instance.table.schema}.{instance.table.table}"
         for column in current_columns(instance, lossless.get(table.casefold(), ())):
             try:
                 avro_type(column.type, lossless=column.lossless)
             except UnsupportedType as error:
-                problems.append(
+                text = (
                     f"table {table}, column {column.name}: {error}; capture the table with a"
                     " @captured_column_list without it"
                 )
+                problems.append(TableProblem(instance.table, text))
     return problems
 
 

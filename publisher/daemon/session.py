@@ -17,12 +17,12 @@ from contextlib import ExitStack
 import structlog
 
 from publisher.change.ranges import is_closed
-from publisher.checkpoint.reader import read_checkpoints
+from publisher.checkpoint.reader import has_checkpoint, read_checkpoints
 from publisher.config import PublisherConfig
 from publisher.daemon.book import Book
 from publisher.daemon.committer import Committer
 from publisher.daemon.lease import Lease
-from publisher.daemon.preflight import check_source
+from publisher.daemon.preflight import TableProblem, check_source
 from publisher.daemon.stopped import StoppedTables
 from publisher.daemon.stream import Stream
 from publisher.daemon.tables import PublishedTables
@@ -32,6 +32,7 @@ from publisher.encode.envelope import EnvelopeEncoder
 from publisher.errors import (
     EncodeError,
     PermissionMissing,
+    PreflightError,
     PublisherError,
     RecordTooLarge,
     TableFailed,
@@ -117,10 +118,12 @@ class Session:
     def _start(self) -> None:
         config = self._config
         self._control = self._resources.enter_context(Connection(config.source))
-        check_source(config, self._control)
+        problems = check_source(config, self._control)
         registry = self._resources.enter_context(
             SchemaRegistry(config.registry.url, config.registry.timeout_s)
         )
+        if problems:
+            self._refuse_or_leave_out(problems, registry)
         delivery = KafkaDelivery(
             config.kafka.bootstrap,
             config.transactional_id,
@@ -179,6 +182,25 @@ class Session:
             self._stop,
             self._on_step,
         )
+
+    def _refuse_or_leave_out(self, problems: list[TableProblem], registry: SchemaRegistry) -> None:
+        """What is wrong with single tables: a first start refuses it, a later one leaves them out.
+
+        Raises:
+            PreflightError: there is no checkpoint; names every problem.
+        """
+        config = self._config
+        if not has_checkpoint(
+            config.kafka.bootstrap,
+            config.topics,
+            config.server_name,
+            config.source.database,
+            _CHECKPOINT_DEADLINE_S,
+            registry=registry,
+            extra=config.kafka.librdkafka_options(),
+        ):
+            raise PreflightError([problem.text for problem in problems])
+        self._stopped.leave_out(problems)
 
     def _open_book(self, registry: SchemaRegistry) -> Book:
         config = self._config

@@ -15,6 +15,7 @@ import structlog
 from publisher.change.instance import CaptureInstance
 from publisher.config import OnGap, SnapshotConfig, SnapshotMode
 from publisher.daemon.book import Book, InstanceState
+from publisher.daemon.preflight import TableProblem
 from publisher.errors import (
     EncodeError,
     PositionExpired,
@@ -55,6 +56,7 @@ class StoppedTables:
         self._options = options
         self._metrics = metrics
         self._errors: dict[TableName, Exception] = {}
+        self._missing: set[TableName] = set()
 
     def add(self, table: TableName, error: Exception) -> bool:
         """Note what a table cannot go on for; False when it was noted already."""
@@ -65,6 +67,35 @@ class StoppedTables:
     def error_of(self, table: TableName) -> Exception | None:
         """What the table cannot go on for."""
         return self._errors.get(table)
+
+    def leave_out(self, problems: Iterable[TableProblem]) -> None:
+        """Note tables that a later start cannot publish, as the check of the source found."""
+        for problem in problems:
+            if problem.is_missing:
+                self.miss(problem.table, problem.text)
+            else:
+                self.add(problem.table, PreflightError([problem.text]))
+
+    def miss(self, table: TableName, reason: str) -> None:
+        """Tell, once, that a table is not there any more, or not captured."""
+        if table in self._missing:
+            return
+        self._missing.add(table)
+        _log.error(
+            "table_stopped",
+            table=str(table),
+            reason=reason,
+            effect="the other tables go on; this one is not part of the lake's cuts",
+            fix="enable it again with sys.sp_cdc_enable_table, and it gets a new snapshot; or leave"
+            " it out with tables.exclude",
+        )
+        self._metrics.stopped_tables.labels(table=str(table)).set(1)
+
+    def found(self, table: TableName) -> None:
+        """A table is captured: it may have been missing."""
+        if table in self._missing:
+            self._missing.remove(table)
+            self._metrics.stopped_tables.labels(table=str(table)).set(0)
 
     def is_taken_up(self, error: Exception | None) -> bool:
         """Whether the configuration wants a new snapshot rather than a stop."""

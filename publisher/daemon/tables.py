@@ -142,14 +142,12 @@ class PublishedTables:
 
     def _notice_gone(self, found: dict[TableName, list[CaptureInstance]]) -> None:
         for name in [name for name in self._tables if name not in found]:
-            _log.error(
-                "table_stopped",
-                table=str(name),
-                reason="its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)",
-                fix="enable it again with sys.sp_cdc_enable_table; it then gets a new snapshot",
+            self._stopped.miss(
+                name, "its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)"
             )
-            self._metrics.stopped_tables.labels(table=str(name)).set(1)
             del self._tables[name]
+        for name in found:
+            self._stopped.found(name)
 
     def _forget_unread(self) -> None:
         """Forget instances that nothing is read from: replaced, disabled, or left out now."""

@@ -93,3 +93,29 @@ def test_each_missing_grant_is_named(orders: Pipe):
     (warning,) = publisher.told("capture_job_not_visible")
     assert warning["fix"] == "GRANT VIEW DATABASE STATE to the login"
     assert list(grants) == ["GRANT VIEW DATABASE STATE TO"]
+
+
+def test_a_table_behind_another_gate_does_not_keep_a_later_start_from_the_others(orders: Pipe):
+    source = orders.source
+    source.execute(*documented_statements(orders).values())
+    config = orders.config(**pipe_options(orders))
+    with Running(config) as publisher:
+        publisher.until(orders.is_caught_up, "the snapshot is out")
+    source.execute(
+        "CREATE TABLE dbo.salaries (id int PRIMARY KEY)",
+        "EXEC sys.sp_cdc_enable_table N'dbo', N'salaries', @role_name = N'personnel'",
+        "INSERT dbo.salaries VALUES (1)",
+        "INSERT dbo.orders VALUES (2, N'after')",
+    )
+    source.scan()
+
+    with Running(config) as publisher:
+        publisher.until(
+            lambda: orders.topics.state(source.name, "orders", "id").keys() == {1, 2},
+            "the change of the other table is out",
+        )
+        (told,) = publisher.told("table_stopped")
+    assert told["table"].endswith("dbo.salaries")
+    assert "ALTER ROLE [personnel] ADD MEMBER" in told["reason"]
+    assert not orders.topics.events(source.name, "salaries")
+    orders.assert_exactly_once("orders")

@@ -127,6 +127,43 @@ def test_a_schema_that_the_registry_refuses_stops_its_table_alone(pipe: Pipe):
     assert not pipe.topics.events(source.name, "refused")
 
 
+def test_missing_tables_do_not_keep_a_later_start_from_the_others(pipe: Pipe):
+    source = pipe.source
+    tables = ("stays", "disabled", "dropped")
+    for table in tables:
+        source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY)")
+        source.execute(f"INSERT dbo.{table} VALUES (1)")
+        source.enable(table)
+    config = pipe.config(
+        tables={"include": [rf"dbo\.{table}" for table in tables]},
+        message_keys={"dbo.dropped": ["id"]},
+    )
+    with Running(config) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshots are out")
+    source.execute(
+        "EXEC sys.sp_cdc_disable_table N'dbo', N'disabled', @capture_instance = N'all'",
+        "DROP TABLE dbo.dropped",
+        "INSERT dbo.stays VALUES (2)",
+    )
+
+    with Running(config) as publisher:
+        publisher.until(pipe.is_caught_up, "the change of the third is out")
+        told = {entry["table"]: entry["reason"] for entry in publisher.told("table_stopped")}
+        names = {table: str(TableName(source.name, "dbo", table)) for table in tables}
+        assert told.keys() == {names["disabled"], names["dropped"]}
+        assert "sys.sp_cdc_enable_table" in told[names["disabled"]]
+        assert "does not exist" in told[names["dropped"]]
+        stopped = publisher.metrics.stopped_tables.labels(table=names["disabled"])
+        assert stopped._value.get() == 1
+        source.enable("disabled")
+        publisher.until(
+            lambda: pipe.is_caught_up() and snapshot_keys(pipe, "disabled") == [1, 1],
+            "it is taken up with a new snapshot",
+        )
+        assert stopped._value.get() == 0
+    pipe.assert_exactly_once("stays")
+
+
 def test_the_only_table_that_cannot_go_on_ends_the_publisher(pipe: Pipe):
     source = pipe.source
     source.execute("CREATE TABLE dbo.refused (id int PRIMARY KEY)")

@@ -21,7 +21,7 @@ _FIXES: Final = {
     404: "check the registry's URL (Apicurio serves this API under /apis/ccompat/v7)",
     409: (
         "the new schema is not compatible with the registered one: set the subject's compatibility"
-        " to NONE, or route the table to another topic"
+        " to NONE, or publish under another prefix"
     ),
     422: "the registry does not take this as an Avro schema",
 }

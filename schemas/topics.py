@@ -66,14 +66,15 @@ class TopicNames:
         """Change events of a table.
 
         Raises:
-            ValueError: longer than Kafka allows; route the table to a topic with a shorter name.
+            ValueError: longer than Kafka allows.
         """
         parts = (self.prefix, *map(topic_part, (table.database, table.schema, table.table)))
         topic = ".".join(parts)
         if len(topic) > TOPIC_CHARACTERS_MAX:
             raise ValueError(
                 f"topic name of {table} has {len(topic)} characters, Kafka allows"
-                f" {TOPIC_CHARACTERS_MAX}: route the table to a topic of your own naming"
+                f" {TOPIC_CHARACTERS_MAX}: choose a shorter prefix, or leave the table out with"
+                " tables.exclude"
             )
         return topic
 

@@ -76,6 +76,7 @@ def check_source(config: PublisherConfig, connection: Connection) -> list[TableP
     selected = [i for i in instances if config.tables.selects(i.table)]
     problems = [
         *_table_problems(config, tables, selected, hidden),
+        *_topic_problems(config, selected),
         *_gate_problems(config, selected, gated),
         *_option_problems(config, selected),
         *_column_problems(config, selected),
@@ -132,6 +133,18 @@ def _table_problems(
                 f"{_unseen(config, hidden)}"
             )
         problems.append(TableProblem(_named(config, name), text, is_missing=True))
+    return problems
+
+
+def _topic_problems(
+    config: PublisherConfig, selected: Iterable[CaptureInstance]
+) -> list[TableProblem]:
+    problems: list[TableProblem] = []
+    for table in sorted({instance.table for instance in selected}, key=str):
+        try:
+            config.topics.data(table)
+        except ValueError as error:
+            problems.append(TableProblem(table, str(error), is_missing=True))
     return problems
 
 

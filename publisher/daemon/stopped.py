@@ -86,10 +86,15 @@ class StoppedTables:
             table=str(table),
             reason=reason,
             effect="the other tables go on; this one is not part of the lake's cuts",
-            fix="enable it again with sys.sp_cdc_enable_table, and it gets a new snapshot; or leave"
-            " it out with tables.exclude",
+            fix="mend the cause (sys.sp_cdc_enable_table, GRANT SELECT), and it gets a new"
+            " snapshot; or leave it out with tables.exclude",
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
+
+    def miss_all_but(self, found: Iterable[TableName]) -> None:
+        """Tell of tables that cannot go on and are not even seen any more (permissions)."""
+        for table in self._errors.keys() - set(found):
+            self.miss(table, str(self._errors[table]))
 
     def found(self, table: TableName) -> None:
         """A table is captured: it may have been missing."""

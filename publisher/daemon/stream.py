@@ -13,7 +13,7 @@ from publisher.daemon.committer import Committer
 from publisher.daemon.stopped import OF_ONE_TABLE
 from publisher.daemon.tables import PublishedTables, Reading
 from publisher.encode.rows import EncodedRows
-from publisher.errors import CaptureInstanceGone, TableFailed
+from publisher.errors import CaptureInstanceGone, PermissionMissing, PublisherError, TableFailed
 from publisher.metrics import Metrics
 from publisher.source.connection import Connection
 from publisher.source.merge import merge
@@ -79,7 +79,7 @@ class Stream:
 
         Raises:
             TableFailed: one table cannot go on: rows that are still needed were cleaned up, a value
-                does not fit, or a schema was refused.
+                does not fit, a schema was refused, or its changes may not be read any more.
             SourceError, DeliveryError, RegistryError: as their classes say.
         """
         before = self._control.queries + self._bulk.queries
@@ -121,6 +121,8 @@ class Stream:
             )
         except CaptureInstanceGone as error:
             gone = error
+        except PermissionMissing as error:
+            raise self._refused(readings, window, error) from error
         # Asked behind both: what it shows of DDL and cleanup is not older than what they showed.
         state = catalog_state(self._control)
         if self._tables.state is None or not state.same_as(self._tables.state):
@@ -131,6 +133,18 @@ class Stream:
         self._tables.check_not_expired(readings, state)
         self._publish(window, [reading for reading in readings if reading.instance.name in names])
         return not window.is_last
+
+    def _refused(
+        self, readings: list[Reading], window: Window, error: PermissionMissing
+    ) -> PublisherError:
+        """The failure of the table whose changes may not be read: asked for one by one."""
+        span = window.span
+        for reading in readings:
+            try:
+                instances_with_news(self._control, [reading.instance], span.first_lsn, span.up_to)
+            except PermissionMissing as refusal:
+                return TableFailed(reading.table.name, refusal)
+        return error
 
     def _publish(self, window: Window, readings: list[Reading]) -> None:
         self._committer.add_times(window.commit_ms)
@@ -149,7 +163,7 @@ class Stream:
         """The encoded pages of one instance; what goes wrong with them concerns its table."""
         try:
             yield from self._encoded_pages(window, reading, page_rows)
-        except OF_ONE_TABLE as error:
+        except (*OF_ONE_TABLE, PermissionMissing) as error:
             raise TableFailed(reading.table.name, error) from error
 
     def _encoded_pages(

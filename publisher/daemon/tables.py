@@ -14,7 +14,7 @@ from publisher.daemon.book import Book, InstanceState
 from publisher.daemon.stopped import OF_ONE_TABLE, StoppedTables
 from publisher.deliver.topics import TopicSpec
 from publisher.encode.envelope import EnvelopeEncoder
-from publisher.errors import PositionExpired, SchemaRefused, TableFailed
+from publisher.errors import DeliveryRejected, PositionExpired, SchemaRefused, TableFailed
 from publisher.metrics import Metrics
 from publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from publisher.source.connection import Connection
@@ -124,14 +124,11 @@ class PublishedTables:
             if self._config.tables.selects(name)
         }
         self._notice_gone(found)
-        topics = {name: self._config.topics.data(name) for name in found}
-        new = [topics[name] for name in found if name not in self._tables]
-        if new:
-            partitions = self._config.kafka.partitions
-            self._ensure_topics([TopicSpec(topic, partitions) for topic in new])
-        for name, instances in found.items():
-            table = self._tables.get(name) or PublishedTable(name, topics[name], instances)
-            table.instances = instances
+        topics = self._topics_of(found)
+        self._make_topics({n: t for n, t in topics.items() if n not in self._tables})
+        for name, topic in topics.items():
+            table = self._tables.get(name) or PublishedTable(name, topic, found[name])
+            table.instances = found[name]
             self._tables[name] = table
             self._take_in_or_stop(table, catalog)
         if self._tables and all(table.is_stopped for table in self._tables.values()):
@@ -140,14 +137,46 @@ class PublishedTables:
         self.state = catalog.state
         self._metrics.snapshotting.set(len(self.snapshotting()))
 
+    def _topics_of(self, found: Iterable[TableName]) -> dict[TableName, str]:
+        """The topic of each table that can have one."""
+        topics: dict[TableName, str] = {}
+        for name in found:
+            try:
+                topics[name] = self._config.topics.data(name)
+            except ValueError as error:
+                self._stopped.miss(name, str(error))
+            else:
+                self._stopped.found(name)
+        return topics
+
+    def _make_topics(self, new: dict[TableName, str]) -> None:
+        """Create the topics of new tables; one that is refused for good stops its table alone."""
+        partitions = self._config.kafka.partitions
+        specs = {name: TopicSpec(topic, partitions) for name, topic in new.items()}
+        if not specs:
+            return
+        try:
+            self._ensure_topics(list(specs.values()))
+        except DeliveryRejected as error:
+            if len(specs) == 1:
+                self._stopped.add(next(iter(specs)), error)
+            else:
+                self._make_each_topic(specs)
+
+    def _make_each_topic(self, specs: dict[TableName, TopicSpec]) -> None:
+        for name, spec in specs.items():
+            try:
+                self._ensure_topics([spec])
+            except DeliveryRejected as error:
+                self._stopped.add(name, error)
+
     def _notice_gone(self, found: dict[TableName, list[CaptureInstance]]) -> None:
         for name in [name for name in self._tables if name not in found]:
             self._stopped.miss(
                 name, "its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)"
             )
             del self._tables[name]
-        for name in found:
-            self._stopped.found(name)
+        self._stopped.miss_all_but(found)
 
     def _forget_unread(self) -> None:
         """Forget instances that nothing is read from: replaced, disabled, or left out now."""

@@ -64,7 +64,7 @@ _FIXES: Final = {
     ),
     KafkaError.INVALID_REPLICATION_FACTOR: "kafka.replication_factor exceeds the number of brokers",
     KafkaError.POLICY_VIOLATION: "the brokers' create.topic.policy refuses it: create it yourself",
-    KafkaError.TOPIC_EXCEPTION: "the topic's name is not valid: route the table elsewhere",
+    KafkaError.TOPIC_EXCEPTION: "the topic's name is not valid: choose another prefix",
 }
 
 

@@ -22,6 +22,7 @@ import structlog
 from publisher.change.instance import CaptureInstance
 from publisher.encode.envelope import EnvelopeEncoder
 from publisher.encode.rows import EncodedRows
+from publisher.errors import PermissionMissing, TableFailed
 from publisher.snapshot.chunks import Chunk, read_chunk
 from publisher.snapshot.fence import Fence, FenceSource
 from publisher.snapshot.progress import SnapshotProgress, SnapshotState
@@ -90,14 +91,18 @@ class Snapshots:
         """Read the next chunks and set the fence behind them; the stream must be at a closed LSN.
 
         Raises:
+            TableFailed: a table may not be read any more.
             SourceError: the server did not answer or refused.
         """
         chunks: list[tuple[PendingTable, Chunk]] = []
         room = self._rows_max
         for table in pending:
-            chunk = read_chunk(
-                self._connection, table.instance, table.schema, table.progress.resume_key, room
-            )
+            try:
+                chunk = read_chunk(
+                    self._connection, table.instance, table.schema, table.progress.resume_key, room
+                )
+            except PermissionMissing as error:
+                raise TableFailed(table.instance.table, error) from error
             chunks.append((table, chunk))
             room -= len(chunk.rows)
             if room <= 0:

@@ -119,3 +119,64 @@ def test_a_table_behind_another_gate_does_not_keep_a_later_start_from_the_others
     assert "ALTER ROLE [personnel] ADD MEMBER" in told["reason"]
     assert not orders.topics.events(source.name, "salaries")
     orders.assert_exactly_once("orders")
+
+
+def test_a_table_whose_changes_may_not_be_read_any_more_stops_alone(orders: Pipe):
+    source = orders.source
+    source.execute(*documented_statements(orders).values())
+    source.execute("CREATE TABLE dbo.closed (id int PRIMARY KEY)")
+    source.enable("closed")
+    user = f"{LOGIN}_{source.name}"
+
+    with Running(orders.config(**pipe_options(orders))) as publisher:
+        publisher.until(orders.is_caught_up, "the snapshots are out")
+        source.execute(
+            f"DENY SELECT ON cdc.dbo_closed_CT TO [{user}]",
+            "INSERT dbo.closed VALUES (1)",
+            "INSERT dbo.orders VALUES (2, N'after')",
+        )
+        source.scan()
+        publisher.until(
+            lambda: orders.topics.state(source.name, "orders", "id").keys() == {1, 2},
+            "the change of the other table is out",
+        )
+        (told,) = publisher.told("table_stopped")
+    assert told["error"] == "PermissionMissing"
+    assert told["table"].endswith("dbo.closed")
+    orders.assert_exactly_once("orders")
+
+
+def test_a_table_that_may_not_be_read_any_more_stops_alone_in_its_snapshot(orders: Pipe):
+    source = orders.source
+    source.execute(*documented_statements(orders).values())
+    source.execute(
+        "CREATE TABLE dbo.closed (id int PRIMARY KEY)",
+        "INSERT dbo.closed SELECT value FROM GENERATE_SERIES(1, 40)",
+    )
+    source.enable("closed")
+    user = f"{LOGIN}_{source.name}"
+    config = orders.config(**pipe_options(orders), snapshot={"chunk_rows": 10})
+
+    with Running(config) as publisher:
+
+        def is_begun() -> bool:
+            source.scan()
+            return len(orders.topics.snapshot(source.name, "closed")) >= 10
+
+        publisher.until(is_begun, "the first chunk is out")
+        source.execute(
+            f"DENY SELECT ON dbo.closed TO [{user}]", "INSERT dbo.orders VALUES (2, N'')"
+        )
+
+        def is_told() -> bool:
+            source.scan()
+            return bool(publisher.told("table_stopped"))
+
+        publisher.until(is_told, "it is told")
+        publisher.until(
+            lambda: orders.topics.state(source.name, "orders", "id").keys() == {1, 2},
+            "the change of the other table is out",
+        )
+    assert publisher.told("table_stopped")[0]["table"].endswith("dbo.closed")
+    assert len(orders.topics.snapshot(source.name, "closed")) < 40
+    orders.assert_exactly_once("orders")

@@ -127,6 +127,47 @@ def test_a_schema_that_the_registry_refuses_stops_its_table_alone(pipe: Pipe):
     assert not pipe.topics.events(source.name, "refused")
 
 
+def test_a_name_too_long_for_a_topic_stops_its_table_alone(pipe: Pipe):
+    source = pipe.source
+    long = "\u00e9" * 100  # each of them takes several characters in a topic's name
+    for table in ("keeps", long):
+        source.execute(f"CREATE TABLE dbo.[{table}] (id int PRIMARY KEY)")
+        source.execute(f"INSERT dbo.[{table}] VALUES (1)")
+    source.enable(long, capture_instance="N'long'")
+    with Running(pipe.config()) as publisher:
+        assert "Kafka allows 249: choose a shorter prefix" in str(publisher.ended())
+    source.execute(f"EXEC sys.sp_cdc_disable_table N'dbo', N'{long}', N'all'")
+    source.enable("keeps")
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "it has begun")
+        source.enable(long, capture_instance="N'long'")
+        source.execute("INSERT dbo.keeps VALUES (2)")
+        publisher.until(pipe.is_caught_up, "the other table goes on")
+        publisher.until(lambda: bool(publisher.told("table_stopped")), "it is told")
+    assert publisher.told("table_stopped")[0]["table"].endswith(long)
+
+
+def test_a_topic_that_kafka_refuses_stops_its_table_alone(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+):
+    """A broker's create.topic.policy would do it; 249 characters are counted by us, too."""
+    monkeypatch.setattr("schemas.topics.TOPIC_CHARACTERS_MAX", 1000)
+    source = pipe.source
+    long = "\u00e9" * 100
+    for table in ("keeps", long):
+        source.execute(f"CREATE TABLE dbo.[{table}] (id int PRIMARY KEY)")
+        source.execute(f"INSERT dbo.[{table}] VALUES (1)")
+        source.enable(table, capture_instance=f"N'{table[:10]}'")
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "the other table goes on")
+        (told,) = publisher.told("table_stopped")
+    assert told["error"] == "DeliveryRejected"
+    assert told["table"].endswith(long)
+    assert "choose another prefix" in told["reason"]
+
+
 def test_missing_tables_do_not_keep_a_later_start_from_the_others(pipe: Pipe):
     source = pipe.source
     tables = ("stays", "disabled", "dropped")

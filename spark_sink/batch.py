@@ -15,12 +15,13 @@ from pyspark.sql import SparkSession
 
 from schemas.envelope import TableSchema
 from schemas.topics import TableName
+from schemas.types import UnsupportedType
 from spark_sink.apply import TableWork, apply_changes, empty_statement
 from spark_sink.config import SinkConfig
 from spark_sink.ddl import LakeTables
 from spark_sink.decode import WriterSchema, writer_schema
 from spark_sink.delta_log import table_version
-from spark_sink.errors import LedgerMismatch
+from spark_sink.errors import LedgerMismatch, SinkError, UnsupportedSchemaChange
 from spark_sink.jvm_errors import translated
 from spark_sink.kafka_ranges import read_values
 from spark_sink.metrics import SinkMetrics
@@ -45,6 +46,19 @@ class _Source:
     @property
     def versions(self) -> list[TableSchema]:
         return [writer.version for writer in self.writers]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a batch did.
+
+    Attributes:
+        versions: path below the lake to the version of each table that was touched.
+        stopped: topic to the error of each table that the lake cannot follow.
+    """
+
+    versions: dict[str, int]
+    stopped: dict[str, SinkError]
 
 
 class BatchApplier:
@@ -89,11 +103,8 @@ class BatchApplier:
         """After a failure, look at the lake's tables anew."""
         self._tables.forget()
 
-    def apply(self, plan: BatchPlan) -> dict[str, int]:
-        """Apply every table of a plan.
-
-        Returns:
-            Path below the lake to the version of each table that was touched.
+    def apply(self, plan: BatchPlan) -> Applied:
+        """Apply every table of a plan; one that the lake cannot follow stops alone.
 
         Raises:
             SinkError: the first table's that failed, after all others were finished.
@@ -111,10 +122,20 @@ class BatchApplier:
         cut = plan.following.through_lsn
         futures = [self._pool.submit(self._apply_table, source, batch, cut) for source in sources]
         wait(futures)
+        stopped: dict[str, SinkError] = {}
+        for source, future in zip(sources, futures, strict=True):
+            error = future.exception()
+            if isinstance(error, UnsupportedSchemaChange):
+                stopped[source.topic_range.topic] = error
+        going_on = [
+            future
+            for source, future in zip(sources, futures, strict=True)
+            if source.topic_range.topic not in stopped
+        ]
         versions: dict[str, int] = {}
-        for future in _failed_last(futures):
+        for future in _failed_last(going_on):
             versions |= future.result()
-        return versions
+        return Applied(versions, stopped)
 
     def _sources(self, plan: BatchPlan) -> list[_Source]:
         sources = []
@@ -169,6 +190,10 @@ class BatchApplier:
                 return self._apply_in(session, source, batch, cut)
         except (PySparkException, Py4JError) as error:
             raise translated(f"table {source.table}", error) from error
+        except UnsupportedType as error:
+            raise UnsupportedSchemaChange(
+                str(source.table), "", str(error), "leave its column out of the capture instance"
+            ) from error
         finally:
             self._idle.put(session)
 
@@ -179,7 +204,12 @@ class BatchApplier:
             return self._empty(session, source.table, cut)
         versions = source.versions
         keyed = any(column.key_ordinal for column in versions[0].columns)
-        table = self._tables.follow(session, versions, is_changes=not keyed)
+        table = self._tables.follow(
+            session,
+            versions,
+            is_changes=not keyed,
+            may_replace=keyed and source.topic_range.is_only_whole,
+        )
         changes_table = None
         if keyed and self._config.changelog.selects(source.table):
             changes_table = self._tables.follow(session, versions, is_changes=True)

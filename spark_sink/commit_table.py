@@ -10,6 +10,7 @@ Plain Delta (no deletion vectors, no column mapping), so that every reader can o
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final
@@ -34,6 +35,7 @@ _COLUMNS: Final = (
     ("offsets", "STRING", "JSON: topic, partition, next offset"),
     ("progress", "STRING", "JSON: shard, place in the progress topic, closed LSN"),
     ("held", "STRING", "JSON: topics of unfinished snapshots with the offsets that wait"),
+    ("stopped", "STRING", "JSON: topics of tables that the lake cannot follow, and why"),
     ("server", "STRING", "Logical name of the source server"),
     ("database", "STRING", "The source database"),
 )
@@ -53,11 +55,16 @@ class CommitTable:
         self._name = f"delta.{quote(path)}"
 
     def ensure(self) -> None:
-        """Create the table when there is none."""
-        if self.version() >= 0:
+        """Create the table when there is none, or add what it lacks from an earlier release."""
+        if self.version() < 0:
+            self._spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self._name} ({_listed(_COLUMNS)}) USING delta"
+            )
             return
-        columns = ", ".join(f"{name} {type_} COMMENT '{text}'" for name, type_, text in _COLUMNS)
-        self._spark.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({columns}) USING delta")
+        known = self._spark.read.format("delta").load(self._path).columns
+        missing = [column for column in _COLUMNS if column[0] not in known]
+        if missing:
+            self._spark.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({_listed(missing)})")
 
     def version(self) -> int:
         """Delta version of the table, -1 when there is none."""
@@ -86,11 +93,12 @@ class CommitTable:
             "offsets": literal(json.dumps(state.offsets)),
             "progress": literal(shards),
             "held": literal(held),
+            "stopped": literal(json.dumps(dict(state.stopped))),
             "server": literal(state.server),
             "database": literal(state.database),
         }
         listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
-        row = self._spark.sql(f"SELECT {listed}")
+        row = self._spark.sql(f"SELECT {listed}")  # by name, wherever a column stands
         row.write.format("delta").mode("append").save(self._path)
 
     def compact(self, keep: timedelta, newest_batch: int) -> None:
@@ -100,6 +108,11 @@ class CommitTable:
             f" current_timestamp() - make_dt_interval(0, 0, 0, {keep.total_seconds()})"
         )
         self._spark.sql(f"OPTIMIZE {self._name}")
+
+
+def _listed(columns: Iterable[tuple[str, str, str]]) -> str:
+    """Columns as CREATE and ALTER TABLE have them."""
+    return ", ".join(f"{name} {type_} COMMENT '{text}'" for name, type_, text in columns)
 
 
 def state_of(row: Row) -> SinkState:
@@ -114,6 +127,7 @@ def state_of(row: Row) -> SinkState:
         through_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
         shards={int(shard): ShardPosition(**position) for shard, position in progress.items()},
         held={topic: _held(topic, found) for topic, found in held.items()},
+        stopped=json.loads(row["stopped"] or "{}"),
         offsets={t: {int(p): o for p, o in found.items()} for t, found in offsets.items()},
         versions=dict(row["tables"]),
         server=row["server"],

@@ -8,7 +8,8 @@ alters it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import structlog
 from pyspark.sql import SparkSession
@@ -18,12 +19,13 @@ from schemas.envelope import TableSchema
 from schemas.topics import TableName
 from spark_sink.config import SinkConfig
 from spark_sink.delta_log import table_metadata
-from spark_sink.errors import UnsupportedSchemaChange
+from spark_sink.errors import LakeTableChanged, UnsupportedSchemaChange
 from spark_sink.lake_table import (
     CHANGES_COLUMNS,
     SCHEMA_LSN_PROPERTY,
     LakeColumn,
     LakeTable,
+    columns_ddl,
     create_statement,
     evolve,
     new_table,
@@ -57,7 +59,12 @@ class LakeTables:
         self._known: dict[str, LakeTable] = {}
 
     def follow(
-        self, spark: SparkSession, versions: Sequence[TableSchema], *, is_changes: bool
+        self,
+        spark: SparkSession,
+        versions: Sequence[TableSchema],
+        *,
+        is_changes: bool,
+        may_replace: bool = False,
     ) -> LakeTable:
         """The lake table of a source table, created or altered to hold these schema versions.
 
@@ -66,6 +73,8 @@ class LakeTables:
             versions: schema versions of one source table, at least one, in any order.
             is_changes: whether every change is to be a row: the companion of a keyed table, or a
                 keyless table itself.
+            may_replace: whether the whole table is about to be written, so that a table which
+                cannot follow is made anew.
 
         Raises:
             UnsupportedSchemaChange: the lake cannot follow without losing values.
@@ -79,7 +88,15 @@ class LakeTables:
         if known is None:
             known = new_table(ordered[0], is_changes=is_changes)
             self._create(spark, known, location)
-        followed, statements = evolve(known, ordered, location)
+        try:
+            followed, statements = evolve(known, ordered, location)
+        except UnsupportedSchemaChange as error:
+            if not may_replace:
+                raise
+            made = replace(new_table(ordered[0], is_changes=is_changes), schema_lsn="")
+            followed, statements = evolve(made, ordered, location)
+            self._replace(spark, made, location)
+            _log.warning("lake table replaced", table=str(table), reason=str(error))
         for statement in statements:
             _log.info("lake table altered", table=str(table), statement=statement)
             spark.sql(statement)
@@ -109,6 +126,21 @@ class LakeTables:
         spark.sql(statement)
         _log.info("lake table created", table=str(table.table), location=location)
 
+    def _replace(self, spark: SparkSession, table: LakeTable, location: str) -> None:
+        """An empty table of these columns in place of what is there; earlier versions stay.
+
+        CREATE OR REPLACE TABLE refuses another schema at a path (Delta 4.4.0).
+        """
+        name = f"{table.table.schema}.{table.table.table}"
+        no_rows: list[tuple[Any, ...]] = []
+        empty = spark.createDataFrame(no_rows, columns_ddl(table))
+        writer = empty.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        if partition_by := self._config.partition_by.get(name):
+            writer = writer.partitionBy(*partition_by)
+        elif cluster_by := self._config.cluster_by.get(name):
+            writer = writer.clusterBy(*cluster_by)
+        writer.save(location)
+
     @staticmethod
     def _read(
         spark: SparkSession, table: TableName, location: str, *, is_changes: bool
@@ -131,13 +163,7 @@ def _columns(table: TableName, schema: StructType) -> tuple[LakeColumn, ...]:
             continue
         identity = parse_comment(field.metadata.get("comment"))
         if identity is None:
-            raise UnsupportedSchemaChange(
-                str(table),
-                field.name,
-                "the lake column's comment no longer tells which source column it mirrors",
-                "set it back to '<SQL Server type>; column_id=<n>' (and '; key=<n>' for a key"
-                " column), or drop the column when it was added by hand",
-            )
+            raise LakeTableChanged(str(table), field.name)
         sql_type, column_id, key_ordinal = identity
         type_ = field.dataType.simpleString().upper()
         columns.append(LakeColumn(field.name, column_id, type_, sql_type, key_ordinal))

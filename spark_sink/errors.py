@@ -121,6 +121,8 @@ class ForeignRecord(SinkError):
 class UnsupportedSchemaChange(SinkError):
     """A change of the source table that the lake table cannot follow without losing values.
 
+    The table stops alone and leaves the lake's cuts; a new snapshot brings it back.
+
     Attributes:
         table: database.schema.table.
         column: the column, or empty when it is about the key.
@@ -130,6 +132,17 @@ class UnsupportedSchemaChange(SinkError):
         self.table = table
         self.column = column
         super().__init__(f"table {table}{f', column {column}' if column else ''}: {problem}; {fix}")
+
+
+class LakeTableChanged(SinkError):
+    """Somebody else altered a lake table; once that is mended, the sink goes on where it stood."""
+
+    def __init__(self, table: str, column: str) -> None:
+        super().__init__(
+            f"table {table}, column {column}: the lake column's comment no longer tells which"
+            " source column it mirrors; set it back to '<SQL Server type>; column_id=<n>' (and"
+            " '; key=<n>' for a key column), or drop the column when it was added by hand"
+        )
 
 
 class LakeTaken(SinkError):

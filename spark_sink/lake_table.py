@@ -161,11 +161,6 @@ def create_statement(
     cluster_by: Sequence[str] = (),
 ) -> str:
     """CREATE TABLE of a Delta table at a location."""
-    columns = [f"{quote(c.name)} {c.type} COMMENT {literal(c.comment)}" for c in table.columns]
-    columns += [
-        f"{quote(name)} {type_} COMMENT {literal(comment)}"
-        for name, (type_, comment) in table.cdc_columns.items()
-    ]
     layout = ""
     if partition_by:
         layout = f" PARTITIONED BY ({', '.join(map(quote, partition_by))})"
@@ -174,9 +169,19 @@ def create_statement(
     pairs = {**properties, SCHEMA_LSN_PROPERTY: table.schema_lsn}
     listed = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in pairs.items())
     return (
-        f"CREATE TABLE IF NOT EXISTS delta.{quote(location)} ({', '.join(columns)}) USING delta"
+        f"CREATE TABLE IF NOT EXISTS delta.{quote(location)} ({columns_ddl(table)}) USING delta"
         f"{layout} TBLPROPERTIES ({listed})"
     )
+
+
+def columns_ddl(table: LakeTable) -> str:
+    """All columns with their comments, as DDL has them."""
+    columns = [f"{quote(c.name)} {c.type} COMMENT {literal(c.comment)}" for c in table.columns]
+    columns += [
+        f"{quote(name)} {type_} COMMENT {literal(comment)}"
+        for name, (type_, comment) in table.cdc_columns.items()
+    ]
+    return ", ".join(columns)
 
 
 def evolve(
@@ -292,8 +297,7 @@ def _retype(
                 column.name,
                 f"its type became {column.sql_type}, which a lake column of type {present.type}"
                 " does not hold and cannot be widened to",
-                "exclude the table in tables.exclude, or take it into a new lake address with a new"
-                " snapshot",
+                _way_out(table),
             )
 
 
@@ -305,8 +309,19 @@ def _check_key(table: LakeTable, wanted: Iterable[LakeColumn], version: TableSch
             str(table.table),
             "",
             f"its key changed with schema version {version.schema_lsn}",
-            "take the table into a new lake address with a new snapshot",
+            _way_out(table),
         )
+
+
+def _way_out(table: LakeTable) -> str:
+    """What to do about a change that the lake cannot follow."""
+    snapshot = (
+        "take a new snapshot of the source table (sys.sp_cdc_disable_table, then"
+        " sys.sp_cdc_enable_table)"
+    )
+    if table.is_changes:
+        return f"move the lake's table {table.path} away, and {snapshot}; or use tables.exclude"
+    return f"{snapshot}, which then replaces the lake's table; or use tables.exclude"
 
 
 def _check_names(schema: TableSchema) -> None:

@@ -41,6 +41,12 @@ class SinkMetrics:
             "Commit time at the source of the LSN that the lake stands at",
             registry=self.registry,
         )
+        self.stopped_tables = Gauge(
+            "tailrace_sink_stopped_tables",
+            "1 for a table that the lake cannot follow",
+            ["table"],
+            registry=self.registry,
+        )
         self.batch_seconds = Histogram(
             "tailrace_sink_batch_seconds",
             "Duration of a batch from plan to commit row",

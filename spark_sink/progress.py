@@ -62,6 +62,8 @@ class SinkState:
         through_commit_ms: commit time of that LSN at the source, milliseconds UTC.
         shards: positions in the progress topic.
         held: topics of unfinished snapshots with the offsets that wait.
+        stopped: topics of tables that the lake cannot follow, and why; only a new snapshot brings
+            them back.
         offsets: next offsets by topic and partition that the lake holds.
         versions: table (path below the lake) to its version in this cut.
         server: the source's logical name; empty before the first cut.
@@ -73,6 +75,7 @@ class SinkState:
     through_commit_ms: int | None = None
     shards: Mapping[int, ShardPosition] = field(default_factory=dict)
     held: Mapping[str, TopicRange] = field(default_factory=dict)
+    stopped: Mapping[str, str] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
     server: str = ""
@@ -246,7 +249,7 @@ def _build(
     names: TopicNames,
 ) -> BatchPlan:
     shards = dict(state.shards)
-    sorter = RangeSorter(state.held)
+    sorter = RangeSorter(state.held, state.stopped)
     for group in passed:
         last = group.records[-1]
         known = shards.get(group.shard)
@@ -254,6 +257,7 @@ def _build(
             shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.through_lsn)
         sorter.take(group.records, names, _already_applied(state, group))
     applied, following_held = sorter.result()
+    stopped = {topic: why for topic, why in state.stopped.items() if topic not in applied}
     offsets = {topic: dict(found) for topic, found in state.offsets.items()}
     for topic, found in applied.items():
         offsets.setdefault(topic, {}).update(
@@ -263,7 +267,7 @@ def _build(
         held = following_held.keys() | _named(group.records)
         after_lsn = _already_applied(state, group)
         for part in data_parts(group.records, names):
-            if part.topic not in held:
+            if part.topic not in held and part.topic not in stopped:
                 add(applied, group.shard, part, after_lsn, up_to_lsn=cut)
 
     newest = max(
@@ -277,6 +281,7 @@ def _build(
         through_commit_ms=newest.through_commit_ms,
         shards=shards,
         held=following_held,
+        stopped=stopped,
         offsets=offsets,
         server=newest.server,
         database=newest.database,

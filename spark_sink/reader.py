@@ -71,7 +71,8 @@ class Cut:
         if version is None:
             raise CutUnknown(
                 f"table {table} is not in the cut at LSN {self.through_lsn}: its snapshot was not"
-                " finished, it is excluded, or it has no changes yet"
+                " finished, the sink or the publisher stopped it, it is excluded, or it has no"
+                " changes yet"
             )
         location = f"{self.lake}/{path}"
         reader = self.spark.read.format("delta")

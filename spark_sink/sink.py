@@ -19,11 +19,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_sink.batch import BatchApplier, Hook
+from spark_sink.batch import Applied, BatchApplier, Hook
 from spark_sink.commit_table import COMPACT_EVERY, CommitTable
 from spark_sink.config import SinkConfig
 from spark_sink.errors import LakeTaken
 from spark_sink.jvm_errors import translated
+from spark_sink.lake_table import table_path
 from spark_sink.metrics import SinkMetrics
 from spark_sink.progress import BatchPlan, SchemaById, SinkState, plan_batch
 from spark_sink.session import small_batch_session
@@ -80,6 +81,8 @@ class Sink:
             self._committed_batch = self.state.batch
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self.config.commits_path}", error) from error
+        for topic, reason in self.state.stopped.items():
+            self._tell_stopped(topic, reason)
         self._pending.clear()
         self._applier.forget()
         _log.info("lake opened", batch=self.state.batch, through_lsn=self.state.through_lsn)
@@ -137,8 +140,12 @@ class Sink:
     def _commit(self, plan: BatchPlan) -> None:
         started = time.monotonic()
         self._check_single_writer()
-        versions = self._applier.apply(plan)
-        state = replace(plan.following, versions={**self.state.versions, **versions})
+        applied = self._applier.apply(plan)
+        state = self._following(plan, applied)
+        for topic, error in applied.stopped.items():
+            self._tell_stopped(topic, str(error))
+        for topic in self.state.stopped.keys() - state.stopped.keys():
+            self._tell_goes_on(topic)
         try:
             self._commits.append(state, plan.count)
             self._commits_version = self._commits.version()
@@ -158,11 +165,45 @@ class Sink:
             batch=state.batch,
             through_lsn=state.through_lsn,
             rows=plan.count,
-            tables=len(versions),
+            tables=len(applied.versions),
             seconds=round(seconds, 3),
             lag_ms=round(self._now_s() * 1000) - plan.published_ms,
         )
         self._compact_now_and_then()
+
+    def _following(self, plan: BatchPlan, applied: Applied) -> SinkState:
+        """The state after a batch: no table is in the cut that does not stand at its LSN.
+
+        Raises:
+            UnsupportedSchemaChange: the only table cannot go on.
+        """
+        stopped = dict(plan.following.stopped)
+        stopped |= {topic: str(error) for topic, error in applied.stopped.items()}
+        versions = {**self.state.versions, **applied.versions}
+        for topic in {*plan.following.held, *stopped}:
+            table = self.config.topics.table_of(topic)
+            if table is not None:
+                versions.pop(table_path(table), None)
+                versions.pop(table_path(table, is_changes=True), None)
+        if applied.stopped and not versions and not plan.following.held:
+            raise next(iter(applied.stopped.values()))
+        return replace(plan.following, versions=versions, stopped=stopped)
+
+    def _tell_stopped(self, topic: str, reason: str) -> None:
+        table = str(self.config.topics.table_of(topic) or topic)
+        _log.error(
+            "table stopped",
+            table=table,
+            reason=reason,
+            effect="the other tables go on; this one is not part of the lake's cuts until it comes"
+            " with a new snapshot",
+        )
+        self.metrics.stopped_tables.labels(table=table).set(1)
+
+    def _tell_goes_on(self, topic: str) -> None:
+        table = str(self.config.topics.table_of(topic) or topic)
+        _log.info("table goes on with a new snapshot", table=table)
+        self.metrics.stopped_tables.labels(table=table).set(0)
 
     def _check_single_writer(self) -> None:
         """Only this process may have moved the lake since it last looked."""

@@ -48,15 +48,26 @@ class TopicRange:
         """Whether the whole table is in here."""
         return self.whole_from is not None
 
+    @property
+    def is_only_whole(self) -> bool:
+        """Whether nothing older than the whole table is in here."""
+        begins = self.whole_from
+        return begins is not None and all(
+            first >= begins.get(partition, first)
+            for partition, (first, _) in self.partitions.items()
+        )
+
 
 class RangeSorter:
     """Sorts the offsets of passed groups into what is applied and what is held.
 
     Args:
         held: what earlier cuts left waiting.
+        stopped: topics of tables that the lake cannot follow: left out until they come whole.
     """
 
-    def __init__(self, held: Mapping[str, TopicRange]) -> None:
+    def __init__(self, held: Mapping[str, TopicRange], stopped: Iterable[str] = ()) -> None:
+        self._stopped = set(stopped)
         self._applied: dict[str, TopicRange] = {}
         self._held = dict(held)
         self._named: dict[int, set[str]] = {}
@@ -74,12 +85,10 @@ class RangeSorter:
                 self._held[topic] = TopicRange(topic, shard, {}, 0, frozenset(), after_lsn)
             self._named[shard] = named
             for part in data_parts([record], names):
-                add(
-                    self._held if part.topic in self._held else self._applied,
-                    shard,
-                    part,
-                    after_lsn,
-                )
+                if part.topic in self._held:
+                    add(self._held, shard, part, after_lsn)
+                elif part.topic not in self._stopped:
+                    add(self._applied, shard, part, after_lsn)
 
     def result(self) -> tuple[dict[str, TopicRange], dict[str, TopicRange]]:
         """What to apply, and what stays held."""
@@ -93,6 +102,7 @@ class RangeSorter:
         whole = self._held.pop(topic, None)
         if whole is None:
             return
+        self._stopped.discard(topic)
         before = self._applied.get(topic)
         whole_from = {partition: first for partition, (first, _) in whole.partitions.items()}
         if before is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,8 @@ class CommitRow:
     committed_at: datetime
     rows: int
     tables: Mapping[str, int]
+    stopped: Mapping[str, str]
+    """Topics of tables that the lake cannot follow, and why."""
 
     @property
     def committed_ms(self) -> int:
@@ -47,9 +51,16 @@ class CommitRows:
             return []
         if table.version() == self._version:
             return self._rows
-        columns = ["batch", "through_lsn", "through_commit_time", "committed_at", "rows", "tables"]
+        known = {column.name for column in table.schema().fields}
+        columns = [column.name for column in fields(CommitRow) if column.name in known]
         read = table.to_pyarrow_table(columns=columns).to_pylist()
-        rows = [CommitRow(**{**row, "tables": dict(row["tables"])}) for row in read]
+        rows = [_commit_row(row) for row in read]
         self._rows = sorted(rows, key=lambda row: row.batch)
         self._version = table.version()
         return self._rows
+
+
+def _commit_row(row: dict[str, Any]) -> CommitRow:
+    """A row of the commit table; an earlier release's has no column ``stopped``."""
+    stopped = json.loads(row.get("stopped") or "{}")
+    return CommitRow(**{**row, "tables": dict(row["tables"]), "stopped": stopped})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,8 @@ class Stage:
     through_commit_ms: int | None
     left_out: frozenset[str] = frozenset()
     """Topics of tables that are not part of the cut: in their snapshot, or stopped."""
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    """Of those, the ones that the sink stopped, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class TableLag:
     """One table's newest captured change, and the seconds that each stage is behind it.
 
     None means that there is no such stage yet; 0.0 that it has the newest change. A table that is
-    not in the cut is in its snapshot, or was stopped; the publisher's log says which.
+    not in the cut is in its snapshot, or was stopped; the publisher's log says which. Why the sink
+    stopped a table is in ``lake_stopped``.
     """
 
     table: str
@@ -47,6 +50,7 @@ class TableLag:
     lake_lsn: str | None
     lake_lag_s: float | None
     in_cut: bool = True
+    lake_stopped: str | None = None
 
 
 def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
@@ -88,10 +92,17 @@ def show(settings: Settings, *, as_json: bool) -> None:
             lag.table,
             lag.newest_lsn or "none",
             *_stage(lag.topic_lsn or "nothing published", lag.topic_lag_s, in_cut=lag.in_cut),
-            *_stage(lag.lake_lsn or "nothing applied", lag.lake_lag_s, in_cut=lag.in_cut),
+            *_stage(
+                lag.lake_lsn or "nothing applied",
+                lag.lake_lag_s,
+                in_cut=lag.in_cut and lag.lake_stopped is None,
+            ),
         )
     console = Console()
     console.print(table)
+    for lag in lags:
+        if lag.lake_stopped is not None:
+            console.print(f"The sink stopped {lag.table}: {lag.lake_stopped}")
     if topics is not None and topics.through_commit_ms is not None:
         age = max(0.0, time.time() - topics.through_commit_ms / 1000)
         console.print(f"The topics are known to be complete up to {age:.0f} s ago.")
@@ -127,6 +138,7 @@ def _lake(settings: Settings) -> Stage | None:
     return Stage(
         rows[-1].through_lsn,
         None if committed is None else round(committed.timestamp() * 1000),
+        stopped=rows[-1].stopped,
     )
 
 
@@ -151,8 +163,17 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
                 topic_lag_s=lag_s(newest_lsn, newest_ms, topics),
                 lake_lsn=lake.through_lsn if lake else None,
                 lake_lag_s=lag_s(newest_lsn, newest_ms, lake),
-                in_cut=topics is None or config.topics.data(name) not in topics.left_out,
+                in_cut=topics is None or _topic(config, name) not in topics.left_out,
+                lake_stopped=lake.stopped.get(_topic(config, name)) if lake else None,
             )
+
+
+def _topic(config: PublisherConfig, table: TableName) -> str:
+    """The table's topic; empty where its name is too long for one."""
+    try:
+        return config.topics.data(table)
+    except ValueError:
+        return ""
 
 
 def _newest(connection: Connection, instance: str) -> tuple[str | None, datetime | None]:

@@ -170,6 +170,10 @@ def test_a_new_snapshot_takes_away_what_was_deleted_meanwhile(
     flights.rows.clear()
     source.publish(source.commit(), snapshotting=[planes, flights])
     assert lake.catch_up(delete_mode=delete_mode) == 1
+    cut = read_cut(lake.spark, f"{lake.path}/lake")
+    assert cut.tables == [], "what nobody follows is not part of the cut"
+    with pytest.raises(CutUnknown, match="stopped it"):
+        cut.read(planes.name)
     source.snapshot(
         planes,
         [{"tail": "N1", "seats": 10, "hours flown": None}, {**planes.rows[("N3",)]}],

@@ -133,6 +133,82 @@ def test_schema_versions_in_the_middle_of_a_batch(source: Source, lake: Lake):
         lake.catch_up()
 
 
+def test_tables_that_the_lake_cannot_follow_stop_alone_until_their_next_snapshot(
+    source: Source, lake: Lake
+):
+    key, title = column(1, "id", "int", key=1), column(2, "title", "nvarchar(10)")
+    retyped, rekeyed, stays = (source.table(name, key, title) for name in ("ty", "ke", "stays"))
+    tables = (retyped, rekeyed, stays)
+    source.commit(*(lambda t, table=table: t.insert(table, id=1, title="7") for table in tables))
+    source.publish()
+    assert lake.catch_up() == 1
+    before = lake.rows("ty"), lake.rows("ke")
+
+    source.alter(retyped, key, column(2, "title", "int"))
+    retyped.rows = {k: {**row, "title": 7} for k, row in retyped.rows.items()}
+    source.alter(rekeyed, column(1, "id", "int"), column(2, "title", "nvarchar(10)", key=1))
+    rekeyed.rows = {rekeyed.key_of(row): row for row in rekeyed.rows.values()}
+    for number in (2, 3):  # the second batch leaves them out from its plan on
+        source.commit(
+            lambda t, n=number: t.insert(retyped, id=n, title=n),
+            lambda t, n=number: t.insert(rekeyed, id=n, title=f"{n}"),
+            lambda t, n=number: t.insert(stays, id=n, title=None),
+        )
+        source.publish()
+        assert lake.catch_up() == 1
+        assert (lake.rows("ty"), lake.rows("ke")) == before
+        assert sorted(row["id"] for row in lake.rows("stays")) == list(range(1, number + 1))
+        assert set(lake.commits()[-1]["tables"]) == {"shop/dbo/stays"}
+    sink = lake.sink()
+    stopped = sink.open().stopped
+    assert "became int" in stopped[retyped.topic]
+    assert "its key changed" in stopped[rekeyed.topic]
+    assert sink.metrics.stopped_tables.labels(table="shop.dbo.ty")._value.get() == 1
+    sink.close()
+
+    for table in (retyped, rekeyed):
+        source.snapshot(table, list(table.rows.values()))
+    source.publish(snapshotting=[retyped, rekeyed])
+    source.commit(lambda t: t.delete(retyped, (1,)), lambda t: t.delete(rekeyed, ("7",)))
+    source.publish()
+
+    def crash(step: str, _path: str) -> None:
+        if step == "merged":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lake.catch_up(crash)
+    assert lake.catch_up() == 1, "what was made anew is taken for what it is"
+    assert lake.cut() == source.cut()
+    assert lake.commits()[-1]["stopped"] == "{}"
+    assert len(lake.commits()[-1]["tables"]) == 3
+    source.commit(
+        lambda t: t.insert(retyped, id=9, title=9), lambda t: t.insert(rekeyed, id=9, title="9")
+    )
+    source.publish()
+    assert lake.catch_up() == 1
+    assert lake.cut() == source.cut()
+
+
+def test_a_lake_of_an_earlier_release_gets_the_columns_that_it_lacks(source: Source, lake: Lake):
+    table = source.table("t", column(1, "id", "int", key=1))
+    source.commit(lambda t: t.insert(table, id=1))
+    source.publish()
+    assert lake.catch_up() == 1
+    path = lake.config().commits_path
+    old = lake.spark.read.format("delta").load(path).drop("stopped").toArrow()
+    lake.spark.sql(f"DROP TABLE delta.`{path}`")
+    lake.spark.createDataFrame(old).write.format("delta").mode("overwrite").option(
+        "overwriteSchema", "true"
+    ).save(path)
+
+    source.commit(lambda t: t.insert(table, id=2))
+    source.publish()
+    assert lake.catch_up() == 1
+    assert lake.cut() == source.cut()
+    assert [commit["stopped"] for commit in lake.commits()] == [None, "{}"]
+
+
 def test_large_values_that_a_change_does_not_carry(source: Source, lake: Lake):
     table = source.table(
         "documents",

@@ -223,6 +223,40 @@ def test_a_held_table_without_further_records_joins_too():
     assert ranges(planned(state, [record(2, 5, 6)])) == {OTHER: {0: (0, 2)}}
 
 
+def test_a_stopped_table_is_left_out_until_it_comes_whole():
+    state = planned(SinkState(), [record(0, 0, 5, (TOPIC, 0, 1), (OTHER, 0, 1))]).following
+    state = replace(state, stopped={OTHER: "its key changed"})
+
+    left_out = planned(state, [record(1, 5, 6, (TOPIC, 1, 2), (OTHER, 1, 4))])
+    assert ranges(left_out) == {TOPIC: {0: (1, 2)}}
+    assert left_out.following.stopped == {OTHER: "its key changed"}
+
+    chunk = record(2, 6, 7, (OTHER, 4, 6), snapshotting=[OTHER])
+    named = planned(left_out.following, [chunk])
+    assert named.topics == ()
+    assert named.following.stopped == {OTHER: "its key changed"}
+    whole = planned(named.following, [record(3, 7, 8, (OTHER, 6, 9)), record(4, 8, 9)])
+    assert ranges(whole) == {OTHER: {0: (4, 9)}}
+    assert whole.topics[0].is_only_whole
+    assert whole.following.stopped == {}
+
+    at_once = planned(
+        state, [record(1, 5, 6, (OTHER, 1, 4)), chunk, record(3, 7, 8, (OTHER, 6, 9))]
+    )
+    assert ranges(at_once) == {OTHER: {0: (4, 9)}}
+    assert at_once.topics[0].is_only_whole
+
+
+def test_changes_before_a_snapshot_are_not_the_whole():
+    before = record(0, 0, 5, (OTHER, 0, 2))
+    chunk = record(1, 5, 6, (OTHER, 2, 4), snapshotting=[OTHER])
+
+    both = planned(SinkState(), [before, chunk, record(2, 6, 7)])
+
+    assert both.topics[0].is_whole
+    assert not both.topics[0].is_only_whole
+
+
 def test_our_own_topics_are_no_data():
     found = planned(SinkState(), [record(0, 0, 5, ("p.shop.ddl", 0, 1), (TOPIC, 0, 1))])
 

@@ -93,7 +93,7 @@ def test_bad_prefixes(prefix: str) -> None:
 
 
 def test_a_topic_name_may_not_be_too_long() -> None:
-    with pytest.raises(ValueError, match="route the table"):
+    with pytest.raises(ValueError, match="choose a shorter prefix"):
         TopicNames("p").data(TableName("d" * 128, "s" * 100, "t" * 100))
 
 

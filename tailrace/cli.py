@@ -120,12 +120,15 @@ def sink(config: Path | None, flags: tuple[str, ...]) -> None:
 def status(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
     """Show how far each table is behind, in LSN and seconds, at the topics and in the lake."""
     settings = _settings(config, flags, "publisher", "source")
-    from tailrace.status import show
+    from publisher.errors import PublisherError
+    from tailrace.status import StageUnavailable, show
 
     try:
         show(settings, as_json=as_json)
     except SettingsError as error:
         _fail_settings(error)
+    except (StageUnavailable, PublisherError) as error:
+        _fail(str(error))
 
 
 @cli.command()

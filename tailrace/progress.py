@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -29,13 +29,20 @@ def decode(framed: bytes) -> Progress:
 
 
 def last_record(
-    bootstrap_servers: str, names: TopicNames, *, timeout_s: float = 10
+    bootstrap_servers: str,
+    names: TopicNames,
+    *,
+    extra: Mapping[str, str] | None = None,
+    timeout_s: float = 10,
 ) -> Progress | None:
     """The newest progress record, or None while there is none.
 
     A transaction's marker takes an offset too, so the search steps back until a record is found.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
     """
-    consumer = consumer_of(bootstrap_servers)
+    consumer = consumer_of(bootstrap_servers, extra)
     try:
         metadata = consumer.list_topics(names.progress, timeout=timeout_s)
         if not metadata.topics[names.progress].partitions:

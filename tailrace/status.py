@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from tailrace.settings import Settings
 
 
+class StageUnavailable(Exception):
+    """Topics or lake cannot be asked; the text names the option to look at."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """How far topics or lake are: a closed LSN and the source's commit time of it."""
@@ -76,6 +80,7 @@ def show(settings: Settings, *, as_json: bool) -> None:
     Raises:
         SettingsError: the configuration is not usable.
         PublisherError: the source cannot be asked.
+        StageUnavailable: topics or lake cannot be asked.
     """
     config = settings.publisher()
     topics = _topics(config)
@@ -118,10 +123,21 @@ def _seconds(lag: float | None) -> str:
     return "up to date" if lag == 0 else f"{lag:.1f} s"
 
 
-def _topics(config: PublisherConfig) -> Stage | None:
+def _topics(config: PublisherConfig, timeout_s: float = 10) -> Stage | None:
+    from confluent_kafka import KafkaException
+
     from tailrace.progress import last_record
 
-    record = last_record(config.kafka.bootstrap, config.topics)
+    extra = config.kafka.librdkafka_options()
+    try:
+        record = last_record(
+            config.kafka.bootstrap, config.topics, extra=extra, timeout_s=timeout_s
+        )
+    except KafkaException as error:
+        raise StageUnavailable(
+            f"the topics cannot be asked ({error.args[0].str()}): no broker answers at"
+            f" {config.kafka.bootstrap}, or it refuses; check kafka.bootstrap and kafka.extra"
+        ) from error
     if record is None:
         return None
     left_out = frozenset(record.snapshotting)
@@ -129,9 +145,18 @@ def _topics(config: PublisherConfig) -> Stage | None:
 
 
 def _lake(settings: Settings) -> Stage | None:
+    from deltalake.exceptions import DeltaError
+
     from tailrace.lake import CommitRows
 
-    rows = CommitRows(settings.sink().commits_path).read()
+    path = settings.sink().commits_path
+    try:
+        rows = CommitRows(path).read()
+    except (DeltaError, OSError) as error:
+        raise StageUnavailable(
+            f"the lake's commit table {path} cannot be read ({error}): check sink.lake and the"
+            " permissions on it"
+        ) from error
     if not rows:
         return None
     committed = rows[-1].through_commit_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import io
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,10 +74,17 @@ class AvroDecoder:
         return schema_id, record  # type: ignore[return-value]  # our schemas are records
 
 
-def consumer_of(bootstrap_servers: str) -> Consumer:
-    """A consumer outside any group that sees committed records only and reports the end."""
+def consumer_of(bootstrap_servers: str, extra: Mapping[str, str] | None = None) -> Consumer:
+    """A consumer outside any group that sees committed records only and reports the end.
+
+    Args:
+        bootstrap_servers: comma-separated host:port of some brokers.
+        extra: further librdkafka options of the connection.
+    """
     return Consumer(
         {
+            **(extra or {}),
+            "log_level": 2,  # what fails is raised; librdkafka would tell it twenty times a second
             "bootstrap.servers": bootstrap_servers,
             "group.id": "tailrace-reader",
             "enable.auto.commit": False,

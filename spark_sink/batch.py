@@ -123,17 +123,15 @@ class BatchApplier:
         futures = [self._pool.submit(self._apply_table, source, batch, cut) for source in sources]
         wait(futures)
         stopped: dict[str, SinkError] = {}
+        others: list[Future[dict[str, int]]] = []
         for source, future in zip(sources, futures, strict=True):
             error = future.exception()
             if isinstance(error, UnsupportedSchemaChange):
                 stopped[source.topic_range.topic] = error
-        going_on = [
-            future
-            for source, future in zip(sources, futures, strict=True)
-            if source.topic_range.topic not in stopped
-        ]
+            else:
+                others.append(future)
         versions: dict[str, int] = {}
-        for future in _failed_last(going_on):
+        for future in _failed_last(others):
             versions |= future.result()
         return Applied(versions, stopped)
 

@@ -123,16 +123,14 @@ def _seconds(lag: float | None) -> str:
     return "up to date" if lag == 0 else f"{lag:.1f} s"
 
 
-def _topics(config: PublisherConfig, timeout_s: float = 10) -> Stage | None:
+def _topics(config: PublisherConfig) -> Stage | None:
     from confluent_kafka import KafkaException
 
     from tailrace.progress import last_record
 
     extra = config.kafka.librdkafka_options()
     try:
-        record = last_record(
-            config.kafka.bootstrap, config.topics, extra=extra, timeout_s=timeout_s
-        )
+        record = last_record(config.kafka.bootstrap, config.topics, extra=extra)
     except KafkaException as error:
         raise StageUnavailable(
             f"the topics cannot be asked ({error.args[0].str()}): no broker answers at"
@@ -177,6 +175,7 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
             name = TableName(config.source.database, row.schema, row.table)
             if not config.tables.selects(name):
                 continue
+            topic = _topic(config, name)
             newest_lsn, committed = _newest(connection, row.instance)
             newest_ms = None
             if committed is not None:
@@ -188,8 +187,8 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
                 topic_lag_s=lag_s(newest_lsn, newest_ms, topics),
                 lake_lsn=lake.through_lsn if lake else None,
                 lake_lag_s=lag_s(newest_lsn, newest_ms, lake),
-                in_cut=topics is None or _topic(config, name) not in topics.left_out,
-                lake_stopped=lake.stopped.get(_topic(config, name)) if lake else None,
+                in_cut=topics is None or topic not in topics.left_out,
+                lake_stopped=lake.stopped.get(topic) if lake else None,
             )
 
 

@@ -35,10 +35,6 @@ class Reader:
         self.position = end
         return self.data[start:end]
 
-    def peek(self) -> int | None:
-        """The next byte without taking it, None at the end."""
-        return self.data[self.position] if self.position < len(self.data) else None
-
     def u8(self) -> int:
         """An unsigned byte."""
         try:

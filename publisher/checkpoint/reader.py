@@ -106,32 +106,20 @@ def read_checkpoints(
     return _decode(newest, topics, registry, server, database)
 
 
-def has_checkpoint(
-    bootstrap: str,
-    topics: TopicNames,
-    server: str,
-    database: str,
-    deadline_s: float,
-    *,
-    registry: SchemaRegistry,
-    extra: Mapping[str, str] | None = None,
+def has_checkpoint_topic(
+    bootstrap: str, topics: TopicNames, timeout_s: float, extra: Mapping[str, str] | None = None
 ) -> bool:
-    """Whether the database was published before; may be asked before ``KafkaDelivery.start``.
+    """Whether anything was published under the prefix before.
 
-    Args and raises as :func:`read_checkpoints`.
+    Raises:
+        CheckpointUnavailable: no broker answered in time.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, **(extra or {})})
     try:
         # All topics: asking for one by its name would create it where brokers allow that.
-        known = admin.list_topics(timeout=deadline_s).topics
+        return topics.offsets in admin.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
         raise CheckpointUnavailable(f"listing topics: {error}") from error
-    return topics.offsets in known and bool(
-        read_checkpoints(
-            bootstrap, topics, server, database, deadline_s,
-            registry=registry, extra=extra, isolation="read_uncommitted",
-        )
-    )  # fmt: skip
 
 
 def _high_watermark(

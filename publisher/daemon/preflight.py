@@ -120,19 +120,20 @@ def _table_problems(
         if name.casefold() in captured:
             continue
         if name.casefold() in by_name:
-            name = by_name[name.casefold()]
-            schema, _, table = name.partition(".")
+            table = _named(config, by_name[name.casefold()])
             text = (
-                f"table {name} is not captured: run EXEC sys.sp_cdc_enable_table"
-                f" @source_schema = N'{schema}', @source_name = N'{table}', @role_name = NULL"
+                f"table {table.schema}.{table.table} is not captured: run EXEC"
+                f" sys.sp_cdc_enable_table @source_schema = N'{table.schema}',"
+                f" @source_name = N'{table.table}', @role_name = NULL"
             )
         else:
+            table = _named(config, name)
             text = (
                 f"table {name} (tables.include) does not exist in database"
                 f" {config.source.database}: check its spelling and the login's permissions"
                 f"{_unseen(config, hidden)}"
             )
-        problems.append(TableProblem(_named(config, name), text, is_missing=True))
+        problems.append(TableProblem(table, text, is_missing=True))
     return problems
 
 
@@ -177,25 +178,22 @@ def _gate_problems(
 def _option_problems(
     config: PublisherConfig, selected: list[CaptureInstance]
 ) -> list[TableProblem]:
-    names = {f"{i.table.schema}.{i.table.table}".casefold(): i.table for i in selected}
-    columns = {
-        f"{i.table.schema}.{i.table.table}".casefold(): {c.name.casefold() for c in i.columns}
-        for i in selected
-    }
+    published = {f"{i.table.schema}.{i.table.table}".casefold(): i for i in selected}
     problems: list[TableProblem] = []
     for option, named in (
         ("message_keys", config.message_keys),
         ("lossless_columns", config.lossless_columns),
     ):
         for table, wanted in named.items():
-            known = columns.get(table.casefold())
-            if known is None:
+            instance = published.get(table.casefold())
+            if instance is None:
                 text = f"{option}: table {table} is not published: check its spelling"
                 problems.append(TableProblem(_named(config, table), text, is_missing=True))
                 continue
+            known = {column.name.casefold() for column in instance.columns}
             problems += [
                 TableProblem(
-                    names[table.casefold()],
+                    instance.table,
                     f"{option}.{table}: column {column} is not captured: check its spelling or"
                     " @captured_column_list",
                 )

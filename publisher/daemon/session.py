@@ -17,7 +17,7 @@ from contextlib import ExitStack
 import structlog
 
 from publisher.change.ranges import is_closed
-from publisher.checkpoint.reader import has_checkpoint, read_checkpoints
+from publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
 from publisher.config import PublisherConfig
 from publisher.daemon.book import Book
 from publisher.daemon.committer import Committer
@@ -47,6 +47,7 @@ from publisher.source.queries import (
     max_lsn,
     utc_offset_minutes,
 )
+from schemas.checkpoint import CheckpointKey, CheckpointRecord
 from schemas.lsn import Lsn
 from schemas.registry import SchemaRegistry
 
@@ -190,7 +191,21 @@ class Session:
             PreflightError: there is no checkpoint; names every problem.
         """
         config = self._config
-        if not has_checkpoint(
+        has_begun = has_checkpoint_topic(
+            config.kafka.bootstrap,
+            config.topics,
+            _CHECKPOINT_DEADLINE_S,
+            config.kafka.librdkafka_options(),
+        ) and self._read_checkpoints(registry, isolation="read_uncommitted")
+        if not has_begun:
+            raise PreflightError([problem.text for problem in problems])
+        self._stopped.leave_out(problems)
+
+    def _read_checkpoints(
+        self, registry: SchemaRegistry, isolation: str = "read_committed"
+    ) -> dict[CheckpointKey, CheckpointRecord]:
+        config = self._config
+        return read_checkpoints(
             config.kafka.bootstrap,
             config.topics,
             config.server_name,
@@ -198,22 +213,13 @@ class Session:
             _CHECKPOINT_DEADLINE_S,
             registry=registry,
             extra=config.kafka.librdkafka_options(),
-        ):
-            raise PreflightError([problem.text for problem in problems])
-        self._stopped.leave_out(problems)
+            isolation=isolation,
+        )
 
     def _open_book(self, registry: SchemaRegistry) -> Book:
         config = self._config
         database = config.source.database
-        records = read_checkpoints(
-            config.kafka.bootstrap,
-            config.topics,
-            config.server_name,
-            database,
-            _CHECKPOINT_DEADLINE_S,
-            registry=registry,
-            extra=config.kafka.librdkafka_options(),
-        )
+        records = self._read_checkpoints(registry)
         self._lease.found(records)
         identity = self._identity()
         newest = max_lsn(self._control)

@@ -18,6 +18,7 @@ from publisher.daemon.book import Book, InstanceState
 from publisher.daemon.preflight import TableProblem
 from publisher.errors import (
     EncodeError,
+    PermissionMissing,
     PositionExpired,
     PreflightError,
     PublisherError,
@@ -34,12 +35,14 @@ _log = structlog.get_logger(__name__)
 
 OF_ONE_TABLE: Final = (
     EncodeError,
+    PermissionMissing,
     PositionExpired,
     SchemaRefused,
     UnsupportedSchemaChange,
     UnsupportedType,
 )
-"""Errors that concern one table, whatever the others do."""
+"""Errors that concern one table, whatever the others do, when they come while it is handled."""
+_EFFECT: Final = "the other tables go on; this one is not part of the lake's cuts"
 
 _STOPPED: Final = SnapshotProgress(SnapshotState.STOPPED)
 
@@ -85,7 +88,7 @@ class StoppedTables:
             "table_stopped",
             table=str(table),
             reason=reason,
-            effect="the other tables go on; this one is not part of the lake's cuts",
+            effect=_EFFECT,
             fix="mend the cause (sys.sp_cdc_enable_table, GRANT SELECT), and it gets a new"
             " snapshot; or leave it out with tables.exclude",
         )
@@ -114,7 +117,7 @@ class StoppedTables:
             table=str(table),
             error=type(error).__name__,
             reason=str(error),
-            effect="the other tables go on; this one is not part of the lake's cuts",
+            effect=_EFFECT,
             fix="mend the cause and restart the publisher: the table then gets a new snapshot",
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)

@@ -163,7 +163,7 @@ class Stream:
         """The encoded pages of one instance; what goes wrong with them concerns its table."""
         try:
             yield from self._encoded_pages(window, reading, page_rows)
-        except (*OF_ONE_TABLE, PermissionMissing) as error:
+        except OF_ONE_TABLE as error:
             raise TableFailed(reading.table.name, error) from error
 
     def _encoded_pages(

@@ -151,24 +151,17 @@ class PublishedTables:
 
     def _make_topics(self, new: dict[TableName, str]) -> None:
         """Create the topics of new tables; one that is refused for good stops its table alone."""
-        partitions = self._config.kafka.partitions
-        specs = {name: TopicSpec(topic, partitions) for name, topic in new.items()}
-        if not specs:
+        if not new:
             return
+        partitions = self._config.kafka.partitions
         try:
-            self._ensure_topics(list(specs.values()))
+            self._ensure_topics([TopicSpec(topic, partitions) for topic in new.values()])
         except DeliveryRejected as error:
-            if len(specs) == 1:
-                self._stopped.add(next(iter(specs)), error)
-            else:
-                self._make_each_topic(specs)
-
-    def _make_each_topic(self, specs: dict[TableName, TopicSpec]) -> None:
-        for name, spec in specs.items():
-            try:
-                self._ensure_topics([spec])
-            except DeliveryRejected as error:
-                self._stopped.add(name, error)
+            if len(new) == 1:
+                self._stopped.add(next(iter(new)), error)
+                return
+            for name, topic in new.items():
+                self._make_topics({name: topic})
 
     def _notice_gone(self, found: dict[TableName, list[CaptureInstance]]) -> None:
         for name in [name for name in self._tables if name not in found]:

@@ -95,6 +95,13 @@ def test_each_missing_grant_is_named(orders: Pipe):
     assert list(grants) == ["GRANT VIEW DATABASE STATE TO"]
 
 
+def until_orders_go_on(orders: Pipe, publisher: Running) -> None:
+    publisher.until(
+        lambda: orders.topics.state(orders.source.name, "orders", "id").keys() == {1, 2},
+        "the change of the other table is out",
+    )
+
+
 def test_a_table_behind_another_gate_does_not_keep_a_later_start_from_the_others(orders: Pipe):
     source = orders.source
     source.execute(*documented_statements(orders).values())
@@ -110,10 +117,7 @@ def test_a_table_behind_another_gate_does_not_keep_a_later_start_from_the_others
     source.scan()
 
     with Running(config) as publisher:
-        publisher.until(
-            lambda: orders.topics.state(source.name, "orders", "id").keys() == {1, 2},
-            "the change of the other table is out",
-        )
+        until_orders_go_on(orders, publisher)
         (told,) = publisher.told("table_stopped")
     assert told["table"].endswith("dbo.salaries")
     assert "ALTER ROLE [personnel] ADD MEMBER" in told["reason"]
@@ -136,10 +140,7 @@ def test_a_table_whose_changes_may_not_be_read_any_more_stops_alone(orders: Pipe
             "INSERT dbo.orders VALUES (2, N'after')",
         )
         source.scan()
-        publisher.until(
-            lambda: orders.topics.state(source.name, "orders", "id").keys() == {1, 2},
-            "the change of the other table is out",
-        )
+        until_orders_go_on(orders, publisher)
         (told,) = publisher.told("table_stopped")
     assert told["error"] == "PermissionMissing"
     assert told["table"].endswith("dbo.closed")
@@ -173,10 +174,7 @@ def test_a_table_that_may_not_be_read_any_more_stops_alone_in_its_snapshot(order
             return bool(publisher.told("table_stopped"))
 
         publisher.until(is_told, "it is told")
-        publisher.until(
-            lambda: orders.topics.state(source.name, "orders", "id").keys() == {1, 2},
-            "the change of the other table is out",
-        )
+        until_orders_go_on(orders, publisher)
     assert publisher.told("table_stopped")[0]["table"].endswith("dbo.closed")
     assert len(orders.topics.snapshot(source.name, "closed")) < 40
     orders.assert_exactly_once("orders")

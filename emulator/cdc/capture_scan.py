@@ -17,7 +17,7 @@ from emulator.cdc.jobs import check_polling_interval, check_scan_limits
 from emulator.cdc.messages import cdc_error
 from emulator.cdc.runtime import AGENT_SESSION, runtime
 from emulator.cdc.scan_cycle import ScanCycle, ScanStopped
-from emulator.cdc.scan_sessions import SCHEMA_VERSIONING, ScanError, ScanSession
+from emulator.cdc.scan_sessions import SCHEMA_VERSIONING, ScanError, ScanHistory, ScanSession
 from emulator.errors import SqlError
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ def scan(
             except ScanStopped:
                 break
             except SqlError as error:
-                _capture_before(engine, database, cycle, stopped)
-                _record_failure(engine, database, cycle, error)
+                _capture_before(engine, database, history, cycle, stopped)
+                _record_failure(engine, database, history, cycle, error)
                 raise
             except apsw.Error as error:
                 failure = cdc_error(22859, procedure="sp_cdc_scan")
                 failure.message += f" {error}"
-                _record_failure(engine, database, cycle, failure)
+                _record_failure(engine, database, history, cycle, failure)
                 raise failure from error
             sessions.append(history.record(session))
             if session.tran_count < maxtrans:
@@ -87,7 +87,11 @@ def scan(
 
 
 def _capture_before(
-    engine: Engine, database: Database, failed: ScanCycle, stopped: Callable[[], bool]
+    engine: Engine,
+    database: Database,
+    history: ScanHistory,
+    failed: ScanCycle,
+    stopped: Callable[[], bool],
 ) -> None:
     """Captures the transactions before the one at which a cycle failed.
 
@@ -98,10 +102,12 @@ def _capture_before(
         return
     cycle = ScanCycle(engine, database, failed.taken, stopped, engine.clock.now_ticks())
     with contextlib.suppress(ScanStopped):
-        runtime(engine).history(database).record(cycle.run())
+        history.record(cycle.run())
 
 
-def _record_failure(engine: Engine, database: Database, cycle: ScanCycle, error: SqlError) -> None:
+def _record_failure(
+    engine: Engine, database: Database, history: ScanHistory, cycle: ScanCycle, error: SqlError
+) -> None:
     """Enters a failed cycle into the history: what caused its error, the error, and its end."""
     _log.warning("log scan of %s failed: %s", database.name, error)
     chain = [error]
@@ -114,7 +120,7 @@ def _record_failure(engine: Engine, database: Database, cycle: ScanCycle, error:
         ScanError(0, cycle.phase, now, e.number, e.severity, e.state, e.message, *cycle.place)
         for e in chain
     ]
-    runtime(engine).history(database).record_failure(cycle.begun, now, errors)
+    history.record_failure(cycle.begun, now, errors)
 
 
 def check_scan_parameters(

@@ -57,9 +57,11 @@ class AgentControl:
 
 @dataclass(slots=True)
 class Runtime:
-    """One per engine. ``changed`` guards ``jobs`` and wakes whoever runs them."""
+    """One per engine. ``changed`` guards ``jobs`` and wakes whoever runs them.
 
-    histories: dict[int, ScanHistory] = field(default_factory=dict)
+    What scans leave behind is kept by the database itself, not by its id: ids are given again.
+    """
+
     jobs: dict[JobKey, JobRun] = field(default_factory=dict)
     job_history: JobHistory = field(default_factory=JobHistory)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -69,7 +71,8 @@ class Runtime:
     """The account that the services seem to run under; NETWORK SERVICE makes jobs fail."""
     control: AgentControl | None = None
     """How the tailrace procedures drive the Agent; None unless the server was told to allow it."""
-    _scanners: dict[int, int] = field(default_factory=dict)
+    _histories: WeakKeyDictionary[Database, ScanHistory] = field(default_factory=WeakKeyDictionary)
+    _scanners: WeakKeyDictionary[Database, int] = field(default_factory=WeakKeyDictionary)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin_run(self, job: JobKey, source: RunSource, ticks: int) -> None:
@@ -92,7 +95,7 @@ class Runtime:
     def history(self, database: Database) -> ScanHistory:
         """The scan sessions of a database."""
         with self._lock:
-            return self.histories.setdefault(database.database_id, ScanHistory())
+            return self._histories.setdefault(database, ScanHistory())
 
     @contextmanager
     def scanning(self, database: Database, session_id: int) -> Iterator[None]:
@@ -108,17 +111,17 @@ class Runtime:
                 run.keeps_log for key, run in self.jobs.items() if key[0] == database.database_id
             )
         with self._lock:
-            holder = self._scanners.get(database.database_id)
+            holder = self._scanners.get(database)
             if holder is None and is_kept and session_id != AGENT_SESSION:
                 holder = AGENT_SESSION
             if holder is not None:
                 raise cdc_error(22903, holder, procedure="sp_replcmds")
-            self._scanners[database.database_id] = session_id
+            self._scanners[database] = session_id
         try:
             yield
         finally:
             with self._lock:
-                del self._scanners[database.database_id]
+                del self._scanners[database]
 
     def forget(self, database: Database) -> None:
         """Drops what is kept of a database, and asks its jobs to end."""
@@ -128,7 +131,7 @@ class Runtime:
                 self.job_history.forget(key)
             self.changed.notify_all()
         with self._lock:
-            self.histories.pop(database.database_id, None)
+            self._histories.pop(database, None)
 
 
 _runtimes: WeakKeyDictionary[Engine, Runtime] = WeakKeyDictionary()

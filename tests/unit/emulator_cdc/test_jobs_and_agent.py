@@ -4,9 +4,11 @@ import pytest
 
 from emulator.agent import Agent, AgentMode
 from emulator.cdc import jobs
+from emulator.cdc.capture_scan import scan
 from emulator.cdc.enable_database import enable_database
 from emulator.cdc.enable_table import EnableTable, enable_table
 from emulator.cdc.jobs import JobOptions
+from emulator.cdc.messages import cdc_error
 from emulator.cdc.runtime import runtime
 from emulator.errors import SqlError
 from emulator.storage.model import Column
@@ -242,6 +244,43 @@ def test_dropped_database_leaves_nothing_to_the_next_of_its_id(orders, agent):
 
     assert [r["id"] for r in orders.changes("dbo_orders")] == [7]
     assert jobs.is_running(orders.engine, database, "capture")
+
+
+def failing_scan(shop, meanwhile=lambda: None):
+    """A scan that records an error of its own; ``meanwhile`` is called within it."""
+
+    asked = []
+
+    def stopped() -> bool:
+        asked.append(1)
+        if len(asked) == 1:
+            meanwhile()
+            raise cdc_error(22859, procedure="sp_cdc_scan")
+        return False
+
+    shop.insert("orders", (1, "a", 1, None))
+    with pytest.raises(SqlError, match="22859"):
+        scan(shop.engine, shop.database, stopped=stopped)
+
+
+def test_the_next_database_of_an_id_does_not_show_the_scans_of_a_dropped_one(orders):
+    failing_scan(orders)
+    state = runtime(orders.engine)
+    assert [error.number for error in state.history(orders.database).errors()] == [22859]
+    orders.engine.drop_database("shop")
+    database = orders.engine.create_database("shop")
+    assert database.database_id == orders.database.database_id
+
+    assert state.history(database).errors() == []
+    assert state.history(database).rows() == []
+
+
+def test_a_scan_that_fails_after_its_database_was_disabled_is_not_of_the_next_enabling(orders):
+    state = runtime(orders.engine)
+
+    failing_scan(orders, lambda: state.forget(orders.database))
+
+    assert state.history(orders.database).errors() == []
 
 
 def wait_for_changes(shop, instance):

@@ -17,6 +17,7 @@ from emulator.catalog.cdc_functions import TableFunction, TableSource, change_fu
 from emulator.catalog.permission_table_functions import PERMISSION_FUNCTIONS
 from emulator.catalog.scalar_registry import SCALARS, ScalarFunction
 from emulator.catalog.session_functions import global_variable
+from emulator.catalog.system_routines import register_routine
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -41,6 +42,12 @@ _DECLARING_MODULES = (
     text_pointers,
 )
 """Importing them registers their functions."""
+
+_MULTI_STATEMENT = frozenset({"fn_helpcollations", "fn_listextendedproperty"})
+"""Table functions of type TF; the others are inline (IF)."""
+
+for _function in (*PERMISSION_FUNCTIONS.values(), *system_table_functions.FUNCTIONS.values()):
+    register_routine(_function.name, "TF" if _function.name in _MULTI_STATEMENT else "IF")
 
 
 def scalar_function(schema: str | None, name: str) -> ScalarFunction | None:

@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.catalog.names import database_of, split_name
-from emulator.catalog.objects import DatabaseObject, find_object, object_by_id, schema_id
+from emulator.catalog.objects import (
+    DatabaseObject,
+    find_object,
+    find_unqualified,
+    object_by_id,
+    schema_id,
+)
 from emulator.catalog.property_functions import as_variant, database_properties
 from emulator.catalog.scalar_registry import scalar
 from emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
@@ -93,7 +99,10 @@ def _named_object(context: SessionContext, name: StorageValue) -> DatabaseObject
     database = database_of(context.engine, context.database, parts.database)
     if database is None:
         return None
-    found = find_object(context, database, parts.schema or "dbo", parts.name)
+    if parts.schema:
+        found = find_object(context, database, parts.schema, parts.name)
+    else:
+        found = find_unqualified(context, database, parts.name)
     return found if found is not None and is_visible(context, database, found) else None
 
 
@@ -205,6 +214,8 @@ def _objectproperty(
         "isusertable": int(found.type == "U" and not (table is not None and table.is_ms_shipped)),
         "isview": int(found.type == "V"),
         "isprocedure": int(found.type == "P"),
+        "isextendedproc": int(found.type == "X"),
+        "isexecuted": int(found.type in {"P", "V", "FN", "IF", "TF", "TR"}),
         "isscalarfunction": int(found.type == "FN"),
         "isinlinefunction": int(found.type == "IF"),
         "istablefunction": int(found.type == "TF"),

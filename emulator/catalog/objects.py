@@ -20,6 +20,15 @@ from emulator.catalog.relations import (
     tables,
     temporary_table,
 )
+from emulator.catalog.system_routines import (
+    MSDB,
+    PROCEDURE_PREFIX,
+    SystemRoutine,
+    agent_routines,
+    system_routine,
+    system_routine_by_id,
+    system_routines,
+)
 from emulator.cdc.capture_instance import capture_instances, is_enabled
 from emulator.cdc.query_functions import ALL_CHANGES_PREFIX, NET_CHANGES_PREFIX
 
@@ -38,6 +47,7 @@ TYPE_DESCRIPTIONS: Final = {
     "D": "DEFAULT_CONSTRAINT",
     "C": "CHECK_CONSTRAINT",
     "P": "SQL_STORED_PROCEDURE",
+    "X": "EXTENDED_STORED_PROCEDURE",
     "V": "VIEW",
     "FN": "SQL_SCALAR_FUNCTION",
     "IF": "SQL_INLINE_TABLE_VALUED_FUNCTION",
@@ -110,6 +120,8 @@ def _stored_objects(context: SessionContext, database: Database) -> Iterator[Dat
     for synonym in database.state.synonyms.values():
         ticks = synonym.create_ticks
         yield DatabaseObject(synonym.object_id, synonym.schema, synonym.name, "SN", 0, ticks, ticks)
+    if database.name.casefold() == MSDB:
+        yield from map(_of_routine, agent_routines())
     for sequence in database.state.sequences.values():
         yield DatabaseObject(
             sequence.object_id,
@@ -149,12 +161,19 @@ def _index(context: SessionContext, database: Database) -> ObjectIndex:
     return made
 
 
+def _of_routine(routine: SystemRoutine) -> DatabaseObject:
+    return DatabaseObject(
+        routine.object_id, routine.schema, routine.name, routine.type, is_ms_shipped=True
+    )
+
+
 def system_objects() -> Iterator[DatabaseObject]:
-    """The views of sys and INFORMATION_SCHEMA."""
+    """The views of sys and INFORMATION_SCHEMA, the procedures and functions of sys."""
     for relation in system_relations().values():
         yield DatabaseObject(
             relation.object_id, relation.schema, relation.name, "V", is_ms_shipped=True
         )
+    yield from map(_of_routine, system_routines())
 
 
 def table_constraints(table: Table) -> Iterator[DatabaseObject]:
@@ -219,11 +238,27 @@ def find_object(
         if view is not None:
             number = system_view_id(view)
             return DatabaseObject(number, view.schema, view.name, "V", is_ms_shipped=True)
+        routine = system_routine(name) if wanted[0] == "sys" else None
+        if routine is not None:
+            return _of_routine(routine)
     known = _index(context, database).by_name.get(wanted)
     if known is not None or wanted[0] != "cdc":
         return known
     generated = _cdc_objects(context.store.connection, database)
     return next((found for found in generated if found.name.casefold() == wanted[1]), None)
+
+
+def find_unqualified(
+    context: SessionContext, database: Database, name: str
+) -> DatabaseObject | None:
+    """The object that a name without a schema means: the database's own, else a system procedure.
+
+    Procedures of schema sys whose names begin with sp_ are found without it.
+    """
+    found = find_object(context, database, "dbo", name)
+    if found is None and name.casefold().startswith(PROCEDURE_PREFIX):
+        return find_object(context, database, "sys", name)
+    return found
 
 
 def object_by_id(
@@ -236,6 +271,9 @@ def object_by_id(
     relation = system_relations().get(object_id)
     if relation is not None:
         return DatabaseObject(object_id, relation.schema, relation.name, "V", is_ms_shipped=True)
+    routine = system_routine_by_id(object_id)
+    if routine is not None:
+        return _of_routine(routine)
     known = _index(context, database).by_id.get(object_id)
     if known is not None:
         return known

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.procedure_access import authorize_procedure
 from emulator.catalog.registry import Row, parse_columns
+from emulator.catalog.system_routines import register_routine
 from emulator.results import Event, ResultSet, ReturnStatus, Rows, StatementDone
 from emulator.types import SqlType, StorageValue
 
@@ -93,6 +94,8 @@ def procedure(
 
     def register(body: Body) -> Body:
         PROCEDURES[key.casefold()] = Procedure(schema, name, parameters, body)
+        if schema == "sys":
+            register_routine(name, "P")
         return body
 
     return register

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.system_routines import register_routine
 from emulator.types import SqlType, StorageValue
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def scalar(
         SCALARS[schema.casefold(), plain.casefold()] = ScalarFunction(
             plain, parameters, returns, body, needed
         )
+        if schema:
+            register_routine(plain, "FN")
         return body
 
     return register

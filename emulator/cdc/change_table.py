@@ -74,19 +74,35 @@ def change_table_columns(captured: list[Column]) -> tuple[Column, ...]:
     )
 
 
-def change_table_indexes(instance: str, columns: tuple[Column, ...]) -> tuple[Index, ...]:
-    """The clustered index of a change table."""
+def change_table_indexes(
+    instance: str, columns: tuple[Column, ...], net_changes_key: tuple[str, ...]
+) -> tuple[Index, ...]:
+    """The indexes of a change table: the clustered one, and one that finds the changes of a row.
+
+    Args:
+        instance: the instance's name.
+        columns: of the change table.
+        net_changes_key: the columns that identify a source row, in the order of their index; empty
+            where the instance does not support net changes, which is what the index is for.
+    """
     ids = {column.name: column.column_id for column in columns}
-    return (
+    clustered = tuple(ids[name] for name in CLUSTERED_KEY)
+    found = [
         Index(
             1,
             f"{instance}_CT_clustered_idx",
-            tuple(ids[name] for name in CLUSTERED_KEY),
-            (False,) * len(CLUSTERED_KEY),
+            clustered,
+            (False,) * len(clustered),
             unique=True,
             clustered=True,
-        ),
-    )
+        )
+    ]
+    if net_changes_key:
+        key = (*(ids[name] for name in net_changes_key), *clustered)
+        found.append(
+            Index(2, f"{instance}_CT_idx", key, (False,) * len(key), unique=True, is_kept=False)
+        )
+    return tuple(found)
 
 
 ChangeRow = tuple[StorageValue, ...]

@@ -217,6 +217,14 @@ def _net_changes(source: Table, index: Index | None, request: EnableTable) -> bo
     return True
 
 
+def _net_changes_key(source: Table, instance: _Instance) -> tuple[str, ...]:
+    """The columns by which the net-changes function tells rows apart; none without it."""
+    if not instance.net_changes or instance.index is None:
+        return ()
+    found = (source.column_by_id(column_id) for column_id in instance.index.column_ids)
+    return tuple(column.name for column in found if column is not None)
+
+
 def _captured_columns(
     source: Table, index: Index | None, request: EnableTable, instance: str
 ) -> list[Column]:
@@ -265,7 +273,7 @@ def _create_instance(
         CDC_SCHEMA,
         f"{instance.name}_CT",
         columns,
-        indexes=change_table_indexes(instance.name, columns),
+        indexes=change_table_indexes(instance.name, columns, _net_changes_key(source, instance)),
         is_ms_shipped=True,
     )
     if instance.filegroup is not None:

@@ -315,7 +315,7 @@ def _rewrite_column(
         expression = f"tailrace_convert({old.sqlite_name})"
         if is_change_table(table):
             forget_encoded(connection, table)
-    indexes = [i for i in table.indexes if old.column_id in i.column_ids]
+    indexes = [i for i in table.kept_indexes if old.column_id in i.column_ids]
     for index in indexes:
         connection.execute(f'DROP INDEX main."{index_name(table, index)}"')
     if column_definition(new) == column_definition(old):

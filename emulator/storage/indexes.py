@@ -76,6 +76,7 @@ def drop_index(
                 " not have permission.",
                 severity=11,
             )
-        connection.execute(f'DROP INDEX main."{index_name(table, index)}"')
+        if index.is_kept:
+            connection.execute(f'DROP INDEX main."{index_name(table, index)}"')
         changed = replace(table, indexes=tuple(i for i in table.indexes if i is not index))
         return replace_table(target, connection, database, changed, "other", command)

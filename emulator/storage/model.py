@@ -75,6 +75,9 @@ class Index:
     included_column_ids: tuple[int, ...] = ()
     filter_definition: str = ""
     filter: tuple[FilterTerm, ...] = ()
+    is_kept: bool = True
+    """False of an index that the catalog shows and SQLite does not have: it would cost every row
+    written, and its uniqueness follows from that of another index."""
 
     @property
     def used_column_ids(self) -> set[int]:
@@ -134,6 +137,11 @@ class Table:
     partition_column_id: int | None = None
     sqlite_name: str = field(init=False, compare=False, repr=False)
     """Its name inside SQLite; the hidden row id column is ``rid``."""
+
+    @property
+    def kept_indexes(self) -> tuple[Index, ...]:
+        """The indexes that SQLite has too."""
+        return tuple(index for index in self.indexes if index.is_kept)
 
     def __post_init__(self) -> None:
         """Every statement asks for the name several times."""

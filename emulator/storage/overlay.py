@@ -62,7 +62,7 @@ class Overlay:
         hidden, images = f'temp."{self.hidden_name}"', f'temp."{self.images_name}"'
         connection.execute(f'CREATE TEMP TABLE "{self.hidden_name}"(rid INTEGER PRIMARY KEY)')
         connection.execute(create_table_text(table, self.images_name, temporary=True))
-        for index in table.indexes:
+        for index in table.kept_indexes:
             if index.unique:
                 columns = ", ".join(f"c{column_id}" for column_id in index.column_ids)
                 connection.execute(

@@ -264,7 +264,7 @@ class ReadLocks(TransactionControl):
             connection.execute(f'DELETE FROM temp."{name}"')
         else:
             connection.execute(create_table_text(table, name, temporary=True))
-            for index in table.indexes:
+            for index in table.kept_indexes:
                 columns = ", ".join(f"c{column_id}" for column_id in index.column_ids)
                 connection.execute(
                     f'CREATE INDEX temp."{name}_{index.index_id}" ON "{name}"({columns})'

@@ -83,13 +83,14 @@ class TablePlan:
                 self.identity = column.identity
             if column.type.name == "timestamp":
                 self.row_version_position = position
-        self.unique = tuple(UniqueKey(table, index) for index in table.indexes if index.unique)
-        moved = {c for index in table.indexes if index.unique or index.clustered
+        kept = table.kept_indexes
+        self.unique = tuple(UniqueKey(table, index) for index in kept if index.unique)
+        moved = {c for index in kept if index.unique or index.clustered
                  for c in index.column_ids}  # fmt: skip
         self.key_positions = tuple(
             position for position, column_id in enumerate(self.column_ids) if column_id in moved
         )
-        indexed = {c for index in table.indexes for c in index.column_ids}
+        indexed = {c for index in kept for c in index.column_ids}
         self.indexed_positions = tuple(
             position for position, column_id in enumerate(self.column_ids) if column_id in indexed
         )

@@ -5,7 +5,6 @@ https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sy
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -71,19 +70,29 @@ def scan(
                 session = cycle.run()
             except ScanStopped:
                 break
-            except SqlError as error:
-                _capture_before(engine, database, history, cycle, stopped)
-                _record_failure(engine, database, history, cycle, error)
-                raise
-            except apsw.Error as error:
-                failure = cdc_error(22859, procedure="sp_cdc_scan")
-                failure.message += f" {error}"
-                _record_failure(engine, database, history, cycle, failure)
+            except (SqlError, apsw.Error) as error:
+                failure = _failure(error)
+                try:
+                    if isinstance(error, SqlError):
+                        _capture_before(engine, database, history, cycle, stopped)
+                finally:
+                    _record_failure(engine, database, history, cycle, failure)
+                if failure is error:
+                    raise
                 raise failure from error
             sessions.append(history.record(session))
             if session.tran_count < maxtrans:
                 break
     return sessions
+
+
+def _failure(error: SqlError | apsw.Error) -> SqlError:
+    """What sys.dm_cdc_errors tells of an error of a cycle."""
+    if isinstance(error, SqlError):
+        return error
+    failure = cdc_error(22859, procedure="sp_cdc_scan")
+    failure.message += f" {error}"
+    return failure
 
 
 def _capture_before(
@@ -96,13 +105,18 @@ def _capture_before(
     """Captures the transactions before the one at which a cycle failed.
 
     A type change that values of the change table do not fit waits for somebody to change those:
-    they must be there to be changed.
+    they must be there to be changed. A failure of this is recorded beside the first one, of which
+    the caller tells.
     """
     if not failed.taken:
         return
     cycle = ScanCycle(engine, database, failed.taken, stopped, engine.clock.now_ticks())
-    with contextlib.suppress(ScanStopped):
+    try:
         history.record(cycle.run())
+    except ScanStopped:
+        pass
+    except (SqlError, apsw.Error) as error:
+        _record_failure(engine, database, history, cycle, _failure(error))
 
 
 def _record_failure(

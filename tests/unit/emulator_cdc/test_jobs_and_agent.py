@@ -7,9 +7,11 @@ from emulator.cdc import jobs
 from emulator.cdc.capture_scan import scan
 from emulator.cdc.enable_database import enable_database
 from emulator.cdc.enable_table import EnableTable, enable_table
+from emulator.cdc.job_runs import is_running
 from emulator.cdc.jobs import JobOptions
 from emulator.cdc.messages import cdc_error
 from emulator.cdc.runtime import runtime
+from emulator.cdc.scan_cycle import ScanCycle
 from emulator.errors import SqlError
 from emulator.storage.model import Column
 from emulator.types import INT, TICKS_PER_DAY
@@ -131,7 +133,7 @@ def test_one_time_job_ends_after_maxscans_cycles(orders, agent):
     start(orders, "capture")
     agent.run_due()
     assert len(orders.changes("dbo_orders")) == 4
-    assert not jobs.is_running(orders.engine, orders.database, "capture")
+    assert not is_running(orders.engine, orders.database, "capture")
 
 
 def test_interval_of_zero_waits_for_commits_only(orders, agent):
@@ -177,8 +179,8 @@ def test_restarted_agent_starts_the_capture_job_again(orders):
     runtime(orders.engine).jobs.clear()
     agent = Agent(orders.engine, "manual")
     agent.start()
-    assert jobs.is_running(orders.engine, orders.database, "capture")
-    assert not jobs.is_running(orders.engine, orders.database, "cleanup")
+    assert is_running(orders.engine, orders.database, "capture")
+    assert not is_running(orders.engine, orders.database, "cleanup")
     agent.close()
 
 
@@ -243,7 +245,7 @@ def test_dropped_database_leaves_nothing_to_the_next_of_its_id(orders, agent):
     orders.scan()
 
     assert [r["id"] for r in orders.changes("dbo_orders")] == [7]
-    assert jobs.is_running(orders.engine, database, "capture")
+    assert is_running(orders.engine, database, "capture")
 
 
 def failing_scan(shop, meanwhile=lambda: None):
@@ -281,6 +283,29 @@ def test_a_scan_that_fails_after_its_database_was_disabled_is_not_of_the_next_en
     failing_scan(orders, lambda: state.forget(orders.database))
 
     assert state.history(orders.database).errors() == []
+
+
+def test_a_failure_is_recorded_when_capturing_what_came_before_it_fails_too(orders, monkeypatch):
+    """The disk fills, say, between the failure and the second attempt."""
+    orders.insert("orders", (1, "a", 1, None))
+    orders.insert("orders", (2, "b", 1, None))
+    failures = [cdc_error(22859), cdc_error(22860)]
+    run = ScanCycle.run
+
+    def failing(cycle):
+        cycle.taken = 1
+        raise failures.pop(0)
+
+    monkeypatch.setattr(ScanCycle, "run", failing)
+    with pytest.raises(SqlError) as error:
+        orders.scan()
+    monkeypatch.setattr(ScanCycle, "run", run)
+
+    assert error.value.number == 22859
+    recorded = runtime(orders.engine).history(orders.database).errors()
+    assert sorted(entry.number for entry in recorded) == [22859, 22860]
+    orders.scan()
+    assert [row["id"] for row in orders.changes("dbo_orders")] == [1, 2]
 
 
 def wait_for_changes(shop, instance):

@@ -232,7 +232,7 @@ class Agent:
         database = self._engine.database_by_id(schedule.run.database_id)
         parameters = schedule.parameters
         reads_for_replication = parameters.job_type == replication.LOG_READER
-        if database is None or not (is_enabled(database) or reads_for_replication):
+        if database is None or not (self._is_captured(database) or reads_for_replication):
             self._end(key, schedule.run)
             return
         error: StepError | None = None
@@ -256,6 +256,13 @@ class Agent:
             schedule.due = self._engine.clock.now_ticks() + pause * TICKS_PER_SECOND
         else:
             self._end(key, schedule.run, error)
+
+    def _is_captured(self, database: Database) -> bool:
+        """Whether the database is enabled; one that is being disabled is until that commits."""
+        if is_enabled(database):
+            return True
+        with self._engine.write():
+            return is_enabled(database)
 
     def _capture(self, database: Database, schedule: _Schedule) -> None:
         parameters = schedule.parameters

@@ -20,6 +20,7 @@ from emulator.catalog.procedure_registry import (
 )
 from emulator.cdc import capture_scan, jobs, replication
 from emulator.cdc.capture_instance import require_enabled
+from emulator.cdc.job_runs import stop_run
 from emulator.cdc.log_readers import (
     all_jobs,
     job_name,
@@ -218,7 +219,7 @@ def _agent_stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]
     """msdb.dbo.sp_stop_job, by name."""
     database, job_type = _job_of_name(context, text(args["@job_name"]) or "")
     if job_type == replication.LOG_READER:
-        jobs.end_run(context.engine, database, job_type)
+        stop_run(context.engine, database, job_type)
         return
     stopped = jobs.stop_job(context.store.connection, context.engine, database, job_type)
     yield Message(JOB_STOPPED, stopped)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from emulator.cdc import jobs, scan_position
 from emulator.cdc.capture_instance import capture_instances, is_enabled, require_enabled
 from emulator.cdc.disable import drop_instance
+from emulator.cdc.job_runs import forget_database
 from emulator.cdc.messages import cdc_error
 from emulator.cdc.metadata_tables import (
     CDC_SCHEMA,
@@ -18,7 +19,6 @@ from emulator.cdc.metadata_tables import (
     create_metadata_table,
 )
 from emulator.cdc.principals import add_principal, find_principal, remove_principal
-from emulator.cdc.runtime import runtime
 from emulator.storage import ddl
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def enable_database(engine: Engine, database: Database) -> bool:
             raise cdc_error(22906, database.name, procedure="sp_cdc_enable_db")
         # A dropped database of the same id may have left these behind.
         jobs.drop_jobs(connection, engine, database)
-        runtime(engine).forget(database)
+        forget_database(engine, database)
         ddl.create_schema(connection, database, CDC_SCHEMA)
         add_principal(connection, database, CDC_USER, "S")
         for definition in METADATA_TABLES:
@@ -73,6 +73,5 @@ def disable_database(engine: Engine, database: Database) -> None:
         ddl.drop_schema(connection, database, CDC_SCHEMA)
         scan_position.forget(connection, database)
         database.set_option("is_cdc_enabled", 0, connection)
-        # Last: that the jobs end cannot be undone, should anything before fail.
         jobs.drop_jobs(connection, engine, database)
-    runtime(engine).forget(database)
+        forget_database(engine, database)

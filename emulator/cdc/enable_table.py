@@ -16,6 +16,7 @@ from emulator.cdc.change_table import (
     change_table_indexes,
 )
 from emulator.cdc.column_list import split_column_list
+from emulator.cdc.job_runs import is_running
 from emulator.cdc.messages import cdc_error, message_text
 from emulator.cdc.metadata_tables import (
     CAPTURED_COLUMNS,
@@ -362,7 +363,7 @@ def _start_jobs(engine: Engine, database: Database) -> list[Notice]:
     notices: list[Notice] = []
     with engine.write() as connection:
         for job_type in _job_types(database):
-            if jobs.is_running(engine, database, job_type):
+            if is_running(engine, database, job_type):
                 continue
             try:
                 text = jobs.start_job(connection, engine, database, job_type)

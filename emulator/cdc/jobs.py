@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.cdc import replication
 from emulator.cdc.capture_instance import require_enabled
-from emulator.cdc.job_history import RunSource
+from emulator.cdc.job_runs import begin_run, forget_job, stop_run
 from emulator.cdc.messages import cdc_error, message_text
 from emulator.cdc.metadata_tables import (
     CDC_JOBS,
@@ -210,7 +210,7 @@ def change_job(
 def drop_job(
     connection: apsw.Connection, engine: Engine, database: Database, job_type: str | None
 ) -> None:
-    """sp_cdc_drop_job: stops the job and removes it.
+    """sp_cdc_drop_job: removes the job; its run ends when that is committed.
 
     Raises:
         SqlError: 22992 for an unknown type, 22997 when there is no such job.
@@ -228,8 +228,7 @@ def drop_jobs(connection: apsw.Connection, engine: Engine, database: Database) -
 def _drop(
     connection: apsw.Connection, engine: Engine, database: Database, job: JobParameters
 ) -> None:
-    end_run(engine, database, job.job_type)
-    runtime(engine).job_history.forget((database.database_id, job.job_type))
+    forget_job(engine, database, job.job_type)
     if not is_job_enabled(database, job.job_type):
         enable_job(connection, database, job.job_type, enabled=True)
     _delete(connection, engine, job)
@@ -238,7 +237,7 @@ def _drop(
 def start_job(
     connection: apsw.Connection, engine: Engine, database: Database, job_type: str | None
 ) -> str:
-    """sp_cdc_start_job.
+    """sp_cdc_start_job; within a transaction that changed jobs the run begins with its commit.
 
     Returns:
         The informational message.
@@ -248,18 +247,14 @@ def start_job(
     """
     job = find_job(connection, engine, database, CAPTURE if job_type is None else job_type)
     name = job_name(database, job.job_type)
-    state = runtime(engine)
-    with state.changed:
-        if not state.agent_running:
-            raise SqlError(AGENT_ERROR, message_text(AGENT_ERROR))
-        key = (database.database_id, job.job_type)
-        if key in state.jobs:
-            raise SqlError(
-                AGENT_ERROR,
-                f"SQLServerAgent Error: Request to run job {name} (from User sa) refused because"
-                " the job is already running from a request by User sa.",
-            )
-        state.begin_run(key, RunSource.USER, engine.clock.now_ticks())
+    if not runtime(engine).agent_running:
+        raise SqlError(AGENT_ERROR, message_text(AGENT_ERROR))
+    if not begin_run(engine, database, job.job_type):
+        raise SqlError(
+            AGENT_ERROR,
+            f"SQLServerAgent Error: Request to run job {name} (from User sa) refused because"
+            " the job is already running from a request by User sa.",
+        )
     return f"Job '{name}' started successfully."
 
 
@@ -278,26 +273,13 @@ def stop_job(
     name = job_name(database, job.job_type)
     if not runtime(engine).agent_running:
         raise SqlError(AGENT_ERROR, message_text(AGENT_ERROR))
-    if not end_run(engine, database, job.job_type):
+    if not stop_run(engine, database, job.job_type):
         raise SqlError(
             AGENT_ERROR,
             f"SQLServerAgent Error: Request to stop job {name} (from User sa) refused because the"
             " job is not currently running.",
         )
     return f"Job '{name}' stopped successfully."
-
-
-def is_running(engine: Engine, database: Database, job_type: str) -> bool:
-    """Whether a job was started and has not ended."""
-    state = runtime(engine)
-    with state.changed:
-        return (database.database_id, job_type) in state.jobs
-
-
-def end_run(engine: Engine, database: Database, job_type: str) -> bool:
-    """Asks a run to end at once; returns whether there was one."""
-    key = (database.database_id, job_type)
-    return runtime(engine).cancel_run(key, engine.clock.now_ticks())
 
 
 def _row(job: JobParameters) -> tuple[int | str | bytes | None, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.cdc import jobs, replication
 from emulator.cdc.capture_instance import capture_instances, is_enabled
-from emulator.cdc.job_history import RunSource
+from emulator.cdc.job_runs import begin_run, end_run
 from emulator.cdc.jobs import JobParameters
 from emulator.cdc.messages import cdc_error
 from emulator.cdc.runtime import runtime
@@ -72,7 +72,7 @@ def change_publications(
             if any(j.job_type == jobs.CAPTURE for j in jobs.jobs_of(connection, engine, database)):
                 jobs.drop_job(connection, engine, database, jobs.CAPTURE)
         else:
-            jobs.end_run(engine, database, replication.LOG_READER)
+            end_run(engine, database, replication.LOG_READER)
             if tracked:
                 jobs.add_job(connection, engine, database, jobs.CAPTURE, jobs.JobOptions())
     if after:
@@ -82,13 +82,9 @@ def change_publications(
 
 def start_log_reader(engine: Engine, database: Database) -> list[str]:
     """Starts the Log Reader Agent, if SQL Server Agent runs."""
-    state = runtime(engine)
-    with state.changed:
-        if not state.agent_running:
-            return []
-        key = (database.database_id, replication.LOG_READER)
-        if key not in state.jobs:
-            state.begin_run(key, RunSource.USER, engine.clock.now_ticks())
+    if not runtime(engine).agent_running:
+        return []
+    begin_run(engine, database, replication.LOG_READER)
     return [f"Job '{replication.log_reader_name(database)}' started successfully."]
 
 

@@ -19,8 +19,8 @@ from emulator.storage.work import Work, WorkMark
 
 if TYPE_CHECKING:
     from emulator.storage.cascades import Cascade
-    from emulator.storage.database import CatalogState
     from emulator.storage.engine import Engine
+    from emulator.storage.write_path import CatalogSnapshot
 
 Result = TypeVar("Result")
 
@@ -61,7 +61,7 @@ class TransactionControl:
         """How many triggers are running: those may end the transaction that they run in."""
         self._epoch = 0
         """Counts transactions that a trigger ended: their statements have nothing left to undo."""
-        self._catalogs: dict[int, dict[int, CatalogState]] = {}
+        self._catalogs: dict[int, CatalogSnapshot] = {}
         """Schema objects as they were before DDL, by the depth of the statement it is in."""
 
     # -- transactions -----------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from emulator.errors import INTERNAL, SqlError
 from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
 from emulator.log.query import fetch
 from emulator.storage.cascades import Cascade
-from emulator.storage.database import CatalogState
 from emulator.storage.lock_state import PENDING_ROWS_MAX
 from emulator.storage.locks import LockOwner
 from emulator.storage.model import Table
@@ -33,6 +32,7 @@ from emulator.storage.overlay import UNDO_SCHEMA, Overlay
 from emulator.storage.stage import STAGE_SCHEMA
 from emulator.storage.table_plan import Row
 from emulator.storage.view import SessionView
+from emulator.storage.write_path import CatalogSnapshot
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Engine
@@ -56,7 +56,7 @@ class Savepoint:
     undo_count: int
     mark: WorkMark
     sqlite_name: str = ""
-    catalog: dict[int, CatalogState] | None = None
+    catalog: CatalogSnapshot | None = None
 
 
 class Work(SessionView):
@@ -308,6 +308,8 @@ class Work(SessionView):
         self.scope = None
         self.engine.end_write(scope)
         self._end()
+        for effect in scope.effects:
+            effect()
         return lsn
 
     def _write(self, overlays: list[Overlay], journals: list[Journal]) -> bytes | None:

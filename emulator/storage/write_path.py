@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from emulator.storage.database import CatalogState, Database
 
 
+Effect = Callable[[], None]
+"""What is to happen outside of the database when a write commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSnapshot:
+    """The schema objects of every database, by id, and how many effects there were, to go back."""
+
+    states: dict[int, CatalogState]
+    effect_count: int
+
+
 @dataclass(slots=True)
 class WriteScope:
     """One pass through the write path."""
@@ -27,10 +39,12 @@ class WriteScope:
     connection: apsw.Connection
     owner: LockOwner
     thread: int
-    catalog: dict[int, CatalogState] | None = None
+    catalog: CatalogSnapshot | None = None
     """The schema objects as they were before the first DDL in this scope."""
     ddl_records: dict[int, list[Record]] = field(default_factory=dict)
     """Log records of DDL outside of a session, per database id."""
+    effects: list[Effect] = field(default_factory=list)
+    """In order, for when it has committed."""
 
 
 class WritePath:
@@ -70,8 +84,13 @@ class WritePath:
         """
         scope = self._scope
         if scope is not None and scope.thread == threading.get_ident():
-            with _savepoint(scope.connection, "joined"):
-                yield scope.connection
+            effect_count = len(scope.effects)
+            try:
+                with _savepoint(scope.connection, "joined"):
+                    yield scope.connection
+            except BaseException:
+                del scope.effects[effect_count:]
+                raise
             return
         owner = LockOwner()
         try:
@@ -89,6 +108,8 @@ class WritePath:
             self.abandon_write(scope)
             raise
         self.end_write(scope)
+        for effect in scope.effects:
+            effect()
 
     def begin_write(self, connection: apsw.Connection, owner: LockOwner) -> WriteScope:
         """Take the write lock and BEGIN IMMEDIATE on ``connection`` (for transaction.py)."""
@@ -144,6 +165,25 @@ class WritePath:
         scope = self._scope
         return scope is not None and scope.thread == threading.get_ident()
 
+    def after_commit(self, effect: Effect) -> None:
+        """Lets something happen when this thread's write commits, and never if that is undone.
+
+        Args:
+            effect: must not fail; called at once where the thread is in no write.
+        """
+        scope = self._scope
+        if scope is not None and scope.thread == threading.get_ident():
+            scope.effects.append(effect)
+        else:
+            effect()
+
+    def pending_effects(self) -> Sequence[Effect]:
+        """What waits for the commit of this thread's write, in order."""
+        scope = self._scope
+        if scope is None or scope.thread != threading.get_ident():
+            return ()
+        return scope.effects
+
     # -- what a write leaves ----------------------------------------------------------------------
 
     def note_commit(self, tables: Iterable[str]) -> None:
@@ -159,14 +199,17 @@ class WritePath:
         if scope is not None and scope.catalog is None:
             scope.catalog = self.catalog_snapshot()
 
-    def catalog_snapshot(self) -> dict[int, CatalogState]:
+    def catalog_snapshot(self) -> CatalogSnapshot:
         """A copy of every database's schema objects."""
-        return {d.database_id: d.state.copy() for d in self.databases.values()}
+        states = {d.database_id: d.state.copy() for d in self.databases.values()}
+        return CatalogSnapshot(states, 0 if self._scope is None else len(self._scope.effects))
 
-    def restore_catalog(self, snapshot: dict[int, CatalogState]) -> None:
+    def restore_catalog(self, snapshot: CatalogSnapshot) -> None:
         """Put schema objects back; plans compiled meanwhile become stale."""
+        if self._scope is not None:
+            del self._scope.effects[snapshot.effect_count :]
         for database in self.databases.values():
-            state = snapshot.get(database.database_id)
+            state = snapshot.states.get(database.database_id)
             if state is not None:
                 database.state = state.copy()
                 database.version += 1

@@ -15,6 +15,7 @@ from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tsql.compile.arguments import Given, given_parameters
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.workspace import Workspace
+from emulator.tsql.definition.options import put_options
 from emulator.tsql.run.interpreter import Interpreter, JumpSignal, ReturnSignal, error_event
 from emulator.tsql.run.procedures import drop_tables
 from emulator.tsql.run.table_arguments import take_table
@@ -165,11 +166,8 @@ class BatchRunner:
         self.context.context_info = None
         self._interpreter.cursors.known.clear()
         self.context.security.reset()
-        self.context.options = type(self.context.options)()
+        put_options(self.context, self.context.initial_options)
         self.context.database = self._initial_database
-        store.isolation = "read committed"
-        store.lock_timeout_ms = -1
-        store.deadlock_priority = 0
         self.context.rowcount = self.context.last_error = 0
         self.context.scope_identity = None
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from emulator.catalog.set_options import ODBC_OPTIONS, SetOptions
 from emulator.security.context import SecurityContext
 
 if TYPE_CHECKING:
@@ -28,25 +29,6 @@ class LocalTable(Protocol):
 
 
 @dataclass(slots=True)
-class SetOptions:
-    """The SET options that change results or errors; defaults as of the ODBC driver."""
-
-    nocount: bool = False
-    fmtonly: bool = False
-    xact_abort: bool = False
-    implicit_transactions: bool = False
-    ansi_nulls: bool = True
-    quoted_identifier: bool = True
-    lock_timeout_ms: int = -1
-    isolation: str = "read committed"
-    datefirst: int = 7
-    language: str = "us_english"
-    rowcount: int = 0
-    identity_insert: int | None = None
-    """Object id of the table with IDENTITY_INSERT ON."""
-
-
-@dataclass(slots=True)
 class SessionContext:
     """Everything a statement may know of its session."""
 
@@ -58,7 +40,9 @@ class SessionContext:
     """The login that connected."""
     host: str = ""
     application: str = ""
-    options: SetOptions = field(default_factory=SetOptions)
+    options: SetOptions = ODBC_OPTIONS
+    initial_options: SetOptions = ODBC_OPTIONS
+    """As the login asked for them; a connection that is reset has them again."""
     rowcount: int = 0
     """@@ROWCOUNT."""
     last_error: int = 0
@@ -81,6 +65,10 @@ class SessionContext:
         """A new session begins as its login; a copy for another database shares the context."""
         if self.security is None:
             self.security = SecurityContext(self.engine, self.login)  # type: ignore[unreachable]
+
+    def set_option(self, option: str, value: Any) -> None:
+        """Changes one of the SET options, by its attribute's name."""
+        self.options = self.options.changed(option, value)
 
     @property
     def user(self) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from emulator.errors import not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.values import NULL_VALUE, Constant, Value, constant, converted
-from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.conversions.families import INTEGER_RANGES, Family, family
 from emulator.tsql.conversions.temporal import DAYS_1900
 from emulator.types import (
     DATETIME,
@@ -20,6 +22,9 @@ from emulator.types import (
     unpack_decimal,
 )
 
+if TYPE_CHECKING:
+    from emulator.catalog.set_options import Semantics
+
 _EPOCH: Final = DAYS_1900 * TICKS_PER_DAY
 _DECIMAL_FUNCTIONS: Final = {
     "+": "t_decimal_add",
@@ -30,8 +35,8 @@ _DECIMAL_FUNCTIONS: Final = {
 }
 
 
-def arithmetic(operator: str, left: Value, right: Value) -> Value:
-    """``left operator right``.
+def arithmetic(operator: str, left: Value, right: Value, semantics: Semantics) -> Value:
+    """``left operator right`` under the session's SET options.
 
     Raises:
         SqlError: 206, 402 or 8117 for types that the operator does not take.
@@ -49,8 +54,13 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
     if operator in {"&", "|", "^"}:
         return _bits(operator, left, right, nullable=nullable)
     if operator == "+" and families == {Family.TEXT}:
+        if not semantics.concat_null_yields_null:
+            left, right = _empty_if_null(left), _empty_if_null(right)
+            nullable = False
         return _concatenation(left, right, nullable=nullable)
     if operator == "+" and families == {Family.BINARY}:
+        if nullable and not semantics.concat_null_yields_null:
+            raise not_supported("binary + binary under SET CONCAT_NULL_YIELDS_NULL OFF")
         sql_type = types_of.binary_concatenation_type(left.type, right.type)
         return Value(f"t_binary_concat({left.sql}, {right.sql})", sql_type, nullable)
     if families & {Family.MOMENT, Family.DATE, Family.TIME, Family.OFFSET}:
@@ -157,6 +167,13 @@ def _native_decimals(
     return Value(f"({sides[0]} {operator} {sides[1]})", target, nullable)
 
 
+def _empty_if_null(value: Value) -> Value:
+    """Text of which NULL counts as none."""
+    if not value.nullable:
+        return value
+    return replace(value, sql=f"ifnull({value.sql}, '')", nullable=False, constant=None)
+
+
 def _concatenation(left: Value, right: Value, *, nullable: bool) -> Value:
     """Text + text, cut at 8000 bytes unless one of them is (max)."""
     sql_type = types_of.concatenation_type(left.type, right.type)
@@ -208,7 +225,7 @@ def negated(operand: Value) -> Value:
     if operand.type.name == "bit":
         raise messages.invalid_operator_type("bit", "minus")
     if kind is Family.INTEGER:
-        if isinstance(known, int):
+        if isinstance(known, int) and -known <= INTEGER_RANGES[operand.type.name][1]:
             return constant(-known, operand.type, literal=operand.literal)
         if operand.type.name == "tinyint":
             return Value(f"t_smallint(-{operand.sql})", SqlType("smallint"), operand.nullable)

@@ -347,7 +347,9 @@ class ChangeCompiler:
             if node.column is None:
                 value = self.compiler.value(node.value, scope)
                 if node.operator != "=":
-                    value = arithmetic(node.operator[0], variable, value)
+                    value = arithmetic(
+                        node.operator[0], variable, value, self.compilation.semantics
+                    )
             else:
                 position, column = find_column(target, node.column[-1])
                 value = Value(columns[position], column.type)
@@ -415,8 +417,8 @@ def assignments(
             value = compiler.value(node.value, scope)
         if node.operator != "=":
             current = next(c for c in bound.columns if c.name == column.name).value()
-            value = arithmetic(node.operator[0], current, value)
-        texts[position] = stored(value, column, target).sql
+            value = arithmetic(node.operator[0], current, value, compiler.compilation.semantics)
+        texts[position] = stored(value, column, target, compiler.compilation.semantics).sql
     return texts
 
 

@@ -53,6 +53,7 @@ class Compilation:
                 ``x > @a OR (x = @b AND ..)`` are equal.
         """
         self.context = context
+        self.semantics = context.options.semantics
         self.workspace = workspace
         self.frame = frame
         self.generic = generic
@@ -133,7 +134,11 @@ class Compilation:
         """The plan ends when a local table comes or goes."""
         self.guard.local_version = self.workspace.local_version
 
+    def finished(self, text: str) -> str:
+        """Compiled text as it is run under the session's SET options."""
+        return self.workspace.lenient(text) if self.semantics.is_lenient else text
+
     def plan(self, text: str, columns: tuple[ColumnMeta, ...] = ()) -> Plan:
         """The finished plan."""
-        parts = split_holes(text, self._holes)
+        parts = split_holes(self.finished(text), self._holes)
         return Plan(parts, tuple(self._functions), columns, used=used_slots(parts))

@@ -18,18 +18,18 @@ _SLOT: Final = re.compile(r"\?(\d+)")
 
 
 def argument_reader(
-    _: Compilation, values: list[Value]
+    compilation: Compilation, values: list[Value]
 ) -> Callable[[Execution], tuple[StorageValue, ...]]:
     """Evaluates compiled scalars by themselves, with the parameters of their statement.
 
     Args:
-        _: the statement's compilation.
+        compilation: the statement's compilation.
         values: without columns; subqueries are not possible here.
     """
     if all(v.constant is not None for v in values):
         known = tuple(v.constant.value for v in values if v.constant is not None)
         return lambda _: known
-    text = "SELECT " + ", ".join(v.sql for v in values)
+    text = compilation.finished("SELECT " + ", ".join(v.sql for v in values))
     if "\x01" in text:
         raise not_supported("a subquery as the argument of a table function")
     used = max((int(n) for n in _SLOT.findall(text)), default=0)

@@ -204,9 +204,8 @@ class ExpressionCompiler:
         return complemented(operand) if node.operator == "~" else negated(operand)
 
     def _binary(self, node: Binary, scope: Scope) -> Value:
-        return arithmetic(
-            node.operator, self.value(node.left, scope), self.value(node.right, scope)
-        )
+        left, right = self.value(node.left, scope), self.value(node.right, scope)
+        return arithmetic(node.operator, left, right, self.compilation.semantics)
 
     def _case(self, node: Case, scope: Scope) -> Value:
         conditions: list[str] = []

@@ -13,12 +13,19 @@ from emulator.tsql.compile import types_of
 from emulator.tsql.compile.output import OutputPlan, compile_output
 from emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
 from emulator.tsql.compile.queries import QueryCompiler
-from emulator.tsql.compile.rows import Defaults, RowProgram, compile_defaults, row_program, stored
+from emulator.tsql.compile.rows import (
+    Defaults,
+    RowProgram,
+    column_assigner,
+    compile_defaults,
+    row_program,
+    stored,
+)
 from emulator.tsql.compile.scope import Scope
 from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
 from emulator.tsql.compile.through import find_view, inserted_through
 from emulator.tsql.compile.values import Value, converted
-from emulator.tsql.conversions import assigner, check_allowed
+from emulator.tsql.conversions import Conversion, check_allowed
 from emulator.tsql.syntax.nodes import (
     DefaultMark,
     Expression,
@@ -222,7 +229,8 @@ class InsertCompiler:
         if len(rows) > 1:
             rows = _united(rows)
         columns = [self.target.table.columns[p] for p in plan.given]
-        simple = all(
+        semantics = self.compilation.semantics
+        simple = not semantics.is_lenient and all(
             isinstance(e, Literal | Variable | DefaultMark) or (v is not None and v.constant)
             for row, values in zip(body.rows, rows, strict=True)
             for e, v in zip(row, values, strict=True)
@@ -243,7 +251,7 @@ class InsertCompiler:
                 if value is None:
                     marks[place] = _DEFAULT
                 else:
-                    texts.append(stored(value, column, self.target).sql)
+                    texts.append(stored(value, column, self.target, semantics).sql)
             plans.append("SELECT " + (", ".join(texts) or "1"))
             fixed.append(marks)
         plan.plans = tuple(self.compilation.plan(text) for text in plans)
@@ -264,7 +272,7 @@ class InsertCompiler:
         if isinstance(node, Variable):
             return self._variable_cell(node, value.type, target, column)
         check_allowed(value.type, target, explicit=False)
-        conversion = assigner(value.type, target, self.target.shown, column)
+        conversion = self._assigner(value.type, target, column)
         known = value.constant.value if value.constant else None
         if conversion is None or known is None:
             return lambda _: known
@@ -275,11 +283,15 @@ class InsertCompiler:
             return lambda _: convert(known)
         return lambda _: done
 
+    def _assigner(self, source: SqlType, target: SqlType, column: str) -> Conversion | None:
+        semantics = self.compilation.semantics
+        return column_assigner(source, target, self.target.shown, column, semantics)
+
     def _variable_cell(self, node: Variable, source: SqlType, target: SqlType, column: str) -> Cell:
         """Yields a variable's value, converted from the type that it has then."""
         name = node.name.casefold()
         check_allowed(source, target, explicit=False)
-        conversion = assigner(source, target, self.target.shown, column)
+        conversion = self._assigner(source, target, column)
         if conversion is None:
             return lambda execution: execution.frame.values[name]
         convert = conversion
@@ -303,7 +315,7 @@ class InsertCompiler:
         for n, (value, position) in enumerate(zip(compiled.columns, plan.given, strict=True)):
             column = self.target.table.columns[position]
             kept = value if value.is_null else replace(value, sql=f"v{n}", constant=None)
-            text = stored(kept, column, self.target).sql
+            text = stored(kept, column, self.target, self.compilation.semantics).sql
             changed = changed or text != f"v{n}"
             texts.append(text)
         text = compiled.text
@@ -361,7 +373,7 @@ def given_positions(
         SqlError: 207, 264, 271, 273, 544, 545.
     """
     table = target.table
-    explicit = compilation.context.options.identity_insert == table.object_id
+    explicit = compilation.semantics.identity_insert == table.object_id
     if not names:
         # A column list is needed for a value of an identity column: 8101 tells of it.
         return tuple(

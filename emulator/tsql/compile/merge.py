@@ -211,7 +211,12 @@ class MergeCompiler:
             if not isinstance(value, DefaultMark)
         ]
         texts = [
-            stored(self.compiler.value(value, scope), target.table.columns[position], target).sql
+            stored(
+                self.compiler.value(value, scope),
+                target.table.columns[position],
+                target,
+                self.compilation.semantics,
+            ).sql
             for position, value in pairs
         ]
         plan = empty_plan(self.compilation, target, tuple(position for position, _ in pairs))

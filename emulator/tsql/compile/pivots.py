@@ -60,7 +60,7 @@ def pivot_query(node: Pivot, columns: Sequence[SourceColumn]) -> Derived:
     for value in node.values:
         constant = Cast("CAST", Literal(nvarchar(max(len(value), 1)), value), _wide(sql_type))
         chosen = Case(None, ((Comparison("=", node.column, constant), argument),), None)
-        items.append(SelectItem(Call(call.name, (chosen,), call.line), alias=value))
+        items.append(SelectItem(Call(call.name, (chosen,), call.line, warns=False), alias=value))
     body = Select(tuple(items), call.line, source=node.source, group_by=groups)
     return Derived(Query(body), node.alias)
 

@@ -100,6 +100,11 @@ class Planner:
         if len(compiled.columns) > COLUMNS_MAX:
             raise messages.too_many_columns()
         columns = tuple(column_meta(value) for value in compiled.columns)
+        if compilation.semantics.is_lenient:  # what is computed may be NULL now
+            columns = tuple(
+                replace(column, nullable=column.nullable or not value.stored)
+                for column, value in zip(columns, compiled.columns, strict=True)
+            )
         return compilation.plan(compiled.text, columns)
 
     def _with_fast_parts(

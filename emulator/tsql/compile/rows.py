@@ -12,20 +12,21 @@ from emulator.tsql.compile.plan import Execution, Plan
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.compile.values import Value, apply, converted
-from emulator.tsql.conversions import assigner, check_allowed
+from emulator.tsql.conversions import Conversion, assigner, check_allowed
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.syntax.nodes import ColumnName, Expression
 from emulator.tsql.syntax.parser import parse_expression
-from emulator.types import StorageValue
+from emulator.types import SqlType, StorageValue
 
 if TYPE_CHECKING:
+    from emulator.catalog.set_options import Semantics
     from emulator.storage.model import Column
     from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.compile.targets import Target
 
 
-def stored(value: Value, column: Column, target: Target) -> Value:
-    """A value on its way into a column: implicit conversion; text must fit.
+def stored(value: Value, column: Column, target: Target, semantics: Semantics) -> Value:
+    """A value on its way into a column: implicit conversion; text must fit, or is cut.
 
     Raises:
         SqlError: 206, 257 when there is no implicit conversion.
@@ -35,7 +36,15 @@ def stored(value: Value, column: Column, target: Target) -> Value:
     if column.type == value.type and family(column.type) not in {Family.TEXT, Family.BINARY}:
         return value
     check_allowed(value.type, column.type, explicit=False)
-    return apply(value, assigner(value.type, column.type, target.shown, column.name), column.type)
+    conversion = column_assigner(value.type, column.type, target.shown, column.name, semantics)
+    return apply(value, conversion, column.type)
+
+
+def column_assigner(
+    source: SqlType, target: SqlType, table: str, column: str, semantics: Semantics
+) -> Conversion | None:
+    """Conversion of a value that goes into a column, under the session's SET options."""
+    return assigner(source, target, table, column, truncates=not semantics.ansi_warnings)
 
 
 @dataclass(slots=True)
@@ -201,7 +210,7 @@ def compile_defaults(
             defaults.constants[position] = None
             continue
         value = compiler.value(parse_expression(column.default), Scope())
-        value = stored(value, column, target)
+        value = stored(value, column, target, compilation.semantics)
         if value.constant is not None:
             defaults.constants[position] = value.constant.value
         else:

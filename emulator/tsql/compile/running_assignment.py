@@ -68,7 +68,9 @@ def running_assignment(compilation: Compilation, query: Query, body: Select, fra
     for item, name in zip(body.items, names, strict=True):
         value = compiler.value(item.expression, scope)
         if item.operator != "=":
-            value = arithmetic(item.operator[0], compiler.variable_now(name), value)
+            value = arithmetic(
+                item.operator[0], compiler.variable_now(name), value, compiler.compilation.semantics
+            )
         value = assigned(value, frame.types[name])
         settings.append(f"t_set({literal_sql(name)}, {value.sql})")
     text = f"WITH {key} AS MATERIALIZED ({inner}) SELECT {', '.join(settings)} FROM {key}"
@@ -146,6 +148,7 @@ def running_texts(
         variables after a row. Those of ``columns`` come to set the variables with one.
     """
     types = compiler.compilation.frame.types
+    semantics = compiler.compilation.semantics
     settings, after = [], []
     for node in assignments:
         if node.variable is None:
@@ -155,7 +158,7 @@ def running_texts(
         if node.column is None:
             value = compiler.value(node.value, scope)
             if node.operator != "=":
-                value = arithmetic(node.operator[0], compiler.variable_now(name), value)
+                value = arithmetic(node.operator[0], compiler.variable_now(name), value, semantics)
             settings.append(f"t_set({literal_sql(name)}, {assigned(value, types[name]).sql})")
             continue
         folded = node.column[-1].casefold()
@@ -164,5 +167,5 @@ def running_texts(
         )
         value = assigned(Value(columns[position], column.type), types[name])
         kept = Value(f"t_set({literal_sql(name)}, {value.sql})", types[name])
-        columns[position] = stored(kept, column, target).sql
+        columns[position] = stored(kept, column, target, semantics).sql
     return " + ".join([*(f"({text} IS NULL)" for text in settings), "0"]) + " >= 0", after

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 import apsw.ext
 
+from emulator.tsql.compile.lenient import lenient, register_lenient
 from emulator.tsql.compile.random_numbers import RandomNumbers
 from emulator.tsql.functions.registry import register_functions
 from emulator.types import StorageValue
@@ -18,6 +19,7 @@ from emulator.types import StorageValue
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.catalog.functions import ScalarFunction
+    from emulator.catalog.set_options import Semantics
     from emulator.security.context import Identity
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
@@ -33,6 +35,8 @@ _ROW_SET_COLUMNS: Final = 128
 """More than any system view has (sys.databases has about a hundred)."""
 
 _LOCALS_FIRST_ID: Final = 1
+NULL_ELIMINATED: Final = 8153
+"""The message of an aggregate that leaves NULL out."""
 
 
 class RowSets:
@@ -95,9 +99,12 @@ class Workspace:
         """Running now, innermost last."""
         self.compound: dict[Node, Expression] = {}
         """``@x + y`` of ``SET @x += y``."""
-        self.plans: OrderedDict[tuple[Node, str, Identity], list[Any]] = OrderedDict()
+        self.plans: OrderedDict[tuple[Node, str, Identity, Semantics], list[Any]] = OrderedDict()
         self.undeclared: Described | None = None
         """The last answer about undeclared parameters."""
+        self.owed: set[int] = set()
+        """Numbers of the messages that the running statement owes its client."""
+        self._is_lenient = False
         self._local_ids = itertools.count(_LOCALS_FIRST_ID)
         self._functions: list[tuple[ScalarFunction, Database | None]] = []
         self._own: dict[object, int] = {}
@@ -107,6 +114,7 @@ class Workspace:
         """Whose variables ``t_get`` and ``t_set`` mean."""
         self.connection.create_scalar_function("t_get", self._get_variable, 1)
         self.connection.create_scalar_function("t_set", self._set_variable, 2)
+        self.connection.create_scalar_function("t_null_eliminated", self._null_eliminated, -1)
         self.connection.create_scalar_function("t_catalog", self._call_catalog, -1)
         self.connection.create_scalar_function("t_own", self._call_own, -1)
         apsw.ext.make_virtual_module(self.connection, "rows_of", self.row_sets)
@@ -135,6 +143,18 @@ class Workspace:
             self._own_calls.append(call)
         return number
 
+    def lenient(self, text: str) -> str:
+        """Compiled text whose arithmetic gives NULL for an error, which the connection learns."""
+        if not self._is_lenient:
+            register_lenient(self.connection, self.owed.add)
+            self._is_lenient = True
+        return lenient(text)
+
+    def _null_eliminated(self, *arguments: Any) -> Any:
+        """``t_null_eliminated([x])``: an aggregate left NULL out; x, or NULL."""
+        self.owed.add(NULL_ELIMINATED)
+        return arguments[0] if arguments else None
+
     def _call_own(self, *arguments: Any) -> Any:
         """``t_own(n, ..)``."""
         return self._own_calls[arguments[0]](*arguments[1:])
@@ -161,9 +181,11 @@ class Workspace:
     def cached(self, node: Node, make: Callable[[], list[Any]]) -> list[Any]:
         """The plans of a statement in the current database, oldest thrown away first.
 
-        They are the present identity's: what it may do was checked when they were compiled.
+        They are the present identity's, whose permissions were checked when they were compiled, and
+        of the present SET options.
         """
-        key = (node, self.context.database.name, self.context.security.identity)
+        context = self.context
+        key = (node, context.database.name, context.security.identity, context.options.semantics)
         plans = self.plans.get(key)
         if plans is None:
             plans = self.plans[key] = make()

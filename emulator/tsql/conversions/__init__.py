@@ -123,7 +123,9 @@ def converter(source: SqlType, target: SqlType, style: int | None = None) -> Con
 
 
 @lru_cache(maxsize=_CACHED)
-def assigner(source: SqlType, target: SqlType, table: str, column: str) -> Conversion | None:
+def assigner(
+    source: SqlType, target: SqlType, table: str, column: str, *, truncates: bool = False
+) -> Conversion | None:
     """Conversion of a value that goes into a column.
 
     Args:
@@ -131,12 +133,16 @@ def assigner(source: SqlType, target: SqlType, table: str, column: str) -> Conve
         target: the column's type.
         table: ``database.schema.table``, for error 2628.
         column: its name.
+        truncates: cut text and bytes that do not fit (ANSI_WARNINGS OFF).
 
     Raises:
         SqlError: 206 or 257 when there is no implicit conversion.
     """
     check_allowed(source, target, explicit=False)
-    if family(target) in {Family.TEXT, Family.BINARY} and target.length > 0:
+    sized = {Family.TEXT, Family.BINARY}
+    if truncates and family(source) in sized:
+        return _convert(source, target, None)
+    if family(target) in sized and target.length > 0:
         wide = _widened(target)
         convert = _convert(source, wide, None)
         finish = truncation_check(target, table, column)

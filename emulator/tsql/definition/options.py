@@ -1,35 +1,41 @@
-"""SET options."""
+"""SET options.
+
+https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact-sql
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.set_options import TEXTSIZE_DEFAULT, TEXTSIZE_MAX
 from emulator.errors import not_supported
 from emulator.tsql import messages
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.catalog.set_options import SetOptions
+    from emulator.errors import SqlError
 
 _FLAGS: Final = {
-    "NOCOUNT": "nocount",
-    "FMTONLY": "fmtonly",
-    "XACT_ABORT": "xact_abort",
-    "IMPLICIT_TRANSACTIONS": "implicit_transactions",
-    "QUOTED_IDENTIFIER": "quoted_identifier",
-}
+    name: name.lower()
+    for name in (
+        "NOCOUNT", "FMTONLY", "XACT_ABORT", "IMPLICIT_TRANSACTIONS", "QUOTED_IDENTIFIER",
+        "ANSI_WARNINGS", "ARITHABORT", "ARITHIGNORE",
+    )
+}  # fmt: skip
 _ALWAYS_ON: Final = frozenset({"ANSI_NULLS", "ANSI_PADDING", "CONCAT_NULL_YIELDS_NULL"})
 _ALWAYS_OFF: Final = frozenset(
-    {"NOEXEC", "PARSEONLY", "SHOWPLAN_ALL", "SHOWPLAN_TEXT", "SHOWPLAN_XML",
-     "STATISTICS XML"}
+    {"NOEXEC", "PARSEONLY", "SHOWPLAN_ALL", "SHOWPLAN_TEXT", "SHOWPLAN_XML", "STATISTICS XML",
+     "STATISTICS PROFILE", "STATISTICS IO", "STATISTICS TIME", "NUMERIC_ROUNDABORT",
+     "CURSOR_CLOSE_ON_COMMIT", "FIPS_FLAGGER"}
 )  # fmt: skip
+"""Their other setting would change results or messages."""
 _WITHOUT_EFFECT: Final = frozenset(
-    {"ANSI_NULL_DFLT_ON", "ANSI_NULL_DFLT_OFF", "ANSI_DEFAULTS", "CURSOR_CLOSE_ON_COMMIT",
-     "NUMERIC_ROUNDABORT", "ANSI_WARNINGS", "ARITHABORT", "ARITHIGNORE", "TEXTSIZE",
-     "STATISTICS IO", "STATISTICS TIME", "STATISTICS PROFILE", "FORCEPLAN",
-     "NO_BROWSETABLE", "QUERY_GOVERNOR_COST_LIMIT", "REMOTE_PROC_TRANSACTIONS"}
+    {"ANSI_NULL_DFLT_ON", "ANSI_NULL_DFLT_OFF", "ANSI_DEFAULTS", "FORCEPLAN", "NO_BROWSETABLE",
+     "REMOTE_PROC_TRANSACTIONS"}
 )  # fmt: skip
-
+"""They concern how queries are planned, and other servers."""
 
 _DEADLOCK_PRIORITIES: Final = {"LOW": -5, "NORMAL": 0, "HIGH": 5}
 
@@ -37,18 +43,25 @@ _DEADLOCK_PRIORITIES: Final = {"LOW": -5, "NORMAL": 0, "HIGH": 5}
 def set_option(context: SessionContext, option: str, value: str) -> None:
     """SET option value.
 
+    Args:
+        context: the session.
+        option: its name, in upper case.
+        value: as written.
+
     Raises:
-        SqlError: 195 for an unknown option; 50900 for one whose other setting would change results.
+        SqlError: 195 for an unknown option, 102 for a value that is none of its own, 2742;
+            50900 for one whose other setting would change results.
     """
+    folded = value.upper()
     if option in _FLAGS:
-        setattr(context.options, _FLAGS[option], value == "ON")
+        put_options(context, context.options.changed(_FLAGS[option], _on(option, folded)))
     elif option in _SETTERS:
         _SETTERS[option](context, value)
     elif option in _ALWAYS_ON:
-        if value != "ON":
+        if not _on(option, folded):
             raise not_supported(f"SET {option} OFF")
     elif option in _ALWAYS_OFF:
-        if value not in {"OFF", "0"}:
+        if folded != "OFF":
             raise not_supported(f"SET {option} {value}")
     elif option not in _WITHOUT_EFFECT:
         raise messages.compile_error(
@@ -56,44 +69,96 @@ def set_option(context: SessionContext, option: str, value: str) -> None:
         )
 
 
-def set_isolation(context: SessionContext, value: str) -> None:
+def put_options(context: SessionContext, options: SetOptions) -> None:
+    """Makes a set of options the session's, and tells its transactions what concerns them."""
+    context.options = options
+    store = context.store
+    store.isolation = options.isolation
+    store.lock_timeout_ms = options.lock_timeout_ms
+    store.deadlock_priority = options.deadlock_priority
+
+
+def _on(option: str, value: str) -> bool:
+    """Whether ON, of what is ON or OFF."""
+    if value not in {"ON", "OFF"}:
+        raise messages.syntax(option.lower(), 1)
+    return value == "ON"
+
+
+def _number(option: str, value: str) -> int:
+    """The value of an option that takes a number."""
+    try:
+        return int(value)
+    except ValueError:
+        raise messages.syntax(option, 1) from None
+
+
+def _put(context: SessionContext, option: str, value: object) -> None:
+    put_options(context, context.options.changed(option, value))
+
+
+def _set_isolation(context: SessionContext, value: str) -> None:
     """TRANSACTION ISOLATION LEVEL."""
-    context.options.isolation = context.store.isolation = value.lower()
+    _put(context, "isolation", value.lower())
 
 
 def _set_deadlock_priority(context: SessionContext, value: str) -> None:
     """DEADLOCK_PRIORITY: LOW, NORMAL, HIGH or -10 to 10."""
-    named = _DEADLOCK_PRIORITIES.get(value)
-    context.store.deadlock_priority = int(value) if named is None else named
+    named = _DEADLOCK_PRIORITIES.get(value.upper())
+    priority = _number("DEADLOCK_PRIORITY", value) if named is None else named
+    _put(context, "deadlock_priority", priority)
 
 
 def _set_lock_timeout(context: SessionContext, value: str) -> None:
     """LOCK_TIMEOUT in milliseconds."""
-    context.options.lock_timeout_ms = context.store.lock_timeout_ms = int(value)
+    _put(context, "lock_timeout_ms", _number("LOCK_TIMEOUT", value))
 
 
 def _set_date_first(context: SessionContext, value: str) -> None:
     """DATEFIRST, 1 (Monday) to 7."""
-    context.options.datefirst = int(value)
+    day = _number("DATEFIRST", value)
+    if not 1 <= day <= 7:
+        raise _invalid(2742, f"SET DATEFIRST {day} is out of range.")
+    _put(context, "datefirst", day)
 
 
 def _set_language(_: SessionContext, value: str) -> None:
     """Only us_english, and its order of month, day, year."""
-    if value not in {"US_ENGLISH", "ENGLISH", "MDY"}:
+    if value.upper() not in {"US_ENGLISH", "ENGLISH", "MDY"}:
         raise not_supported(f"SET LANGUAGE or DATEFORMAT {value}")
 
 
 def _set_row_count(context: SessionContext, value: str) -> None:
     """ROWCOUNT: how many rows a statement returns or changes at most; 0 without limit."""
-    context.options.rowcount = int(value)
+    _put(context, "rowcount", _number("ROWCOUNT", value))
+
+
+def _set_text_size(context: SessionContext, value: str) -> None:
+    """TEXTSIZE: bytes of a large value that clients are sent; -1 is all, 0 the default."""
+    size = _number("TEXTSIZE", value)
+    if size > TEXTSIZE_MAX:
+        raise _invalid(1080, f"The integer value {value} is out of range.")
+    _put(context, "textsize", size if size > 0 or size == -1 else TEXTSIZE_DEFAULT)
+
+
+def _set_cost_limit(_: SessionContext, value: str) -> None:
+    """QUERY_GOVERNOR_COST_LIMIT: 0 is none; costs are not known here."""
+    if _number("QUERY_GOVERNOR_COST_LIMIT", value):
+        raise not_supported(f"SET QUERY_GOVERNOR_COST_LIMIT {value}")
+
+
+def _invalid(number: int, text: str) -> SqlError:
+    return messages.compile_error(number, text)
 
 
 _SETTERS: Final[dict[str, Callable[[SessionContext, str], None]]] = {
-    "ISOLATION": set_isolation,
+    "ISOLATION": _set_isolation,
     "ROWCOUNT": _set_row_count,
+    "TEXTSIZE": _set_text_size,
     "LOCK_TIMEOUT": _set_lock_timeout,
     "DEADLOCK_PRIORITY": _set_deadlock_priority,
     "DATEFIRST": _set_date_first,
     "LANGUAGE": _set_language,
     "DATEFORMAT": _set_language,
+    "QUERY_GOVERNOR_COST_LIMIT": _set_cost_limit,
 }

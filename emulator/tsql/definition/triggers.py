@@ -173,11 +173,12 @@ class TriggerRunner:
                 procedures.inside(target.database),
                 acting_as(context, target.database, trigger, made.execute_as),
             ):
-                context.options.xact_abort, xact_abort = True, context.options.xact_abort
+                options = context.options
+                context.options = options.changed("xact_abort", True)
                 try:
                     self._drain(procedures.run_body(body, frame), events)
                 finally:
-                    context.options.xact_abort = xact_abort
+                    context.options = options
                 if has_ended():
                     if context.store.trancount == 0:
                         raise _ended_in_trigger()

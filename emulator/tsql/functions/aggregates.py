@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -106,7 +107,36 @@ def aggregate(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
         raise messages.compile_error(
             8117, f"Operand data type NULL is invalid for {name.lower()} operator."
         )
-    return _of_one(compiler, name, argument, "DISTINCT " if node.distinct else "", window)
+    argument, warned = _warning(compiler, node, argument, window, grouped=bool(scope.grouped))
+    return warned(_of_one(compiler, name, argument, "DISTINCT " if node.distinct else "", window))
+
+
+def _warning(
+    compiler: ExpressionCompiler, node: Call, argument: Value, window: str, *, grouped: bool
+) -> tuple[Value, Callable[[Value], Value]]:
+    """The argument of an aggregate, and what is to be done with its result, to notice NULL (8153).
+
+    A column's NULLs are counted beside the aggregate, which SQLite does by itself; an expression is
+    evaluated once, and a function called where it is NULL. MIN and MAX of a whole table's column
+    are left alone, so that they are found in an index.
+    """
+    options = compiler.compilation.semantics
+    if not (options.ansi_warnings and argument.nullable and node.warns):
+        return argument, _unchanged
+    if not window and argument.stored:
+        if not grouped and node.name[0].upper() in {"MIN", "MAX"}:
+            return argument, _unchanged
+        found = f"count(*) > count({argument.sql})"
+        return argument, lambda value: replace(
+            value,
+            sql=f"(CASE WHEN {found} THEN t_null_eliminated({value.sql}) ELSE {value.sql} END)",
+        )
+    noticed = f"ifnull({argument.sql}, t_null_eliminated())"
+    return replace(argument, sql=noticed, constant=None), _unchanged
+
+
+def _unchanged(value: Value) -> Value:
+    return value
 
 
 def _ranking(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str) -> Value:
@@ -253,10 +283,10 @@ def _count(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str) 
         raise messages.argument_count(node.name[0], 1)
     if isinstance(node.arguments[0], Star):
         return Value(f"count(*){window}", result, nullable=False)
-    value = compiler.value(node.arguments[0], scope)
-    if node.distinct:
-        return Value(f"count(DISTINCT {value.collated}){window}", result, nullable=False)
-    return Value(f"count({value.sql}){window}", result, nullable=False)
+    argument = compiler.value(node.arguments[0], scope)
+    value, warned = _warning(compiler, node, argument, window, grouped=bool(scope.grouped))
+    text = f"DISTINCT {value.collated}" if node.distinct else value.sql
+    return warned(Value(f"count({text}){window}", result, nullable=False))
 
 
 def _sum_or_average(name: str, argument: Value, distinct: str, window: str) -> Value:

@@ -195,7 +195,7 @@ def datetrunc(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     if family(value.type) not in {Family.DATE, Family.MOMENT}:
         raise not_supported(f"DATETRUNC of {value.type.name}")
     check_part(part, value.type.name, "datetrunc")
-    first = compiler.compilation.context.options.datefirst
+    first = compiler.compilation.semantics.datefirst
     text = f"t_datetrunc('{part}', {local_ticks(value)}, {first})"
     if family(value.type) is Family.DATE:
         text = f"({text} / {TICKS_PER_DAY})"

@@ -115,7 +115,7 @@ def datepart(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     if part == "tzoffset":
         target = SqlType("datetimeoffset", scale=7)
         return Value(f"t_tzoffset({converted(value, target).sql})", INT, value.nullable)
-    first = compiler.compilation.context.options.datefirst
+    first = compiler.compilation.semantics.datefirst
     return Value(f"t_datepart('{part}', {local_ticks(value)}, {first})", INT, value.nullable)
 
 
@@ -125,7 +125,7 @@ def datename(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     part = part_of(node.arguments[0], "datename")
     value = compiler.value(node.arguments[1], scope)
     check_part(part, value.type.name, "datename")
-    first = compiler.compilation.context.options.datefirst
+    first = compiler.compilation.semantics.datefirst
     text = f"t_datename('{part}', {local_ticks(value)}, {first})"
     return Value(text, nvarchar(30), value.nullable)
 

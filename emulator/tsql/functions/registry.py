@@ -106,7 +106,7 @@ def _null_through(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _convert(*arguments: Any) -> Any:
+def convert_numbered(*arguments: Any) -> Any:
     """``cv(x, n)``: conversion number n."""
     value, position = arguments
     return None if value is None else CONVERSIONS[position](value)
@@ -114,7 +114,7 @@ def _convert(*arguments: Any) -> Any:
 
 def register_functions(connection: apsw.Connection) -> None:
     """Makes every function known to a connection."""
-    connection.create_scalar_function("cv", _convert, 2, deterministic=True)
+    connection.create_scalar_function("cv", convert_numbered, 2, deterministic=True)
     for function in SQLITE_FUNCTIONS:
         connection.create_scalar_function(
             function.name,

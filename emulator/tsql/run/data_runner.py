@@ -16,15 +16,18 @@ from emulator.tsql.certain import known
 from emulator.tsql.compile.change import ChangeCompiler, DeletePlan, UpdatePlan
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.insert import InsertCompiler, InsertPlan, empty_plan, given_positions
+from emulator.tsql.compile.lenient import quiet
 from emulator.tsql.compile.merge import MergeCompiler, MergePlan
 from emulator.tsql.compile.output import OutputPlan
 from emulator.tsql.compile.plan import Execution
 from emulator.tsql.compile.planner import Planner
+from emulator.tsql.compile.rows import column_assigner
 from emulator.tsql.compile.targets import resolve_target
 from emulator.tsql.compile.triggered_target import TriggeredTarget
-from emulator.tsql.conversions import assigner, check_allowed
+from emulator.tsql.conversions import check_allowed
 from emulator.tsql.definition.definition_access import authorize_truncate
 from emulator.tsql.definition.triggers import refuse_output
+from emulator.tsql.run.owed_messages import owed_messages
 from emulator.tsql.run.query_runner import translated
 from emulator.tsql.syntax.bulk_load import InsertBulk
 from emulator.tsql.syntax.statements import (
@@ -168,6 +171,8 @@ class DataRunner:
         if output is not None and output.into is None:
             yield from output.events()
         self.context.rowcount = count
+        if self.workspace.owed:
+            yield from owed_messages(self.workspace)
         yield StatementDone(command, None if self.context.options.nocount else count)
 
     def _into_plan(self, output: OutputPlan, into: TargetName, frame: Frame) -> InsertPlan:
@@ -193,11 +198,16 @@ class DataRunner:
         self, plan: InsertPlan, types: list[Any], rows: list[tuple[StorageValue, ...]]
     ) -> list[list[Any]]:
         """Rows of some types as given values of an INSERT."""
+        semantics = self.context.options.semantics
         conversions = []
         for position, source in zip(plan.given, types, strict=True):
             column = plan.target.table.columns[position]
             check_allowed(source, column.type, explicit=False)
-            conversions.append(assigner(source, column.type, plan.target.shown, column.name))
+            shown = plan.target.shown
+            convert = column_assigner(source, column.type, shown, column.name, semantics)
+            if convert is not None and semantics.is_lenient:
+                convert = quiet(convert, self.workspace.owed.add)
+            conversions.append(convert)
         return [
             [
                 value if convert is None or value is None else convert(value)
@@ -316,13 +326,13 @@ def _identity_allowed(
 ) -> Iterator[None]:
     """Lets a bulk load give the values of an identity column that it names."""
     folded = {name.casefold() for name in columns}
-    before = context.options.identity_insert
+    before = context.options
     if any(c.identity and c.name.casefold() in folded for c in target.table.columns):
-        context.options.identity_insert = target.table.object_id
+        context.set_option("identity_insert", target.table.object_id)
     try:
         yield
     finally:
-        context.options.identity_insert = before
+        context.options = before
 
 
 def begin(target: Target) -> None:

@@ -128,7 +128,7 @@ class FunctionRunner:
         context, workspace = interpreter.context, interpreter.workspace
         rowcount, last_error, frame = context.rowcount, context.last_error, workspace.frame
         options = context.options
-        implicit, options.implicit_transactions = options.implicit_transactions, False
+        context.set_option("implicit_transactions", False)
         self._depth += 1
         interpreter.try_depth += 1  # every error goes up to the caller's statement
         try:
@@ -137,7 +137,7 @@ class FunctionRunner:
         finally:
             interpreter.try_depth -= 1
             self._depth -= 1
-            options.implicit_transactions = implicit
+            context.options = options
             context.rowcount, context.last_error = rowcount, last_error
             workspace.frame = frame
 

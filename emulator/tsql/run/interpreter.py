@@ -21,6 +21,7 @@ from emulator.results import (
 from emulator.tsql import messages
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.frames import Frame
+from emulator.tsql.compile.lenient import ARITHMETIC_ERRORS
 from emulator.tsql.compile.planner import Planner
 from emulator.tsql.compile.targets import StoredTarget, resolve_target
 from emulator.tsql.compile.user_types import declared_table, scalar_type
@@ -36,6 +37,7 @@ from emulator.tsql.run.data_runner import DataRunner
 from emulator.tsql.run.format_only import format_only, is_formatted
 from emulator.tsql.run.function_runner import FunctionRunner
 from emulator.tsql.run.message_statements import MessageStatements
+from emulator.tsql.run.owed_messages import owed_messages
 from emulator.tsql.run.procedures import ProcedureRunner
 from emulator.tsql.run.query_runner import QueryRunner
 from emulator.tsql.run.text_runner import TextRunner
@@ -210,13 +212,19 @@ class Interpreter:
                 self.definer.run(node, frame)
         except SqlError as error:
             error = self._located(error, node, frame)
+            if error.number in ARITHMETIC_ERRORS and _ends_transaction(context):
+                error.aborts = "transaction"
             context.last_error, context.rowcount = error.number, 0
             if self.try_depth or self._ends_batch(error):
+                self.workspace.owed.clear()
                 raise error from error.__cause__
             yield error_event(error)
             if isinstance(node, _WRITES):
                 yield Message(3621, "The statement has been terminated.", 0, 0, "", error.line)
+            yield from owed_messages(self.workspace)
             return
+        if self.workspace.owed:
+            yield from owed_messages(self.workspace)
         if isinstance(node, _NO_ROWS) or type(node) not in self._methods:
             context.rowcount = 0
         if not isinstance(node, _KEEPS_ERROR):
@@ -271,13 +279,18 @@ class Interpreter:
         return self.queries.scalar(plan, frame)
 
     def _if(self, node: If, frame: Frame) -> Iterator[Event]:
-        if self.is_true(node.condition, frame):
+        holds = self.is_true(node.condition, frame)
+        if self.workspace.owed:
+            yield from owed_messages(self.workspace)
+        if holds:
             yield from self.statement(node.then, frame)
         elif node.otherwise is not None:
             yield from self.statement(node.otherwise, frame)
 
     def _while(self, node: While, frame: Frame) -> Iterator[Event]:
         while self.is_true(node.condition, frame):
+            if self.workspace.owed:
+                yield from owed_messages(self.workspace)
             if self.context.cancelled.is_set():
                 raise messages.cancelled()
             try:
@@ -393,8 +406,6 @@ class Interpreter:
             value = str(frame.values.get(value.casefold()) or 0)
         for option in node.options:
             set_option(self.context, option, value)
-        if "DATEFIRST" in node.options:
-            self.workspace.plans.clear()  # it is part of compiled expressions
 
     def _set_context_info(self, node: SetContextInfo, frame: Frame) -> Iterator[Event]:
         yield from ()
@@ -405,17 +416,16 @@ class Interpreter:
     def _set_identity_insert(self, node: SetIdentityInsert, frame: Frame) -> Iterator[Event]:
         yield from ()
         target = resolve_target(Compilation(self.context, self.workspace, frame), node.target)
-        options = self.context.options
         if not any(c.identity for c in target.table.columns):
             raise SqlError(
                 8106,
                 f"Table '{messages.dotted(node.target.name)}' does not have the identity property."
                 " Cannot perform SET operation.",
             )
-        known = options.identity_insert
+        known = self.context.options.identity_insert
         if not node.on:
             if known == target.table.object_id:
-                options.identity_insert = None
+                self.context.set_option("identity_insert", None)
         elif known is not None and known != target.table.object_id:
             raise SqlError(
                 8107,
@@ -423,8 +433,7 @@ class Interpreter:
                 f" table '{messages.dotted(node.target.name)}'.",
             )
         else:
-            options.identity_insert = target.table.object_id
-        self.workspace.plans.clear()
+            self.context.set_option("identity_insert", target.table.object_id)
 
     def _insert(self, node: Insert, frame: Frame) -> Iterator[Event]:
         """INSERT; the rows of INSERT .. EXEC come from a statement."""
@@ -466,6 +475,11 @@ class Interpreter:
         turns.give()
         if self.context.cancelled.wait(seconds):
             raise messages.cancelled()
+
+
+def _ends_transaction(context: SessionContext) -> bool:
+    """Whether an arithmetic error does: ARITHABORT is ON and ANSI_WARNINGS OFF."""
+    return context.options.arithabort and not context.options.ansi_warnings
 
 
 def _starts_transaction(node: Statement) -> bool:

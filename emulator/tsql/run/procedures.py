@@ -32,7 +32,7 @@ from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.compile.user_types import resolved, with_types
 from emulator.tsql.conversions import convert
-from emulator.tsql.definition.options import set_isolation
+from emulator.tsql.definition.options import put_options
 from emulator.tsql.run.described import describe_first_result_set, describe_undeclared_parameters
 from emulator.tsql.run.table_arguments import take_table
 from emulator.tsql.syntax.nodes import GlobalVariable, Name, Variable
@@ -48,7 +48,7 @@ from emulator.tsql.syntax.type_names import NamedType
 from emulator.types import INT, MAX, StorageValue, nvarchar
 
 if TYPE_CHECKING:
-    from emulator.catalog.context import SetOptions
+    from emulator.catalog.set_options import SetOptions
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.tsql.run.interpreter import Interpreter
@@ -319,7 +319,7 @@ class ProcedureRunner:
         workspace, context = self.interpreter.workspace, self.context
         before = set(workspace.temporary)
         options, scope_identity = context.options, context.scope_identity
-        context.options, context.scope_identity = replace(options), None
+        context.scope_identity = None
         frame.impersonations = context.security.depth
         try:
             yield from self.interpreter.block(body.statements, frame)
@@ -376,13 +376,8 @@ class ProcedureRunner:
 
     def _restore(self, options: SetOptions) -> None:
         """SET options as they were before a scope."""
-        context, inner = self.context, self.context.options
-        context.options = options
-        set_isolation(context, options.isolation)
-        context.store.lock_timeout_ms = options.lock_timeout_ms
-        before = (options.datefirst, options.identity_insert)
-        if (inner.datefirst, inner.identity_insert) != before:
-            self.interpreter.workspace.plans.clear()  # both are part of compiled statements
+        if self.context.options is not options:
+            put_options(self.context, options)
 
     # Dynamic text -------------------------------------------------------------------------------
 

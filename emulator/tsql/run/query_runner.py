@@ -27,6 +27,7 @@ from emulator.tsql.compile.running_assignment import mentions, running_assignmen
 from emulator.tsql.compile.values import Value
 from emulator.tsql.definition.ddl import Definer
 from emulator.tsql.definition.definition_access import authorize_new_table
+from emulator.tsql.run.owed_messages import owed_messages
 from emulator.tsql.syntax.nodes import Name, Query, Select
 from emulator.tsql.syntax.statements import QueryStatement
 from emulator.types import StorageValue
@@ -97,6 +98,8 @@ class QueryRunner:
             count += len(rows)
             yield EncodedRows(rows, runs[0].first, runs[0].count) if runs else Rows(rows)
         self.context.rowcount = count
+        if self.workspace.owed:
+            yield from owed_messages(self.workspace)
         yield StatementDone("select", None if self.context.options.nocount else count)
 
     def _encoded(self, node: QueryStatement, plan: Plan) -> EncodedRun | None:
@@ -255,6 +258,7 @@ class QueryRunner:
         rows = [row for chunk in self._limited(prepared) for row in chunk]
         count = self._fill_new(into, columns, rows)
         self.context.rowcount = count
+        yield from owed_messages(self.workspace)
         yield StatementDone("insert", None if self.context.options.nocount else count)
 
     def _fill_new(
@@ -286,7 +290,9 @@ def _assignment_plan(compilation: Compilation, query: Query, body: Select, frame
         variable = str(item.variable)
         kept = value if value.is_null else Value(f"v{n}", value.type, value.nullable)
         if item.operator != "=":
-            kept = arithmetic(item.operator[0], compilation.variable(variable), kept)
+            kept = arithmetic(
+                item.operator[0], compilation.variable(variable), kept, compilation.semantics
+            )
         kept = assigned(kept, frame.types[variable.casefold()])
         changed = changed or kept.sql != f"v{n}"
         texts.append(kept.sql)

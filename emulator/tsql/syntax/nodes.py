@@ -242,7 +242,10 @@ class Over(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(Expression):
-    """A function call. ``name`` keeps its spelling (a missing function is named in an error)."""
+    """A function call. ``name`` keeps its spelling (a missing function is named in an error).
+
+    ``warns`` is whether an aggregate tells that it leaves NULL out.
+    """
 
     name: Name
     arguments: tuple[Expression, ...]
@@ -250,6 +253,7 @@ class Call(Expression):
     distinct: bool = False
     over: Over | None = None
     within_group: tuple[OrderItem, ...] = ()
+    warns: bool = True
 
 
 XML_METHODS: Final = frozenset({"value", "query", "exist", "nodes", "modify"})

@@ -328,7 +328,7 @@ class ControlParser(ObjectParser):
         return word == "ON"
 
     def _option_value(self) -> str:
-        """The value of an option, upper-cased."""
+        """The value of an option, as written."""
         self.accept("=")
         if self.at("-"):
             return str(self.integer())
@@ -336,7 +336,7 @@ class ControlParser(ObjectParser):
         if token.kind is Kind.END:
             self.position -= 0
             self.fail()
-        return token.text.upper()
+        return token.text
 
     # Messages -----------------------------------------------------------------------------------
 

@@ -204,8 +204,8 @@ class DeliveryRejected(DeliveryError):
     """A broker refused records for good: too large, not authorized, a topic of another shape."""
 
 
-class RecordTooLarge(DeliveryRejected):
-    """An event is larger than the producer or its topic allows.
+class TopicRefused(DeliveryRejected):
+    """A topic takes nothing from us: no authorization, or it is gone.
 
     Attributes:
         topic: the data topic, so that its table can be told.
@@ -214,6 +214,10 @@ class RecordTooLarge(DeliveryRejected):
     def __init__(self, message: str, *, topic: str, code: int) -> None:
         self.topic = topic
         super().__init__(message, code=code)
+
+
+class RecordTooLarge(TopicRefused):
+    """An event is larger than the producer or its topic allows."""
 
 
 class OutcomeUnknown(DeliveryError):

@@ -8,11 +8,17 @@ import pytest
 from compose.local.broker import KafkaBroker
 from compose.local.registry import SchemaRegistry
 
+# Whoever may do what is up to access control lists; what none speaks of is open to all.
+_GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Bootstrap servers of a broker that the whole session shares: name topics after the test."""
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), is_short_lived=True)
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), is_short_lived=True, settings=_GUARDED)
     try:
         yield broker.start()
     finally:

@@ -109,6 +109,11 @@ class Book:
         own = records[CheckpointKey(self.server, self.database, DATABASE_RECORD)]
         return DatabaseIdentity(own.database_guid, own.recovery_fork_guid)
 
+    def follows(self, name: str) -> bool:
+        """Whether a capture instance's changes are published, or its table's snapshot is."""
+        state = self.instances.get(name)
+        return state is not None and state.snapshot.state is not SnapshotState.STOPPED
+
     def set_instance(self, name: str, state: InstanceState) -> None:
         """Keep the state of a capture instance; its record goes with the next commit."""
         if self.instances.get(name) != state:

@@ -34,8 +34,8 @@ from publisher.errors import (
     PermissionMissing,
     PreflightError,
     PublisherError,
-    RecordTooLarge,
     TableFailed,
+    TopicRefused,
 )
 from publisher.metrics import Metrics
 from publisher.snapshot.rounds import PendingTable, SnapshotPart, Snapshots
@@ -102,12 +102,12 @@ class Session:
             self._metrics.up.set(1)
             try:
                 self._loop()
-            except RecordTooLarge as error:
+            except TopicRefused as error:
                 raise self._failed_table(error) from error
             finally:
                 self._metrics.up.set(0)
 
-    def _failed_table(self, error: RecordTooLarge) -> PublisherError:
+    def _failed_table(self, error: TopicRefused) -> PublisherError:
         """The failure of the table behind a topic."""
         for table in self._tables:
             if table.topic == error.topic:

@@ -125,7 +125,17 @@ class PublishedTables:
         }
         self._notice_gone(found)
         topics = self._topics_of(found)
-        self._make_topics({n: t for n, t in topics.items() if n not in self._tables})
+        self._make_topics(
+            {
+                name: TopicSpec(
+                    topic,
+                    self._config.kafka.partitions,
+                    holds_events=any(self._book.follows(i.name) for i in found[name]),
+                )
+                for name, topic in topics.items()
+                if name not in self._tables
+            }
+        )
         for name, topic in topics.items():
             table = self._tables.get(name) or PublishedTable(name, topic, found[name])
             table.instances = found[name]
@@ -149,19 +159,18 @@ class PublishedTables:
                 self._stopped.found(name)
         return topics
 
-    def _make_topics(self, new: dict[TableName, str]) -> None:
+    def _make_topics(self, new: dict[TableName, TopicSpec]) -> None:
         """Create the topics of new tables; one that is refused for good stops its table alone."""
         if not new:
             return
-        partitions = self._config.kafka.partitions
         try:
-            self._ensure_topics([TopicSpec(topic, partitions) for topic in new.values()])
+            self._ensure_topics(list(new.values()))
         except DeliveryRejected as error:
             if len(new) == 1:
                 self._stopped.add(next(iter(new)), error)
                 return
-            for name, topic in new.items():
-                self._make_topics({name: topic})
+            for name, spec in new.items():
+                self._make_topics({name: spec})
 
     def _notice_gone(self, found: dict[TableName, list[CaptureInstance]]) -> None:
         for name in [name for name in self._tables if name not in found]:

@@ -149,7 +149,7 @@ class KafkaDelivery:
 
         Raises:
             KafkaUnavailable: no broker answered in time.
-            DeliveryRejected: the brokers refused a topic.
+            DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
         """
         admin = TopicAdmin(
             self._connection, self._options.replication_factor, self._options.start_timeout_s
@@ -226,7 +226,7 @@ class KafkaDelivery:
         Raises:
             DeliveryTimeout, KafkaUnavailable: not committed; start again from the checkpoint.
             OutcomeUnknown: perhaps committed; start again from the checkpoint, read back.
-            DeliveryRejected, RecordTooLarge: not committed, and it would be refused again.
+            DeliveryRejected, TopicRefused: not committed, and it would be refused again.
             LeaseLost: not committed; another publisher has taken over.
         """
         producer = self._started()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -16,6 +17,7 @@ from publisher.errors import (
     OutcomeUnknown,
     PublisherError,
     RecordTooLarge,
+    TopicRefused,
 )
 
 FENCED: Final = frozenset(
@@ -58,7 +60,10 @@ _FIXES: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant IdempotentWrite on the cluster",
     KafkaError.SASL_AUTHENTICATION_FAILED: "check sasl.username and sasl.password in kafka.extra",
     KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* options in kafka.extra",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted: restart the publisher to create it",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: (
+        "the topic was deleted, and its events with it: restart the publisher, which makes it anew"
+        " with a new snapshot of its table"
+    ),
     KafkaError.INVALID_TRANSACTION_TIMEOUT: (
         "raise transaction.max.timeout.ms of the brokers above the publisher's transaction timeout"
     ),
@@ -66,6 +71,13 @@ _FIXES: Final = {
     KafkaError.POLICY_VIOLATION: "the brokers' create.topic.policy refuses it: create it yourself",
     KafkaError.TOPIC_EXCEPTION: "the topic's name is not valid: choose another prefix",
 }
+
+_OF_ONE_TOPIC: Final[Mapping[int, type[TopicRefused]]] = {
+    KafkaError.MSG_SIZE_TOO_LARGE: RecordTooLarge,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: TopicRefused,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: TopicRefused,
+}
+"""What concerns the table of one topic, whatever the others do."""
 
 
 def kafka_error(error: KafkaException | SystemError) -> KafkaError | None:
@@ -129,8 +141,8 @@ def translate_code(what: str, inner: KafkaError, topic: str | None = None) -> Pu
         return LeaseLost(
             f"{reason}: another publisher with the same transactional id has taken over"
         )
-    if code == KafkaError.MSG_SIZE_TOO_LARGE and topic is not None:
-        return RecordTooLarge(f"{reason}; {_FIXES[code]}", topic=topic, code=code)
+    if topic is not None and code in _OF_ONE_TOPIC:
+        return _OF_ONE_TOPIC[code](f"{reason}; {_FIXES[code]}", topic=topic, code=code)
     if code in _FIXES:
         return DeliveryRejected(f"{reason}; {_FIXES[code]}", code=code)
     if code in _UNAVAILABLE:

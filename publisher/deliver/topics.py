@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from publisher.deliver.kafka_errors import kafka_error, translate
 from publisher.errors import DeliveryRejected, KafkaUnavailable
 
 _POLL_S: Final = 0.05
+_GONE_S: Final = 5.0
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 
 
@@ -26,11 +27,14 @@ class TopicSpec:
         name: the topic.
         partitions: number of partitions.
         config: topic options, e.g. ``cleanup.policy``.
+        holds_events: events were published there: should it be gone, they are lost with it, and a
+            new one in its place would hide that.
     """
 
     name: str
     partitions: int
     config: Mapping[str, str] = field(default_factory=dict)
+    holds_events: bool = False
 
 
 class TopicAdmin:
@@ -57,23 +61,51 @@ class TopicAdmin:
 
         Raises:
             KafkaUnavailable: no broker answered in time.
-            DeliveryRejected: the brokers refused a topic.
+            TopicRefused: a topic may not be used, or one that holds events is gone.
+            DeliveryRejected: the brokers refused a new topic.
         """
-        deadline = time.monotonic() + self._timeout_s
+        began = time.monotonic()
         present = self._partitions()
         missing = [spec for spec in specs if spec.name not in present]
-        if missing:
-            self._create(missing)
+        new = [spec for spec in missing if not spec.holds_events]
+        if new:
+            self._create(new)
         ticks = threading.Event()
         while missing:
             present = self._partitions()
             missing = [spec for spec in missing if spec.name not in present]
-            if missing and time.monotonic() > deadline:
+            waited_s = time.monotonic() - began
+            for spec in missing:
+                self._check_usable(spec, waited_s)
+            if missing and waited_s > self._timeout_s:
                 names = ", ".join(spec.name for spec in missing)
-                raise KafkaUnavailable(f"no leader for new topics within time: {names}")
+                raise KafkaUnavailable(f"no leader for topics within time: {names}")
             if missing:
                 ticks.wait(_POLL_S)
         return {spec.name: present[spec.name] for spec in specs}
+
+    def _check_usable(self, spec: TopicSpec, waited_s: float) -> None:
+        """Tell a topic that waits for a leader from one that we may not see, or that is gone.
+
+        Raises:
+            TopicRefused: it may not be used, or it held events and the brokers do not know it.
+        """
+        asked = self._admin.describe_topics(  # unlike list_topics it never creates one
+            TopicCollection([spec.name]), request_timeout=self._timeout_s
+        )
+        try:
+            asked[spec.name].result(self._timeout_s + _MARGIN_S)
+        except TimeoutError as error:
+            raise KafkaUnavailable(f"describing topic {spec.name}: no answer") from error
+        except KafkaException as error:
+            inner = kafka_error(error)
+            code = None if inner is None else inner.code()
+            # A new topic, or any topic on a broker that has just started, is unknown for a moment.
+            if code == KafkaError.UNKNOWN_TOPIC_OR_PART and (
+                not spec.holds_events or waited_s < min(_GONE_S, self._timeout_s / 2)
+            ):
+                return
+            raise translate(f"describing topic {spec.name}", error, spec.name) from error
 
     def _create(self, specs: Sequence[TopicSpec]) -> None:
         futures = self._admin.create_topics(

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from publisher.errors import PreflightError, SchemaRefused
 from schemas.registry import SchemaRegistry
@@ -245,3 +256,65 @@ def test_a_row_too_large_for_kafka_stops_its_table_alone(pipe: Pipe, extra: dict
         assert told["table"].endswith("dbo.large")
         assert "max.message.bytes" in told["reason"]
     assert not pipe.topics.events(source.name, "large")
+
+
+@pytest.mark.parametrize("is_running", [False, True], ids=["at the start", "while running"])
+def test_a_topic_that_may_not_be_written_stops_its_table_alone(pipe: Pipe, is_running: bool):
+    source = pipe.source
+    two_tables(pipe)
+    topic = topic_of(pipe, "loses")
+    with ExitStack() as rights:
+        if not is_running:
+            rights.enter_context(denied(pipe, topic, AclOperation.WRITE))
+        with Running(pipe.config()) as publisher:
+            if is_running:
+                publisher.until(lambda: "heartbeat" in publisher.steps, "it runs")
+                rights.enter_context(denied(pipe, topic, AclOperation.WRITE))
+            source.execute("INSERT dbo.loses VALUES (3, 3)", "UPDATE dbo.keeps SET note = 10")
+
+            publisher.until(lambda: source.scan() or keeps_is_out(pipe), "the other table goes on")
+
+            (told,) = publisher.told("table_stopped")
+            assert told["table"].endswith("dbo.loses")
+            assert topic in told["reason"]
+            assert "grant Write" in told["reason"]
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "a later start takes it up again")
+        assert snapshot_keys(pipe, "loses") == [1, 1, 2, 2, 3]
+    pipe.assert_exactly_once("keeps")
+
+
+def test_a_topic_that_is_gone_stops_its_table_alone(pipe: Pipe):
+    source = pipe.source
+    two_tables(pipe)
+    admin = AdminClient({"bootstrap.servers": pipe.topics.bootstrap})
+    (deleted,) = admin.delete_topics([topic_of(pipe, "loses")]).values()
+    deleted.result(10)
+    with Running(pipe.config()) as publisher:
+        source.execute("INSERT dbo.loses VALUES (3, 3)", "UPDATE dbo.keeps SET note = 10")
+
+        publisher.until(lambda: source.scan() or keeps_is_out(pipe), "the other table goes on")
+
+        (told,) = publisher.told("table_stopped")
+        assert told["table"].endswith("dbo.loses")
+        assert "topic was deleted" in told["reason"]
+        assert pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")]
+    assert not pipe.topics.events(source.name, "loses")
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "a later start makes it anew")
+        assert snapshot_keys(pipe, "loses") == [1, 2, 3]
+    pipe.assert_exactly_once("keeps")
+
+
+@contextmanager
+def denied(pipe: Pipe, topic: str, operation: AclOperation) -> Iterator[None]:
+    """Everybody is refused an operation on a topic."""
+    admin = AdminClient({"bootstrap.servers": pipe.topics.bootstrap})
+    rule = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", operation)
+    (made,) = admin.create_acls([AclBinding(*rule, AclPermissionType.DENY)]).values()
+    made.result(10)
+    try:
+        yield
+    finally:
+        (gone,) = admin.delete_acls([AclBindingFilter(*rule, AclPermissionType.DENY)]).values()
+        gone.result(10)

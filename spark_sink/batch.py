@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,13 +22,22 @@ from spark_sink.config import SinkConfig
 from spark_sink.ddl import LakeTables
 from spark_sink.decode import WriterSchema, writer_schema
 from spark_sink.delta_log import table_version
-from spark_sink.errors import LedgerMismatch, SinkError, UnsupportedSchemaChange
+from spark_sink.errors import (
+    ChangesLost,
+    LedgerMismatch,
+    SinkError,
+    TopicMadeAnew,
+    UnsupportedSchemaChange,
+)
 from spark_sink.jvm_errors import translated
 from spark_sink.kafka_ranges import read_values
 from spark_sink.metrics import SinkMetrics
 from spark_sink.progress import BatchPlan, SchemaById
 from spark_sink.session import TunedSession
 from spark_sink.topic_ranges import TopicRange
+
+OF_ONE_TABLE: Final = (UnsupportedSchemaChange, ChangesLost, LedgerMismatch, TopicMadeAnew)
+"""Errors that concern one table, whatever the others do; a new snapshot brings it back."""
 
 Hook = Callable[[str, str], None]
 """Called with a step (``merged``, ``committed``) and a table's path: tests stop a batch with it."""
@@ -116,17 +126,25 @@ class BatchApplier:
             for session in self._sessions:
                 session.tune(is_small=is_small)
             self._is_small = is_small
+        stopped: dict[str, SinkError] = {
+            topic.topic: TopicMadeAnew(topic.topic) for topic in plan.topics if topic.is_made_anew
+        }
+        sources = _without(sources, stopped)
         if is_small:
-            sources = self._with_values(sources)
+            values, lost = self._values(sources)
+            stopped |= lost
+            sources = [
+                replace(source, values=values.get(source.topic_range.topic))
+                for source in _without(sources, lost)
+            ]
         batch = plan.following.batch
         cut = plan.following.through_lsn
         futures = [self._pool.submit(self._apply_table, source, batch, cut) for source in sources]
         wait(futures)
-        stopped: dict[str, SinkError] = {}
         others: list[Future[dict[str, int]]] = []
         for source, future in zip(sources, futures, strict=True):
             error = future.exception()
-            if isinstance(error, UnsupportedSchemaChange):
+            if isinstance(error, OF_ONE_TABLE):
                 stopped[source.topic_range.topic] = error
             else:
                 others.append(future)
@@ -159,27 +177,46 @@ class BatchApplier:
             self._writers[schema_id] = found
         return found
 
-    def _with_values(self, sources: Sequence[_Source]) -> list[_Source]:
-        """Read all topics of a small batch at once; the tables take their part from memory."""
+    def _values(
+        self, sources: Sequence[_Source]
+    ) -> tuple[dict[str, pa.Table], dict[str, SinkError]]:
+        """Read all topics of a small batch at once; the tables take their part from memory.
+
+        Returns:
+            The messages by topic, and the error of each topic that does not hold what it should.
+        """
         ranges = {
             source.topic_range.topic: source.topic_range for source in sources if source.writers
         }
+        values: dict[str, pa.Table] = {}
+        lost: dict[str, SinkError] = {}
+        try:
+            values = self._read(ranges)
+        except ChangesLost:
+            # Which of them lost theirs, the error does not tell.
+            for topic, found in ranges.items():
+                try:
+                    values |= self._read({topic: found})
+                except ChangesLost as error:
+                    lost[topic] = error
+        for topic, found in values.items():
+            if found.num_rows != ranges[topic].count:
+                lost[topic] = LedgerMismatch(topic, ranges[topic].count, found.num_rows)
+        return values, lost
+
+    def _read(self, ranges: Mapping[str, TopicRange]) -> dict[str, pa.Table]:
         if not ranges:
-            return list(sources)
+            return {}
         try:
             read: pa.Table = read_values(self._spark, self._config.kafka, ranges.values()).toArrow()
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
-        values = {
+        return {
             topic: read.filter(pc.equal(read["topic"], topic))
             .select(["partition", "offset", "value"])
             .combine_chunks()
             for topic in ranges
         }
-        for topic, found in values.items():
-            if found.num_rows != ranges[topic].count:
-                raise LedgerMismatch(topic, ranges[topic].count, found.num_rows)
-        return [replace(source, values=values.get(source.topic_range.topic)) for source in sources]
 
     def _apply_table(self, source: _Source, batch: int, cut: str) -> dict[str, int]:
         session = self._idle.get()
@@ -236,6 +273,10 @@ class BatchApplier:
             return {}
         session.sql(empty_statement(self._config, table, cut))
         return {table.path: table_version(session, f"{self._config.lake}/{table.path}")}
+
+
+def _without(sources: Iterable[_Source], topics: Container[str]) -> list[_Source]:
+    return [source for source in sources if source.topic_range.topic not in topics]
 
 
 def _failed_last(

@@ -55,19 +55,38 @@ class ApplyFailed(SinkError):
 class ChangesLost(SinkError):
     """Kafka no longer holds offsets that the lake still needs: retention overtook the sink.
 
-    The lake stays at its last cut. Way out: take the tables from a new snapshot.
+    Where they are of one table, it stops alone and leaves the lake's cuts; a new snapshot brings it
+    back. Where they are of the progress topic, the lake stays at its last cut.
     """
 
     def __init__(self, step: str, reason: str) -> None:
         self.step = step
         super().__init__(
             f"{step}: the topics no longer hold changes that the lake needs ({reason}); raise their"
-            " retention, and start from a new snapshot into a new lake address"
+            " retention, and take a new snapshot of the table; when the progress topic lost"
+            " records, start with a new snapshot into a new lake address"
+        )
+
+
+class TopicMadeAnew(SinkError):
+    """A topic begins anew below offsets that the lake has: it was deleted and made again.
+
+    The table stops alone; a new snapshot brings it back.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(
+            f"topic {topic} was deleted and made again: changes that it held may never have come;"
+            " take a new snapshot of its table"
         )
 
 
 class LedgerMismatch(SinkError):
-    """A topic holds another number of changes than the ledger counted when they were written."""
+    """A topic holds another number of changes than the ledger counted when they were written.
+
+    The table stops alone; a new snapshot brings it back.
+    """
 
     def __init__(self, topic: str, counted: int, found: int) -> None:
         self.topic = topic
@@ -76,7 +95,7 @@ class LedgerMismatch(SinkError):
         super().__init__(
             f"topic {topic} holds {found} changes where the publisher counted {counted}: records"
             " were removed (compaction or retention) or written by somebody else; give the topic"
-            " cleanup.policy=delete with enough retention, and run tailrace audit"
+            " cleanup.policy=delete with enough retention, and take a new snapshot of its table"
         )
 
 

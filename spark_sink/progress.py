@@ -29,7 +29,14 @@ from schemas.framing import split_frame
 from schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
 from schemas.topics import TopicNames
 from spark_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
-from spark_sink.topic_ranges import ProgressRecord, RangeSorter, TopicRange, add, data_parts
+from spark_sink.topic_ranges import (
+    ProgressRecord,
+    RangeSorter,
+    TopicRange,
+    add,
+    begins_below,
+    data_parts,
+)
 
 SchemaById = Callable[[int], dict[str, Any]]
 """Looks a registered schema up by its id."""
@@ -257,6 +264,9 @@ def _build(
             shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.through_lsn)
         sorter.take(group.records, names, _already_applied(state, group))
     applied, following_held = sorter.result()
+    for topic, found in applied.items():
+        if not found.is_whole and begins_below(found, state.offsets.get(topic, {})):
+            applied[topic] = replace(found, is_made_anew=True)
     stopped = {topic: why for topic, why in state.stopped.items() if topic not in applied}
     offsets = {topic: dict(found) for topic, found in state.offsets.items()}
     for topic, found in applied.items():

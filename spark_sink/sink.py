@@ -175,7 +175,7 @@ class Sink:
         """The state after a batch: no table is in the cut that does not stand at its LSN.
 
         Raises:
-            UnsupportedSchemaChange: the only table cannot go on.
+            SinkError: the only table cannot go on.
         """
         stopped = dict(plan.following.stopped)
         stopped |= {topic: str(error) for topic, error in applied.stopped.items()}

@@ -32,6 +32,7 @@ class TopicRange:
         up_to_lsn: take only changes with a commit LSN up to this; None takes all.
         whole_from: partition to the offset from which on these ranges hold the whole table, by a
             snapshot and all changes beside it; None when they hold changes only.
+        is_made_anew: whether they begin below offsets that the lake has: the topic is another one.
     """
 
     topic: str
@@ -42,6 +43,7 @@ class TopicRange:
     after_lsn: str | None = None
     up_to_lsn: str | None = None
     whole_from: Mapping[int, int] | None = None
+    is_made_anew: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -105,7 +107,7 @@ class RangeSorter:
         self._stopped.discard(topic)
         before = self._applied.get(topic)
         whole_from = {partition: first for partition, (first, _) in whole.partitions.items()}
-        if before is None:
+        if before is None or begins_below(whole, _ends(before)):
             self._applied[topic] = replace(whole, whole_from=whole_from)
             return
         partitions = dict(before.partitions)
@@ -120,6 +122,20 @@ class RangeSorter:
             schema_ids=before.schema_ids | whole.schema_ids,
             whole_from=whole_from,
         )
+
+
+def begins_below(ranges: TopicRange, known: Mapping[int, int]) -> bool:
+    """Whether a range begins below the offset that was next in its partition.
+
+    Offsets only grow, so the topic was deleted and made again in between.
+    """
+    return any(
+        first < known.get(partition, 0) for partition, (first, _) in ranges.partitions.items()
+    )
+
+
+def _ends(ranges: TopicRange) -> dict[int, int]:
+    return {partition: end for partition, (_, end) in ranges.partitions.items()}
 
 
 def data_parts(records: Iterable[ProgressRecord], names: TopicNames) -> Iterator[PartitionProgress]:

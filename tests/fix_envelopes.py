@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import io
 import itertools
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -111,6 +113,20 @@ class Source:
     def _create(self, topic: str, partitions: int) -> None:
         for future in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             future.result(30)
+
+    def recreate_topic(self, table: SourceTable) -> None:
+        """Delete the topic of a table and make it again."""
+        for future in self.admin.delete_topics([table.topic]).values():
+            future.result(30)
+        self._wait_for(table.topic, exists=False)
+        self._create(table.topic, PARTITIONS)
+        self._wait_for(table.topic, exists=True)
+
+    def _wait_for(self, topic: str, *, exists: bool) -> None:
+        deadline, pause = time.monotonic() + 30, threading.Event()
+        while (topic in self.admin.list_topics(timeout=10).topics) != exists:
+            assert time.monotonic() < deadline, topic
+            pause.wait(0.05)
 
     def table(self, name: str, *columns: SchemaColumn) -> SourceTable:
         """A captured table with its topic and its first schema version."""

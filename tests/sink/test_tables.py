@@ -7,13 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition, Operation
 from spark_sink.decode import POSITION_SQL
-from spark_sink.errors import ChangesLost, UnsupportedSchemaChange
+from spark_sink.errors import UnsupportedSchemaChange
 from spark_sink.reader import history
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
@@ -317,21 +316,6 @@ def test_excluded_tables_and_names_that_need_escapes(source: Source, lake: Lake)
     (path,) = lake.commits()[-1]["tables"]
     assert path == "shop/dbo/Order_x0020_Details_x002E_2024"
     assert lake.rows("Order_x0020_Details_x002E_2024") == [{"id": 1}]
-
-
-def test_changes_that_retention_removed_stop_the_sink(source: Source, lake: Lake):
-    table = source.table("t", column(1, "id", "int", key=1))
-    source.commit(*(lambda t, n=n: t.insert(table, id=n) for n in range(10)))
-    source.publish()
-    source.commit(lambda t: t.insert(table, id=100))
-    source.publish()
-    doomed = [TopicPartition(table.topic, partition, 3) for partition in range(2)]
-    for future in source.admin.delete_records(doomed).values():
-        future.result(30)
-
-    with pytest.raises(ChangesLost, match="new snapshot"):
-        lake.catch_up()
-    assert lake.commits() == []
 
 
 def test_positions_order_as_the_contract_says(spark: SparkSession):

@@ -247,6 +247,29 @@ def test_a_stopped_table_is_left_out_until_it_comes_whole():
     assert at_once.topics[0].is_only_whole
 
 
+def test_a_topic_that_begins_below_known_offsets_was_made_anew():
+    state = planned(SinkState(), [record(0, 0, 5, (TOPIC, 0, 9), (OTHER, 0, 9))]).following
+
+    anew = planned(state, [record(1, 5, 6, (TOPIC, 9, 10), (OTHER, 0, 3))])
+    assert {topic.topic: topic.is_made_anew for topic in anew.topics} == {TOPIC: False, OTHER: True}
+
+    chunk = record(1, 5, 6, (OTHER, 0, 3), snapshotting=[OTHER])
+    whole = planned(state, [chunk, record(2, 6, 7)])
+    assert [(topic.is_made_anew, topic.is_only_whole) for topic in whole.topics] == [(False, True)]
+    assert whole.following.offsets[OTHER] == {0: 3}
+
+
+def test_a_whole_table_in_a_topic_made_anew_is_all_that_is_read_of_it():
+    before = record(0, 0, 5, (OTHER, 7, 9))
+    chunk = record(1, 5, 6, (OTHER, 0, 3), snapshotting=[OTHER])
+
+    at_once = planned(SinkState(), [before, chunk, record(2, 6, 7)])
+
+    assert ranges(at_once) == {OTHER: {0: (0, 3)}}
+    assert at_once.topics[0].is_only_whole
+    assert at_once.topics[0].count == 3
+
+
 def test_changes_before_a_snapshot_are_not_the_whole():
     before = record(0, 0, 5, (OTHER, 0, 2))
     chunk = record(1, 5, 6, (OTHER, 2, 4), snapshotting=[OTHER])

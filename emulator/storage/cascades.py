@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from emulator.storage.model import Table
 from emulator.types import StorageValue
@@ -28,3 +29,22 @@ class Cascade:
     inserted: Sequence[Row]
     deleted: Sequence[Row]
     column_ids: frozenset[int] = frozenset()
+
+
+class RowRules(Protocol):
+    """What T-SQL knows of a table's rows and storage does not: its expressions."""
+
+    def defaults(self, table: Table, positions: Sequence[int]) -> dict[int, StorageValue]:
+        """The defaults of the columns at those positions; NULL where there is none."""
+
+    def completed(self, table: Table, row: Row, statement: str) -> Row:
+        """A changed row with its persisted computed columns.
+
+        Args:
+            table: whose row.
+            row: the new row.
+            statement: INSERT, UPDATE, DELETE or MERGE, for messages.
+
+        Raises:
+            SqlError: 547 when a CHECK constraint is false.
+        """

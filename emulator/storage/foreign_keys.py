@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from emulator.errors import SqlError, not_supported
+from emulator.errors import INTERNAL, SqlError
 from emulator.log.query import fetch
 from emulator.storage.cascades import Cascade
 from emulator.storage.database import Database
@@ -144,11 +144,9 @@ class ForeignKeyChecks:
         rids = work.find(child, key.column_ids, values)
         if not rids or work.find(self._table, key.referenced_column_ids, values, limit=1):
             return
-        action = (key.on_delete if new is None else key.on_update).upper().replace(" ", "_")
+        action = key.on_delete if new is None else key.on_update
         if action == "NO_ACTION":
             raise self._conflict(key, child, "REFERENCE")
-        if action == "SET_DEFAULT":
-            raise not_supported("SET DEFAULT of foreign keys")
         # Late: deleting and updating children is what this operation does to its own rows.
         from emulator.storage.row_writer import delete_rows, update_rows
 
@@ -160,18 +158,27 @@ class ForeignKeyChecks:
                 work.cascades.append(Cascade(child, "DELETE", (), _present(overlay.rows(rids))))
             delete_rows(work, child, rids)
             return
-        replacement: Row = (
-            (None,) * len(values)
-            if action == "SET_NULL" or new is None
-            else tuple([new[p] for p in positions])
-        )
+        rules = work.row_rules
         targets = positions_of(child, key.column_ids)
-        changes = []
+        changes: list[tuple[int, Row]] = []
         for rid in rids:
             row = list(overlay.row(rid) or ())
-            for target, value in zip(targets, replacement, strict=True):
+            given: Row = (None,) * len(targets)
+            if action == "CASCADE" and new is not None:
+                given = tuple([new[p] for p in positions])
+            elif action == "SET_DEFAULT":
+                if rules is None:
+                    raise SqlError(INTERNAL, "SET DEFAULT asks for defaults that nobody knows.")
+                defaults = rules.defaults(child, targets)
+                given = tuple([defaults[target] for target in targets])
+                if given == values:  # it would stay with the parent that goes
+                    raise self._conflict(key, child, "REFERENCE")
+            for target, value in zip(targets, given, strict=True):
                 row[target] = value
-            changes.append((rid, tuple(row)))
+            changed = tuple(row)
+            if rules is not None:
+                changed = rules.completed(child, changed, work.statement_kind or self._kind)
+            changes.append((rid, changed))
         if has_triggers:
             before, after = _present(overlay.rows(rids)), [row for _, row in changes]
             columns = frozenset(key.column_ids)

@@ -18,7 +18,7 @@ from emulator.storage.view import StatementRestart
 from emulator.storage.work import Work, WorkMark
 
 if TYPE_CHECKING:
-    from emulator.storage.cascades import Cascade
+    from emulator.storage.cascades import Cascade, RowRules
     from emulator.storage.engine import Engine
     from emulator.storage.write_path import CatalogSnapshot
 
@@ -211,6 +211,10 @@ class TransactionControl:
         """What foreign keys did to other tables since the last call, for their triggers."""
         taken, self._work.cascades = self._work.cascades, []
         return taken
+
+    def use_row_rules(self, rules: RowRules) -> None:
+        """Have rows that foreign keys change completed by the T-SQL layer."""
+        self._work.row_rules = rules
 
     def statement(self, kind: str = "", *, is_single: bool = False) -> Statement:
         """Atomicity of one statement: ``with store.statement(): ...``.

@@ -24,7 +24,7 @@ import apsw
 from emulator.errors import INTERNAL, SqlError
 from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
 from emulator.log.query import fetch
-from emulator.storage.cascades import Cascade
+from emulator.storage.cascades import Cascade, RowRules
 from emulator.storage.lock_state import PENDING_ROWS_MAX
 from emulator.storage.locks import LockOwner
 from emulator.storage.model import Table
@@ -72,6 +72,8 @@ class Work(SessionView):
         """Where the work stood when the connection's SQLite transaction began."""
         self.cascades: list[Cascade] = []
         """What foreign keys did to tables with triggers since they were last asked for."""
+        self.row_rules: RowRules | None = None
+        """Of the T-SQL layer, for the rows that foreign keys change."""
         self._journals: dict[int, Journal] = {}
         self._savepoints: list[Savepoint] = []
         self._identity_tables: dict[tuple[int, int], Table] = {}

@@ -10,7 +10,7 @@ from emulator.cdc.guards import refuse_alter, refuse_index_removal
 from emulator.cdc.retype import use_assigner
 from emulator.errors import SqlError, not_supported
 from emulator.storage import ddl as store_ddl
-from emulator.storage.model import Check, Column, Index, Table
+from emulator.storage.model import Check, Column, ForeignKey, Index, Table
 from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.compiler import Compilation
@@ -22,6 +22,7 @@ from emulator.tsql.compile.scope import Scope
 from emulator.tsql.compile.targets import StoredTarget
 from emulator.tsql.conversions import assigner, check_allowed
 from emulator.tsql.definition.definitions import DefinitionBuilder, generated_name, normalised
+from emulator.tsql.definition.foreign_key_rules import checked_foreign_key, referencing
 from emulator.tsql.syntax.parser import parse_expression
 from emulator.tsql.syntax.statements import (
     AlterAdd,
@@ -79,7 +80,7 @@ class TableAlterer:
             return
         database, table = self._altered(node.table, node.line)
         refuse_alter(table)
-        builder = DefinitionBuilder(self.compilation(frame), table.name)
+        builder = DefinitionBuilder(self.compilation(frame), table.name, database)
         store = self.context.store
         constraints = [*node.constraints]
         for definition in node.columns:
@@ -207,6 +208,9 @@ class TableAlterer:
                     "Cannot define PRIMARY KEY constraint on nullable column in table"
                     f" '{table.name}'.",
                 )
+        if isinstance(made, ForeignKey):
+            shown = messages.dotted(constraint.referenced)
+            made = checked_foreign_key(database, referencing(table), made, shown)
         if not node.validate and not isinstance(made, Index):
             made = replace(made, is_not_trusted=True)
         elif isinstance(made, Check):

@@ -13,7 +13,7 @@ from emulator.security.messages import cannot_find
 from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
 from emulator.storage.filegroups import add_file, add_filegroup
-from emulator.storage.model import Check, Column, Index, Table
+from emulator.storage.model import Check, Column, ForeignKey, Index, Table
 from emulator.storage.object_details import put_columns, put_parameters
 from emulator.storage.principals import DBO_ID, set_owner
 from emulator.tsql import messages
@@ -24,6 +24,7 @@ from emulator.tsql.compile.user_types import TableShape, with_types
 from emulator.tsql.definition import sequences, synonyms, type_definitions
 from emulator.tsql.definition.alter_table import TableAlterer
 from emulator.tsql.definition.definitions import DefinitionBuilder
+from emulator.tsql.definition.foreign_key_rules import Referencing, checked_foreign_key
 from emulator.tsql.definition.function_rules import function_type, refuse_side_effects
 from emulator.tsql.definition.index_filters import index_filter
 from emulator.tsql.definition.partitions import place
@@ -182,7 +183,8 @@ class Definer(TableAlterer):
 
     def _create_table(self, node: CreateTable, frame: Frame) -> None:
         name = node.name[-1]
-        builder = DefinitionBuilder(self.compilation(frame), name)
+        where = creation_name(self.context, node.name, node.line)
+        builder = DefinitionBuilder(self.compilation(frame), name, where.database)
         parts = builder.parts(node.columns, node.constraints)
         indexes = [*parts.indexes]
         indexes += [self._index(builder, index, parts.columns) for index in node.indexes]
@@ -191,7 +193,10 @@ class Definer(TableAlterer):
                 raise not_supported("global temporary tables (##name)")
             self.create_temporary(name, parts.columns, indexes, parts.checks)
             return
-        where = creation_name(self.context, node.name, node.line)
+        foreign_keys: list[ForeignKey] = []
+        for key, shown in zip(parts.foreign_keys, parts.referenced, strict=True):
+            own = Referencing(0, name, parts.columns, indexes, foreign_keys)
+            foreign_keys.append(checked_foreign_key(where.database, own, key, shown))
         with self.context.store.statement():
             table = store_ddl.create_table(
                 self.context.store,
@@ -200,7 +205,7 @@ class Definer(TableAlterer):
                 where.name,
                 parts.columns,
                 indexes=indexes,
-                foreign_keys=parts.foreign_keys,
+                foreign_keys=foreign_keys,
                 checks=parts.checks,
             )
             placement = _clustered_placement(node) or node.placement

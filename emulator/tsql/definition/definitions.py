@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from emulator.collations import collation
@@ -23,6 +23,7 @@ from emulator.types import SYSNAME_USER_TYPE_ID
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.storage.database import Database
     from emulator.storage.user_types import UserType
     from emulator.types import SqlType
 
@@ -35,15 +36,21 @@ class TableParts:
     indexes: list[Index]
     foreign_keys: list[ForeignKey]
     checks: list[Check]
+    referenced: list[str] = field(default_factory=list)
+    """For each foreign key: the table that it references, as written."""
 
 
 class DefinitionBuilder:
     """Turns definitions of one table into columns, indexes and constraints."""
 
-    def __init__(self, compilation: Compilation, table: str) -> None:
+    def __init__(
+        self, compilation: Compilation, table: str, database: Database | None = None
+    ) -> None:
+        """``database`` is the table's, if it is not the current one."""
         self.compilation = compilation
         self.context: SessionContext = compilation.context
         self.table = table
+        self.database = database or compilation.database
 
     def parts(
         self,
@@ -86,6 +93,7 @@ class DefinitionBuilder:
                 parts.indexes.append(made)
             elif isinstance(made, ForeignKey):
                 parts.foreign_keys.append(made)
+                parts.referenced.append(messages.dotted(constraint.referenced))
             else:
                 parts.checks.append(made)
         self._check_conditions(parts)
@@ -240,7 +248,7 @@ class DefinitionBuilder:
         """A key, foreign key or check.
 
         Raises:
-            SqlError: 1911 or 1769 for an unknown column, 1767 for an unknown table.
+            SqlError: 1911, 1769 or 1770 for an unknown column, 1763 or 1767 for a table.
         """
         if definition.kind == "CHECK":
             name = definition.name or generated_name("CK", self.table, *definition.columns[:1])
@@ -281,40 +289,54 @@ class DefinitionBuilder:
     def _foreign_key(
         self, definition: ConstraintDefinition, columns: Sequence[Column]
     ) -> ForeignKey:
-        """REFERENCES; the referenced columns default to the primary key."""
-        ids = tuple(self.column_id(columns, name) for name in definition.columns)
+        """REFERENCES; without named columns it has none yet: see foreign_key_rules.py."""
         name = definition.name or generated_name("FK", self.table, *definition.columns[:1])
+        ids = _referred_ids(1769, name, "referencing", self.table, columns, definition.columns)
         own = definition.referenced[-1].casefold() == self.table.casefold()
-        referenced_columns = list(columns)
+        shown = messages.dotted(definition.referenced)
+        referenced_columns = columns
         referenced_id = 0
         try:
-            _, referenced = stored_table(self.context, definition.referenced, 1)
+            database, referenced = stored_table(self.context, definition.referenced, 1)
         except SqlError as error:
             if not own or error.number != 208:
                 raise messages.compile_error(
                     1767,
-                    f"Foreign key '{name}' references invalid table"
-                    f" '{messages.dotted(definition.referenced)}'.",
+                    f"Foreign key '{name}' references invalid table '{shown}'.",
                     severity=16,
                 ) from error
         else:
-            referenced_columns = list(referenced.columns)
-            referenced_id = referenced.object_id
-            if not definition.referenced_columns and referenced.primary_key is not None:
-                return ForeignKey(
-                    name,
-                    ids,
-                    referenced_id,
-                    referenced.primary_key.column_ids,
-                    definition.on_delete,
-                    definition.on_update,
+            if database is not self.database:
+                raise messages.compile_error(
+                    1763,
+                    f"Cross-database foreign key references are not supported. Foreign key '{shown}'.",
                 )
-        referenced_ids = tuple(
-            self.column_id(referenced_columns, n) for n in definition.referenced_columns
-        )
+            referenced_columns = referenced.columns
+            referenced_id = referenced.object_id
+        named = definition.referenced_columns
+        referenced_ids = _referred_ids(1770, name, "referenced", shown, referenced_columns, named)
         return ForeignKey(
             name, ids, referenced_id, referenced_ids, definition.on_delete, definition.on_update
         )
+
+
+def _referred_ids(
+    number: int, key: str, role: str, table: str, columns: Sequence[Column], names: Sequence[str]
+) -> tuple[int, ...]:
+    """The ids of a foreign key's columns on one side.
+
+    Raises:
+        SqlError: 1769 or 1770.
+    """
+    by_name = {column.name.casefold(): column.column_id for column in columns}
+    for name in names:
+        if name.casefold() not in by_name:
+            raise messages.compile_error(
+                number,
+                f"Foreign key '{key}' references invalid column '{name}' in {role} table"
+                f" '{table}'.",
+            )
+    return tuple(by_name[name.casefold()] for name in names)
 
 
 def generated_name(prefix: str, table: str, *columns: str) -> str:

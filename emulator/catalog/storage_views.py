@@ -17,6 +17,7 @@ from emulator.types import pack_guid
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
+    from emulator.storage.model import Statistics, Table
 
 _PACKET_BYTES: Final = 4096
 
@@ -29,13 +30,26 @@ _PACKET_BYTES: Final = 4096
  stats_generation_method_desc varchar(80)!, auto_drop bit""",
 )
 def _stats(context: SessionContext, database: Database) -> Iterator[Row]:
-    """Every index has statistics of its name; no others are kept."""
+    """Every index has statistics of its name; users' have numbers behind those."""
     for table in tables(context, database):
+        for number, made in _users_statistics(database, table):
+            yield (
+                *(table.object_id, made.name, number, 0, 1, int(made.no_recompute)),
+                *(int(bool(made.filter_definition)), made.filter_definition or None),
+                *(0, 0, 0, 0, "Sort based statistics", 0),
+            )
         for index in table.indexes:
             yield (
                 *(table.object_id, index.name, index.index_id, 0, 0, 0, int(bool(index.filter))),
                 *(index.filter_definition or None, 0, 0, 0, 0, "Sort based statistics", 0),
             )
+
+
+def _users_statistics(database: Database, table: Table) -> Iterator[tuple[int, Statistics]]:
+    """Each with its id: they follow the indexes', so that none is given twice."""
+    made = database.state.statistics.get(table.object_id, ())
+    first = max((index.index_id for index in table.indexes), default=1) + 1
+    return enumerate(made, first)
 
 
 @view(
@@ -44,6 +58,9 @@ def _stats(context: SessionContext, database: Database) -> Iterator[Row]:
 )
 def _stats_columns(context: SessionContext, database: Database) -> Iterator[Row]:
     for table in tables(context, database):
+        for number, made in _users_statistics(database, table):
+            for ordinal, column_id in enumerate(made.column_ids, 1):
+                yield table.object_id, number, ordinal, column_id
         for index in table.indexes:
             for ordinal, column_id in enumerate(index.column_ids, 1):
                 yield table.object_id, index.index_id, ordinal, column_id

@@ -17,7 +17,7 @@ import apsw
 
 from emulator.log.query import fetch
 from emulator.storage.catalog_store import delete_entry, put_entry
-from emulator.storage.model import Column, Table
+from emulator.storage.model import Column, Statistics, Table
 from emulator.types import SqlType
 
 if TYPE_CHECKING:
@@ -154,6 +154,8 @@ class CatalogState:
     user_types: dict[tuple[str, str], UserType] = field(default_factory=dict)
     parameters: dict[int, tuple[ModuleParameter, ...]] = field(default_factory=dict)
     """Of procedures and functions, by object id."""
+    statistics: dict[int, tuple[Statistics, ...]] = field(default_factory=dict)
+    """Those that users made, by their table's object id."""
 
     def copy(self) -> CatalogState:
         """A copy that later changes leave alone."""
@@ -175,6 +177,7 @@ class CatalogState:
             dict(self.server_roles),
             dict(self.user_types),
             dict(self.parameters),
+            dict(self.statistics),
         )
 
 

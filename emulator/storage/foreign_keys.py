@@ -158,8 +158,27 @@ class ForeignKeyChecks:
                 work.cascades.append(Cascade(child, "DELETE", (), _present(overlay.rows(rids))))
             delete_rows(work, child, rids)
             return
+        changes = self._replaced(child, key, rids, values, new, positions)
+        if has_triggers:
+            before, after = _present(overlay.rows(rids)), [row for _, row in changes]
+            columns = frozenset(key.column_ids)
+            work.cascades.append(Cascade(child, "UPDATE", after, before, columns))
+        update_rows(work, child, changes)
+
+    def _replaced(
+        self, child: Table, key: ForeignKey, rids: Sequence[int], values: Row, new: Row | None,
+        positions: Sequence[int],
+    ) -> list[tuple[int, Row]]:  # fmt: skip
+        """Children (row id, new row) whose key becomes the parent's new one, NULL or its default.
+
+        Raises:
+            SqlError: 547 when the default is the key that goes.
+        """
+        work = self._work
         rules = work.row_rules
+        action = key.on_delete if new is None else key.on_update
         targets = positions_of(child, key.column_ids)
+        overlay = work.overlay(child)
         changes: list[tuple[int, Row]] = []
         for rid in rids:
             row = list(overlay.row(rid) or ())
@@ -179,11 +198,7 @@ class ForeignKeyChecks:
             if rules is not None:
                 changed = rules.completed(child, changed, work.statement_kind or self._kind)
             changes.append((rid, changed))
-        if has_triggers:
-            before, after = _present(overlay.rows(rids)), [row for _, row in changes]
-            columns = frozenset(key.column_ids)
-            work.cascades.append(Cascade(child, "UPDATE", after, before, columns))
-        update_rows(work, child, changes)
+        return changes
 
     def _conflict(self, key: ForeignKey, other: Table | None, kind: str) -> SqlError:
         database = self._work.engine.database_by_id(self._table.database_id)

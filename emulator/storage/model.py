@@ -112,6 +112,19 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Statistics:
+    """Statistics that a user made: their definition; nothing is counted.
+
+    ``filter_definition`` is its WHERE as the catalog shows it; empty without.
+    """
+
+    name: str
+    column_ids: tuple[int, ...]
+    filter_definition: str = ""
+    no_recompute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table of a database (user, or ``is_ms_shipped`` as those in schema cdc)."""
 

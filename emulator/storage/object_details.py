@@ -23,12 +23,13 @@ from emulator.storage.database import (
     Synonym,
 )
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope
-from emulator.storage.model import Column
+from emulator.storage.model import Column, Statistics
 from emulator.types import SqlType
 
 COLUMNS = "columns"
 PARAMETERS = "parameters"
 PROPERTY = "property"
+STATISTICS = "statistics"
 SYNONYM = "synonym"
 
 
@@ -45,6 +46,10 @@ def load_detail(state: CatalogState, kind: str, key: str, text: str) -> bool:
     elif kind == SYNONYM:
         synonym = Synonym(**{**value, "base": tuple(value["base"])})
         state.synonyms[synonym.schema.casefold(), synonym.name.casefold()] = synonym
+    elif kind == STATISTICS:
+        state.statistics[int(key)] = tuple(
+            Statistics(**{**found, "column_ids": tuple(found["column_ids"])}) for found in value
+        )
     else:
         return False
     return True
@@ -79,6 +84,17 @@ def put_parameters(
         database.engine.will_change_catalog()
         database.state.parameters[object_id] = tuple(parameters)
         database.version += 1
+
+
+def put_statistics(
+    target: DdlTarget, database: Database, object_id: int, statistics: Sequence[Statistics]
+) -> None:
+    """Keep the statistics that users made of a table."""
+    with ddl_scope(target, database) as connection:
+        text = json.dumps([asdict(found) for found in statistics])
+        put_entry(connection, database.database_id, STATISTICS, str(object_id), text)
+        database.engine.will_change_catalog()
+        database.state.statistics[object_id] = tuple(statistics)
 
 
 def put_property(target: DdlTarget, database: Database, found: ExtendedProperty) -> None:
@@ -168,6 +184,10 @@ def forget_object(connection: apsw.Connection, database: Database, object_id: in
         delete_entry(connection, database.database_id, PARAMETERS, str(object_id))
         database.engine.will_change_catalog()
         del database.state.parameters[object_id]
+    if object_id in database.state.statistics:
+        delete_entry(connection, database.database_id, STATISTICS, str(object_id))
+        database.engine.will_change_catalog()
+        del database.state.statistics[object_id]
     for found in list(database.state.properties.values()):
         if found.class_id == 1 and found.major_id == object_id:
             _remove_property(connection, database, found)

@@ -23,6 +23,7 @@ from emulator.tsql.compile.targets import StoredTarget
 from emulator.tsql.conversions import assigner, check_allowed
 from emulator.tsql.definition.definitions import DefinitionBuilder, generated_name, normalised
 from emulator.tsql.definition.foreign_key_rules import checked_foreign_key, referencing
+from emulator.tsql.definition.maintenance import statistics_on
 from emulator.tsql.syntax.parser import parse_expression
 from emulator.tsql.syntax.statements import (
     AlterAdd,
@@ -269,7 +270,7 @@ class TableAlterer:
         for kind, name in node.items:
             try:
                 if kind == "COLUMN":
-                    self._refuse_used_column(table, name)
+                    self._refuse_used_column(database, table, name)
                     table = store_ddl.drop_column(store, database, table, name, command=node.text)
                 else:
                     refuse_index_removal(store.connection, database, table, name)
@@ -280,7 +281,7 @@ class TableAlterer:
                 if not (node.if_exists and error.number in {4924, 3728}):
                     raise
 
-    def _refuse_used_column(self, table: Table, name: str) -> None:
+    def _refuse_used_column(self, database: Database, table: Table, name: str) -> None:
         """A column that a CHECK or computed column names cannot go."""
         folded = name.casefold()
         users = [(c.name, c.expression) for c in table.checks]
@@ -288,6 +289,9 @@ class TableAlterer:
         for user, text in users:
             if folded in {n.casefold() for n in _names_in(parse_expression(text))}:
                 raise SqlError(5074, f"The object '{user}' is dependent on column '{name}'.")
+        column = table.column(name)
+        for user in statistics_on(database, table, column) if column is not None else ():
+            raise SqlError(5074, f"The statistics '{user}' is dependent on column '{name}'.")
 
     def alter_column(self, node: AlterColumn, frame: Frame) -> None:
         """ALTER TABLE ALTER COLUMN."""
@@ -307,7 +311,7 @@ class TableAlterer:
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         made = builder.column(definition, table.columns, old.column_id)
         nullable = True if definition.nullable is None else definition.nullable
-        self._refuse_alter(table, old, replace(made, nullable=nullable))
+        self._refuse_alter(database, table, old, replace(made, nullable=nullable))
         new = replace(old, type=made.type, nullable=nullable, user_type_id=made.user_type_id)
         convert = None
         if old.type != made.type:
@@ -320,7 +324,7 @@ class TableAlterer:
             self.context.store, database, table, old.column_id, new, convert, command=node.text
         )
 
-    def _refuse_alter(self, table: Table, old: Column, new: Column) -> None:
+    def _refuse_alter(self, database: Database, table: Table, old: Column, new: Column) -> None:
         """Columns whose type cannot change."""
         if old.computed is not None or old.type.name == "timestamp":
             kind = "COMPUTED" if old.computed is not None else "timestamp"
@@ -337,6 +341,7 @@ class TableAlterer:
             for i in table.indexes
             if old.column_id in i.column_ids
         ]
+        users += [f"The statistics '{name}'" for name in statistics_on(database, table, old)]
         if new.nullable == old.nullable and grows:
             users = []
         if new.type != old.type and not grows:

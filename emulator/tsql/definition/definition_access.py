@@ -26,6 +26,13 @@ from emulator.tsql.compile.access import OWNER, SELF
 from emulator.tsql.compile.names import ObjectName, creation_name, resolve_name
 from emulator.tsql.compile.user_types import no_type
 from emulator.tsql.syntax.labels import Goto, Label
+from emulator.tsql.syntax.maintenance_statements import (
+    AlterIndex,
+    ConsoleCommand,
+    CreateStatistics,
+    DropStatistics,
+    UpdateStatistics,
+)
 from emulator.tsql.syntax.nodes import Name, TableName
 from emulator.tsql.syntax.partition_statements import AlterSwitch
 from emulator.tsql.syntax.security_statements import (
@@ -241,7 +248,8 @@ def _define_sequence(context: SessionContext, node: DefineSequence) -> None:
         raise no_schema(where.schema)
 
 
-def _switch_trigger(context: SessionContext, node: SwitchTrigger | SwitchConstraints) -> None:
+def _alter_existing(context: SessionContext, node: Any) -> None:
+    """A statement whose ``table`` must be there already."""
     _alter_table(context, node.table, node.line)
 
 
@@ -281,8 +289,9 @@ def _check_references(context: SessionContext, constraints: Any, line: int) -> N
             raise denied("REFERENCES", table.name, where.database.name, table.schema)
 
 
-def _create_index(context: SessionContext, node: CreateIndex) -> None:
-    _alter_table(context, node.table, node.line)
+def _drop_statistics(context: SessionContext, node: DropStatistics) -> None:
+    for name in node.names:
+        _alter_table(context, name[:-1], node.line)
 
 
 def _drop(context: SessionContext, node: DropObject) -> None:
@@ -346,6 +355,7 @@ _CHECKED_ELSEWHERE: Final = frozenset(
         AlterRole,
         Block,
         CheckIdentity,
+        ConsoleCommand,
         CreatePrincipal,
         CursorStatement,
         Declare,
@@ -390,16 +400,20 @@ _AUTHORIZERS: Final[dict[type, Callable[[SessionContext, Any], None]]] = {
     CreateSchema: _create_schema,
     CreateTable: _create_table,
     CreateModule: _create_module,
-    CreateIndex: _create_index,
+    CreateIndex: _alter_existing,
     AlterAdd: _alter,
     AlterDrop: _alter,
     AlterSwitch: _switch,
-    SwitchConstraints: _switch_trigger,
+    SwitchConstraints: _alter_existing,
     CreateSynonym: _create_synonym,
     CreateType: _create_type,
     SetIdentityInsert: _set_identity_insert,
-    SwitchTrigger: _switch_trigger,
+    SwitchTrigger: _alter_existing,
     AlterColumn: _alter,
+    AlterIndex: _alter_existing,
+    CreateStatistics: _alter_existing,
+    UpdateStatistics: _alter_existing,
+    DropStatistics: _drop_statistics,
     DropObject: _drop,
     DefineSequence: _define_sequence,
 }

@@ -309,7 +309,8 @@ class DefinitionBuilder:
             if database is not self.database:
                 raise messages.compile_error(
                     1763,
-                    f"Cross-database foreign key references are not supported. Foreign key '{shown}'.",
+                    "Cross-database foreign key references are not supported. Foreign key"
+                    f" '{shown}'.",
                 )
             referenced_columns = referenced.columns
             referenced_id = referenced.object_id

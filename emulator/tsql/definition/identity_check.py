@@ -13,6 +13,7 @@ from emulator.errors import SqlError
 from emulator.results import Event, Message
 from emulator.security.access import of_object
 from emulator.tsql.certain import known
+from emulator.tsql.definition.maintenance import DBCC_DONE
 from emulator.tsql.syntax.sequence_statements import CheckIdentity
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ def check_identity(
         yield Message(7998, f"Checking identity information: {shown}.", 0, 1, "", node.line)
         yield Message(
             2528,
-            "DBCC execution completed. If DBCC printed error messages, contact your system"
-            " administrator.",
+            DBCC_DONE,
             0,
             1,
             "",

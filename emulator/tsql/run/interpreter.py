@@ -29,6 +29,7 @@ from emulator.tsql.compile.user_types import declared_table, scalar_type
 from emulator.tsql.definition.ddl import Definer
 from emulator.tsql.definition.definition_access import authorize_statement
 from emulator.tsql.definition.identity_check import check_identity
+from emulator.tsql.definition.maintenance import MaintenanceRunner
 from emulator.tsql.definition.options import set_option
 from emulator.tsql.definition.partitions import PartitionRunner
 from emulator.tsql.definition.security import SecurityRunner
@@ -136,6 +137,7 @@ class Interpreter:
         self._raised_at: tuple[SqlError, Frame] | None = None
         self._methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {
             **PartitionRunner(context, self.evaluate).methods(),
+            **MaintenanceRunner(context).methods(),
             QueryStatement: self.queries.select,
             Insert: self._insert,
             InsertBulk: self.data.bulk_load,

@@ -6,7 +6,8 @@ from typing import Final
 
 from emulator.errors import not_supported
 from emulator.tsql.syntax.nodes import Name
-from emulator.tsql.syntax.parse_definitions import MODULES, DefinitionParser
+from emulator.tsql.syntax.parse_definitions import MODULES
+from emulator.tsql.syntax.parse_maintenance import MaintenanceParser
 from emulator.tsql.syntax.statements import (
     AlterAdd,
     AlterColumn,
@@ -27,7 +28,7 @@ _DROPPABLE: Final = (
 )  # fmt: skip
 
 
-class AlterParser(DefinitionParser):
+class AlterParser(MaintenanceParser):
     """Statements that change and remove what was defined."""
 
     # ALTER and DROP -----------------------------------------------------------------------------
@@ -49,17 +50,8 @@ class AlterParser(DefinitionParser):
         if self.accept("SEQUENCE"):
             return self.sequence(start, alter=True)
         if self.accept("INDEX"):
-            return self._alter_index(start.line)
+            return self.alter_index(start.line)
         raise not_supported(f"ALTER {self.token.text.upper()}")
-
-    def _alter_index(self, line: int) -> Statement:
-        """ALTER INDEX i ON t REBUILD."""
-        self.advance()
-        self.expect("ON")
-        self.dotted_name()
-        if not self.accept_any("REBUILD", "REORGANIZE"):
-            raise not_supported(f"ALTER INDEX ... {self.token.text.upper()}")
-        return Ignored("ALTER INDEX", line=line)
 
     def _alter_table(self, start: Token) -> Statement:
         """ALTER TABLE name action."""
@@ -182,6 +174,8 @@ class AlterParser(DefinitionParser):
             return self._drop_index(line)
         if self.accept("PARTITION"):
             return self.drop_partitioning(line)
+        if self.accept("STATISTICS"):
+            return self.drop_statistics(line)
         principal = self.accept_any("USER", "ROLE", "LOGIN")
         if principal is not None:
             return self.drop_principal(principal, line)

@@ -54,7 +54,7 @@ class ControlParser(ObjectParser):
             "(": self._query_statement,
             "WITH": self._with_statement,
             "INSERT": self.insert,
-            "UPDATE": self.update,
+            "UPDATE": self.update_statement,
             "DELETE": self.delete,
             "MERGE": self.merge,
             "TRUNCATE": self.truncate,
@@ -87,6 +87,7 @@ class ControlParser(ObjectParser):
             "WRITETEXT": self.write_text,
             "UPDATETEXT": self.update_text,
             "CHECKPOINT": self._checkpoint,
+            "DBCC": self.console_command,
             "OPEN": self._cursor,
             "FETCH": self._cursor,
             "CLOSE": self._cursor,
@@ -125,9 +126,7 @@ class ControlParser(ObjectParser):
                 return self.labels.label(token.text, token.line)
             if self.accept("GOTO"):
                 return self.labels.jump(self.identifier(), self.tokens[self.position - 1].line)
-            if self.at("DBCC", "CHECKIDENT"):
-                return self.check_identity()
-            if self.at_any("DBCC", "KILL", "BACKUP", "RESTORE", "BULK", "SHUTDOWN", "RECONFIGURE"):
+            if self.at_any("KILL", "BACKUP", "RESTORE", "BULK", "SHUTDOWN", "RECONFIGURE"):
                 if self.accept("RECONFIGURE"):
                     self.accept("WITH", "OVERRIDE")
                     return Ignored("RECONFIGURE")

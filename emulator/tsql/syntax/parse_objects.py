@@ -24,7 +24,13 @@ class ObjectParser(AlterParser):
             made = changed
         return made
 
-    def check_identity(self) -> Statement:
+    def console_command(self) -> Statement:
+        """DBCC CHECKIDENT, or a command without an effect."""
+        return (
+            self._check_identity() if self.at("DBCC", "CHECKIDENT") else super().console_command()
+        )
+
+    def _check_identity(self) -> Statement:
         """``DBCC CHECKIDENT (table [, RESEED [, n] | NORESEED]) [WITH NO_INFOMSGS]``."""
         line = self.advance().line
         self.expect("CHECKIDENT", "(")

@@ -144,6 +144,7 @@ class ChangeCompiler:
 
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
+        compilation.takes_ordered_sequences = False
         self.compiler = QueryCompiler(compilation)
 
     def update(self, node: Update) -> UpdatePlan:

@@ -65,8 +65,13 @@ class Compilation:
         self.access = StatementAccess(self, frame.chain)
         self.parameters: list[dict[str, Value]] = []
         """Of the inline functions that are being compiled, innermost last."""
-        self.sequences: set[int] = set()
+        self.sequences: dict[int, str] = {}
+        """The sequences that the statement takes values of, by object id: by which number in an
+        order, as SQLite text."""
+        self.taken_sequences: set[int] = set()
         """Object ids of the sequences that a row has taken a value of."""
+        self.takes_ordered_sequences = True
+        """Whether NEXT VALUE FOR may have an OVER clause."""
         self._slots: dict[object, int] = {}
         self._functions: list[Slot] = []
         self._holes: list[Hole] = []

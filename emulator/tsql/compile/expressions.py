@@ -101,7 +101,7 @@ class ExpressionCompiler:
             Call: self._call,
             ScalarQuery: self._scalar_query,
             AtTimeZone: self._at_time_zone,
-            NextValue: lambda node, scope: next_value(compilation, node, scope),
+            NextValue: lambda node, scope: next_value(self, node, scope),
             MethodCall: self._method,
         }
         self._conditions: dict[type, Callable[[Any, Scope], str]] = {

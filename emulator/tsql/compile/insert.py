@@ -22,6 +22,7 @@ from emulator.tsql.compile.rows import (
     stored,
 )
 from emulator.tsql.compile.scope import Scope
+from emulator.tsql.compile.sequence_rules import refuse_next_values
 from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
 from emulator.tsql.compile.through import find_view, inserted_through
 from emulator.tsql.compile.values import Value, converted
@@ -224,7 +225,7 @@ class InsertCompiler:
                 raise self._width_error(len(row), width, query=False)
         rows = []
         for row in body.rows:
-            self.compilation.sequences.clear()  # each row takes values of its own
+            self.compilation.taken_sequences.clear()  # each row takes values of its own
             rows.append([self._value(e) for e in row])
         if len(rows) > 1:
             rows = _united(rows)
@@ -309,6 +310,8 @@ class InsertCompiler:
         if self.node.common_tables:
             query = replace(query, common_tables=(*self.node.common_tables, *query.common_tables))
         compiled = self.compiler.query(query)
+        if self.compilation.sequences:
+            refuse_next_values(query)
         if len(compiled.columns) != len(plan.given):
             raise self._width_error(len(compiled.columns), len(plan.given), query=True)
         texts, changed = [], self.node.top is not None

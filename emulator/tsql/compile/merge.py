@@ -107,6 +107,7 @@ class MergeCompiler:
 
     def __init__(self, compilation: Compilation, node: Merge) -> None:
         self.compilation = compilation
+        compilation.takes_ordered_sequences = False
         self.node = node
         self.compiler = QueryCompiler(compilation)
 

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Final
 
 from emulator.security.access import of_object
-from emulator.storage.sequences import (
-    Sequence,
-)
+from emulator.storage.sequences import Sequence
 from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
+from emulator.tsql.compile.sequence_rules import not_in_subqueries
 from emulator.tsql.compile.values import Value
-from emulator.tsql.syntax.nodes import NextValue
+from emulator.tsql.syntax.nodes import Call, NextValue, Over
 from emulator.types import StorageValue, pack_decimal
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database
-    from emulator.tsql.compile.compiler import Compilation
+    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.plan import Execution
     from emulator.tsql.compile.scope import Scope
 
 
-def next_value(compilation: Compilation, node: NextValue, scope: Scope) -> Value:
+def next_value(compiler: ExpressionCompiler, node: NextValue, scope: Scope) -> Value:
     """NEXT VALUE FOR: within one row, the same sequence gives the same value.
 
     Raises:
-        SqlError: 208, 11719 in a subquery or function; 11728 when it runs.
+        SqlError: 208, 11719 in a subquery or function, 11727 with two different OVER clauses,
+            11716, 11717, 11718, 11737 an OVER clause that cannot be; 11728 when it runs.
     """
+    compilation = compiler.compilation
     if scope.parent is not None or compilation.frame.is_function:
-        raise messages.compile_error(
-            11719,
-            "NEXT VALUE FOR function is not allowed in check constraints, default objects, computed"
-            " columns, views, user-defined functions, user-defined aggregates, user-defined table"
-            " types, sub-queries, common table expressions, derived tables or return statements.",
-            severity=15,
-            line=node.line,
-        )
+        raise not_in_subqueries(node.line)
     where = resolve_name(compilation.context, node.name, node.line)
     compilation.depend_on(where.database)
     sequence = where.database.sequence(where.schema, where.name)
@@ -43,14 +39,73 @@ def next_value(compilation: Compilation, node: NextValue, scope: Scope) -> Value
     compilation.access.require(of_object(where.database, sequence), "UPDATE")
     key = (where.database, sequence)
     workspace = compilation.workspace
+    rank = ""
+    if node.over is not None:
+        _check_order(node.over, node.line, allowed=compilation.takes_ordered_sequences)
+        rank = compiler.value(Call(("ROW_NUMBER",), (), node.line, over=node.over), scope).sql
+    if compilation.sequences.setdefault(sequence.object_id, rank) != rank:
+        raise messages.compile_error(
+            11727,
+            "NEXT VALUE FOR functions for a given sequence object must have exactly the same OVER"
+            " clause definition.",
+            line=node.line,
+        )
+    if rank:
+        values = OrderedValues(where.database, sequence)
+        number = workspace.own_function(("ordered sequence", *key), values.taken)
+        run = compilation.slot(("ordered sequence", *key), _next_run)
+        return Value(f"t_own({number}, {run}, {rank})", sequence.type, nullable=False)
 
     def take(fresh: StorageValue) -> StorageValue:
         return _taken(workspace.sequence_values, key, fresh)
 
     number = workspace.own_function(("sequence", *key), take)
-    fresh = int(sequence.object_id not in compilation.sequences)
-    compilation.sequences.add(sequence.object_id)
+    fresh = int(sequence.object_id not in compilation.taken_sequences)
+    compilation.taken_sequences.add(sequence.object_id)
     return Value(f"t_own({number}, {fresh})", sequence.type, nullable=False)
+
+
+def _check_order(over: Over, line: int, *, allowed: bool) -> None:
+    """The OVER clause has an order and nothing else."""
+    number, words = 0, ""
+    if not allowed:
+        number = 11717
+        words = "the OVER clause in default constraints, UPDATE statements, or MERGE statements"
+    elif over.partition:
+        number, words = 11716, "the PARTITION BY clause"
+    elif over.frame:
+        number, words = 11737, "the ROWS and RANGE clauses"
+    elif not (over.order or over.base):
+        number, words = 11718, "an empty OVER clause"
+    if number:
+        raise messages.compile_error(
+            number, f"NEXT VALUE FOR function does not support {words}.", severity=15, line=line
+        )
+
+
+_RUNS: Final = itertools.count(1)
+
+
+def _next_run(_: Execution) -> StorageValue:
+    """Another number for each execution of a plan: each takes values of its own."""
+    return next(_RUNS)
+
+
+class OrderedValues:
+    """The values that one execution takes of a sequence, by the place of the row in the order."""
+
+    def __init__(self, database: Database, sequence: Sequence) -> None:
+        self.key = (database, sequence)
+        self._run: StorageValue = None
+        self._values: list[StorageValue] = []
+
+    def taken(self, run: StorageValue, rank: int) -> StorageValue:
+        """The value of the row at a place, 1-based; rows may come in any order."""
+        if run != self._run:
+            self._run, self._values = run, []
+        while len(self._values) < rank:
+            self._values.append(_taken({}, self.key, True))
+        return self._values[rank - 1]
 
 
 def _taken(

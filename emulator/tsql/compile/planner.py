@@ -17,6 +17,7 @@ from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.plan import Guard, Plan
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.scope import Scope
+from emulator.tsql.compile.sequence_rules import refuse_next_values
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.syntax.nodes import Expression, Node, Query, ValueRows
 from emulator.tsql.syntax.statements import Insert
@@ -99,6 +100,8 @@ class Planner:
         compiled = _compiled(lambda c: QueryCompiler(c).statement(query), compilation)
         if len(compiled.columns) > COLUMNS_MAX:
             raise messages.too_many_columns()
+        if compilation.sequences:
+            refuse_next_values(query)
         columns = tuple(column_meta(value) for value in compiled.columns)
         if compilation.semantics.is_lenient:  # what is computed may be NULL now
             columns = tuple(

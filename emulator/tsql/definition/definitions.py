@@ -48,6 +48,7 @@ class DefinitionBuilder:
     ) -> None:
         """``database`` is the table's, if it is not the current one."""
         self.compilation = compilation
+        compilation.takes_ordered_sequences = False
         self.context: SessionContext = compilation.context
         self.table = table
         self.database = database or compilation.database

@@ -14,7 +14,8 @@ from emulator.storage.sequences import (
 )
 from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
-from emulator.tsql.syntax.nodes import Name, NextValue
+from emulator.tsql.compile.sequence_rules import next_values
+from emulator.tsql.syntax.nodes import Name
 from emulator.tsql.syntax.sequence_statements import DefineSequence
 from emulator.types import BIGINT, SqlType
 
@@ -152,22 +153,8 @@ def _user_of(context: SessionContext, database: Database, sequence: Sequence) ->
         for column in table.columns:
             if column.default is None or "NEXT VALUE" not in column.default.upper():
                 continue
-            for node in _next_values(parse_expression(column.default)):
+            for node in next_values(parse_expression(column.default)):
                 where = resolve_name(context, node.name, 1)
                 if where.database.sequence(where.schema, where.name) is sequence:
                     return column.default_name
     return None
-
-
-def _next_values(node: object) -> list[NextValue]:
-    """NEXT VALUE FOR in a default."""
-    if isinstance(node, NextValue):
-        return [node]
-    found: list[NextValue] = []
-    for kind in type(node).__mro__:
-        for slot in getattr(kind, "__slots__", ()):
-            value = getattr(node, slot, None)
-            for item in value if isinstance(value, tuple) else (value,):
-                if hasattr(type(item), "__slots__"):
-                    found += _next_values(item)
-    return found

@@ -11,6 +11,7 @@ from emulator.storage.model import Column
 from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.queries import QueryCompiler
+from emulator.tsql.compile.sequence_rules import not_in_subqueries
 from emulator.tsql.syntax.nodes import Select
 from emulator.tsql.syntax.statements import CreateModule
 
@@ -37,6 +38,8 @@ def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, 
             line=node.line,
         )
     values = QueryCompiler(compilation).query(query).columns
+    if compilation.sequences:
+        raise not_in_subqueries(node.line)
     names = node.column_names or tuple(value.name for value in values)
     if len(names) != len(values):
         more = len(values) > len(names)

@@ -24,6 +24,7 @@ from emulator.tsql.compile.plan import Execution, Plan
 from emulator.tsql.compile.planner import Planner, assigned
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.running_assignment import mentions, running_assignment
+from emulator.tsql.compile.sequence_rules import refuse_next_values
 from emulator.tsql.compile.values import Value
 from emulator.tsql.definition.ddl import Definer
 from emulator.tsql.definition.definition_access import authorize_new_table
@@ -285,6 +286,8 @@ class QueryRunner:
 def _assignment_plan(compilation: Compilation, query: Query, body: Select, frame: Frame) -> Plan:
     """The query of a SELECT that fills variables, its columns converted to their types."""
     compiled = QueryCompiler(compilation).query(query)
+    if compilation.sequences:
+        refuse_next_values(query)
     texts, changed = [], False
     for n, (item, value) in enumerate(zip(body.items, compiled.columns, strict=True)):
         variable = str(item.variable)

@@ -271,10 +271,11 @@ class MethodCall(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NextValue(Expression):
-    """NEXT VALUE FOR a sequence."""
+    """NEXT VALUE FOR a sequence, with OVER in the order of the rows that it says."""
 
     name: Name
     line: int
+    over: Over | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

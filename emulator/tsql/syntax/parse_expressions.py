@@ -310,13 +310,11 @@ class ExpressionParser(TokenCursor):
         return self._name()
 
     def _next_value(self) -> Expression:
-        """``NEXT VALUE FOR sequence``."""
+        """``NEXT VALUE FOR sequence [OVER (ORDER BY ..)]``."""
         line = self.token.line
         self.expect("NEXT", "VALUE", "FOR")
-        found = NextValue(self.dotted_name(), line)
-        if self.at("OVER"):
-            raise not_supported("NEXT VALUE FOR ... OVER (ORDER BY ...)")
-        return found
+        name = self.dotted_name()
+        return NextValue(name, line, self._over() if self.accept("OVER") else None)
 
     def _name(self) -> Expression:
         """A column, ``t.*`` or a function call."""

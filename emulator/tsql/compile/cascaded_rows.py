@@ -26,8 +26,8 @@ class CascadedRows:
     def __init__(self, context: SessionContext, workspace: Workspace) -> None:
         self.context = context
         self.workspace = workspace
-        self._programs: dict[str, tuple[Table, int, RowProgram | None]] = {}
-        """By the table's name inside SQLite, with the version of its database."""
+        self._programs: dict[str, tuple[Table, object, RowProgram | None]] = {}
+        """By the table's name inside SQLite, with what it was compiled for."""
 
     def _target(self, table: Table) -> StoredTarget:
         database = self.context.engine.database_by_id(table.database_id)
@@ -45,11 +45,11 @@ class CascadedRows:
         if not table.checks and not any(c.computed and c.persisted for c in table.columns):
             return row
         target, frame = self._target(table), Frame()
-        version = target.database.version
+        made_for = target.database.version, self.context.options.semantics
         kept = self._programs.get(table.sqlite_name)
-        if kept is None or kept[0] is not table or kept[1] != version:
+        if kept is None or kept[0] is not table or kept[1] != made_for:
             compilation = Compilation(self.context, self.workspace, frame)
-            kept = table, version, row_program(compilation, target)
+            kept = table, made_for, row_program(compilation, target)
             self._programs[table.sqlite_name] = kept
         program = kept[2]
         if program is None:

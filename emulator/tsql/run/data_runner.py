@@ -13,6 +13,7 @@ from emulator.errors import SqlError
 from emulator.results import Event, ResultSet, Rows, StatementDone
 from emulator.tsql import messages
 from emulator.tsql.certain import known
+from emulator.tsql.compile.cascaded_rows import CascadedRows
 from emulator.tsql.compile.change import ChangeCompiler, DeletePlan, UpdatePlan
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.insert import InsertCompiler, InsertPlan, empty_plan, given_positions
@@ -84,6 +85,7 @@ class DataRunner:
         self.workspace = workspace
         self.planner = planner
         self.fire = fire
+        context.store.use_row_rules(CascadedRows(context, workspace))
 
     # INSERT, UPDATE, DELETE, MERGE --------------------------------------------------------------
 

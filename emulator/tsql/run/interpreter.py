@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.configuration import reconfigure
 from emulator.errors import SqlError
-from emulator.results import (
-    DatabaseChanged,
-    ErrorMessage,
-    Event,
-    Message,
-)
+from emulator.results import DatabaseChanged, ErrorMessage, Event, Message
 from emulator.tsql import messages
-from emulator.tsql.compile.cascaded_rows import CascadedRows
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.lenient import ARITHMETIC_ERRORS
@@ -133,7 +127,6 @@ class Interpreter:
         self.security = SecurityRunner(self)
         self.try_depth = 0
         workspace.functions = FunctionRunner(self)
-        context.store.use_row_rules(CascadedRows(context, workspace))
         self._raised_at: tuple[SqlError, Frame] | None = None
         self._methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {
             **PartitionRunner(context, self.evaluate).methods(),

@@ -93,6 +93,26 @@ def _column_ordinal(
     return functions.column_ordinal(context.store.connection, context.database, instance, column)
 
 
+@scalar("sys.fn_cdc_check_parameters", BIT, SYSNAME, LSN, LSN, nvarchar(30), BIT)
+def _check_parameters(
+    context: SessionContext,
+    name: StorageValue,
+    from_lsn: StorageValue,
+    to_lsn: StorageValue,
+    option: StorageValue,
+    net: StorageValue,
+) -> StorageValue:
+    """1 for arguments that the query functions take; error 313 otherwise."""
+    connection, database = context.store.connection, context.database
+    found = find_instance(connection, database, str(name or ""))
+    if not _may_read(context, name):
+        found = None  # as fn_cdc_get_min_lsn, which is zero then
+    query_functions.check_arguments(
+        connection, database, found, (from_lsn, to_lsn, option), net=bool(net)
+    )
+    return 1
+
+
 @scalar("sys.fn_cdc_is_bit_set", BIT, INT, _MASK)
 def _is_bit_set(
     _context: SessionContext, position: StorageValue, mask: StorageValue

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.generated_texts import generated_modules
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import relations, tables
@@ -237,3 +238,8 @@ def _routines(context: SessionContext, database: Database) -> Iterator[Row]:
         text = definition(context, database, module)
         shown = text[:4000] if text is not None else None
         yield (*place, *place, kind, shown, created, created)
+    for item, text in generated_modules(context, database):
+        created = datetime_of(item.create_ticks)
+        place = (database.name, item.schema, item.name)
+        shown = text[:4000] if text is not None else None
+        yield (*place, *place, "FUNCTION", shown, created, created)

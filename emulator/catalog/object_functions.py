@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.catalog.names import database_of, split_name
-from emulator.catalog.objects import (
-    DatabaseObject,
-    find_object,
-    find_unqualified,
-    object_by_id,
-    schema_id,
-)
+from emulator.catalog.generated_texts import object_text
+from emulator.catalog.names import split_name
+from emulator.catalog.objects import DatabaseObject, object_by_id, schema_id
 from emulator.catalog.property_functions import as_variant, database_properties
 from emulator.catalog.scalar_registry import scalar
 from emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
-from emulator.catalog.visibility import definition, is_visible
+from emulator.catalog.visibility import is_visible, visible_object
 from emulator.types import (
     INT,
     SMALLINT,
@@ -86,24 +81,10 @@ def _schema_name(context: SessionContext, *number: StorageValue) -> StorageValue
 
 @scalar("OBJECT_ID", INT, _NAME, nvarchar(2), required=1)
 def _object_id(context: SessionContext, name: StorageValue, *kind: StorageValue) -> StorageValue:
-    found = _named_object(context, name)
+    found = visible_object(context, name)
     if found is None or (kind and str(kind[0] or "").strip().upper() != found.type):
         return None
     return found.object_id
-
-
-def _named_object(context: SessionContext, name: StorageValue) -> DatabaseObject | None:
-    parts = split_name(name.strip()) if isinstance(name, str) else None
-    if parts is None:
-        return None
-    database = database_of(context.engine, context.database, parts.database)
-    if database is None:
-        return None
-    if parts.schema:
-        found = find_object(context, database, parts.schema, parts.name)
-    else:
-        found = find_unqualified(context, database, parts.name)
-    return found if found is not None and is_visible(context, database, found) else None
 
 
 def _object_of(
@@ -134,9 +115,7 @@ def _object_schema_name(
 
 @scalar("OBJECT_DEFINITION", nvarchar(-1), INT)
 def _object_definition(context: SessionContext, object_id: StorageValue) -> StorageValue:
-    database = context.database
-    found = next((m for m in database.modules.values() if m.object_id == object_id), None)
-    return definition(context, database, found) if found is not None else None
+    return object_text(context, context.database, object_id) if isinstance(object_id, int) else None
 
 
 @scalar("PARSENAME", SYSNAME, _NAME, INT)
@@ -168,7 +147,7 @@ def _table(context: SessionContext, object_id: StorageValue) -> Table | None:
 def _col_length(
     context: SessionContext, table_name: StorageValue, column_name: StorageValue
 ) -> StorageValue:
-    found = _named_object(context, table_name)
+    found = visible_object(context, table_name)
     table = _table(context, found.object_id) if found is not None else None
     column = table.column(str(column_name)) if table is not None else None
     return type_facts(column.type).max_length if column is not None else None
@@ -268,7 +247,7 @@ def _type_name(context: SessionContext, number: StorageValue) -> StorageValue:
 
 @scalar("IDENT_CURRENT", decimal_type(38, 0), _NAME)
 def _ident_current(context: SessionContext, name: StorageValue) -> StorageValue:
-    found = _named_object(context, name)
+    found = visible_object(context, name)
     table = _table(context, found.object_id) if found is not None else None
     column = next((c for c in table.columns if c.identity), None) if table is not None else None
     if table is None or column is None or column.identity is None:
@@ -282,7 +261,7 @@ def _ident_current(context: SessionContext, name: StorageValue) -> StorageValue:
 
 
 def _identity_of(context: SessionContext, name: StorageValue) -> Identity | None:
-    found = _named_object(context, name)
+    found = visible_object(context, name)
     table = _table(context, found.object_id) if found is not None else None
     columns = table.columns if table is not None else ()
     return next((c.identity for c in columns if c.identity is not None), None)

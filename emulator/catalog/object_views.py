@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.generated_texts import generated_modules
 from emulator.catalog.objects import (
     TYPE_DESCRIPTIONS,
     DatabaseObject,
@@ -315,6 +316,9 @@ def _trigger_events(_context: SessionContext, database: Database) -> Iterator[Ro
                 yield module.object_id, kinds[event], event, 0, 0, None, None, 1
 
 
+_MODULE_OPTIONS: Final = (1, 1, 0, 0, 0, 0, None)
+
+
 @view(
     "sys.sql_modules",
     """object_id int!, definition nvarchar(max), uses_ansi_nulls bit, uses_quoted_identifier bit,
@@ -323,7 +327,9 @@ def _trigger_events(_context: SessionContext, database: Database) -> Iterator[Ro
 )
 def _sql_modules(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
-        yield module.object_id, definition(context, database, module), 1, 1, 0, 0, 0, 0, None
+        yield module.object_id, definition(context, database, module), *_MODULE_OPTIONS
+    for item, text in generated_modules(context, database):
+        yield item.object_id, text, *_MODULE_OPTIONS
 
 
 @view(

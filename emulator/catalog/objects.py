@@ -29,7 +29,7 @@ from emulator.catalog.system_routines import (
     system_routine_by_id,
     system_routines,
 )
-from emulator.cdc.capture_instance import capture_instances, is_enabled
+from emulator.cdc.capture_instance import CaptureInstance, capture_instances, is_enabled
 from emulator.cdc.query_functions import ALL_CHANGES_PREFIX, NET_CHANGES_PREFIX
 
 if TYPE_CHECKING:
@@ -205,13 +205,30 @@ def _cdc_objects(connection: apsw.Connection, database: Database) -> Iterator[Da
         return
     for name in CDC_PROCEDURES:
         yield DatabaseObject(derived_id(0, name), "cdc", name, "P", is_ms_shipped=True)
+    for function in query_functions(connection, database):
+        yield function.item
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFunction:
+    """A query function of a capture instance as an object; ``net`` tells which of the two."""
+
+    item: DatabaseObject
+    instance: CaptureInstance
+    net: bool
+
+
+def query_functions(connection: apsw.Connection, database: Database) -> Iterator[QueryFunction]:
+    """The functions that CDC has generated in a database."""
+    if not is_enabled(database):
+        return
     for instance in capture_instances(connection, database):
         prefixes = [ALL_CHANGES_PREFIX]
         if instance.supports_net_changes:
             prefixes.append(NET_CHANGES_PREFIX)
         for prefix in prefixes:
             name = f"{prefix}{instance.name}"
-            yield DatabaseObject(
+            item = DatabaseObject(
                 derived_id(instance.object_id, name),
                 "cdc",
                 name,
@@ -221,6 +238,7 @@ def _cdc_objects(connection: apsw.Connection, database: Database) -> Iterator[Da
                 instance.create_ticks,
                 True,
             )
+            yield QueryFunction(item, instance, prefix == NET_CHANGES_PREFIX)
 
 
 def find_object(

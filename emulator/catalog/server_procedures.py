@@ -15,6 +15,7 @@ from emulator.catalog.configuration import (
     find_option,
     running_value,
 )
+from emulator.catalog.generated_texts import object_text
 from emulator.catalog.names import split_name
 from emulator.catalog.objects import table_constraints
 from emulator.catalog.procedure_registry import (
@@ -24,7 +25,7 @@ from emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
-from emulator.catalog.visibility import definition, sees
+from emulator.catalog.visibility import visible_object
 from emulator.cdc.guards import refuse_alter, refuse_rename_of_column
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
@@ -255,18 +256,15 @@ def _server_info(_context: SessionContext, args: Arguments) -> Iterator[Event]:
 @procedure("sp_helptext", _P("@objname", _NAME), _P("@columnname", SYSNAME, None))
 def _helptext(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name = str(args["@objname"])
-    parts = split_name(name)
-    module = (
-        context.database.module(parts.schema or "dbo", parts.name) if parts is not None else None
-    )
-    if module is None or not sees(context, context.database, module):
+    found = visible_object(context, name)
+    if found is None:
         raise SqlError(
             15009,
             f"The object '{name}' does not exist in database '{context.database.name}' or is"
             " invalid for this operation.",
             procedure="sp_helptext",
         )
-    shown = definition(context, context.database, module)
+    shown = object_text(context, context.database, found.object_id)
     if shown is None:
         raise SqlError(15197, f"There is no text for object '{name}'.", procedure="sp_helptext")
     yield from result_set(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.objects import DatabaseObject, objects
+from emulator.catalog.names import database_of, split_name
+from emulator.catalog.objects import DatabaseObject, find_object, find_unqualified, objects
 from emulator.security.access import Securable, of_object
 from emulator.security.permissions import OBJECT
 from emulator.security.view_permissions import authorize_view
@@ -47,6 +48,21 @@ def is_visible(context: SessionContext, database: Database, item: DatabaseObject
     if number < 0:
         return True  # a system view, or the session's own temporary table
     return context.security.sees(Securable(database, OBJECT, number, 0, item.schema, item.name))
+
+
+def visible_object(context: SessionContext, name: StorageValue) -> DatabaseObject | None:
+    """The object that a name means, as OBJECT_ID takes it, if the session may know of it."""
+    parts = split_name(name.strip()) if isinstance(name, str) else None
+    if parts is None:
+        return None
+    database = database_of(context.engine, context.database, parts.database)
+    if database is None:
+        return None
+    if parts.schema:
+        found = find_object(context, database, parts.schema, parts.name)
+    else:
+        found = find_unqualified(context, database, parts.name)
+    return found if found is not None and is_visible(context, database, found) else None
 
 
 def definition(context: SessionContext, database: Database, module: Module) -> str | None:

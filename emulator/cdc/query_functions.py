@@ -77,11 +77,13 @@ def _captured(change_table: Table) -> tuple[tuple[str, SqlType], ...]:
 def check_range(
     connection: apsw.Connection,
     database: Database,
-    instance: CaptureInstance,
+    instance: CaptureInstance | None,
     from_lsn: StorageValue,
     to_lsn: StorageValue,
 ) -> tuple[bytes, bytes] | None:
     """The two LSNs when the range lies inside the instance's validity interval, else None."""
+    if instance is None:
+        return None
     if not isinstance(from_lsn, bytes) or not isinstance(to_lsn, bytes):
         return None
     low = functions.min_lsn(connection, database, instance.name)
@@ -89,6 +91,34 @@ def check_range(
     if low == ZERO_LSN or high is None or from_lsn > to_lsn:
         return None
     return (from_lsn, to_lsn) if low <= from_lsn and to_lsn <= high else None
+
+
+def check_arguments(
+    connection: apsw.Connection,
+    database: Database,
+    instance: CaptureInstance | None,
+    arguments: tuple[StorageValue, StorageValue, StorageValue],
+    *,
+    net: bool,
+) -> tuple[tuple[bytes, bytes], str]:
+    """The LSN range and the row filter option of a query.
+
+    Args:
+        connection: what to read the interval with.
+        database: the database.
+        instance: the capture instance; None is not valid.
+        arguments: from_lsn, to_lsn and the row filter option.
+        net: whether they are for the net-changes function.
+
+    Raises:
+        SqlError: 313 when the range or the option is not valid.
+    """
+    allowed, kind = (NET_CHANGES_OPTIONS, "net") if net else (ALL_CHANGES_OPTIONS, "all")
+    bounds = check_range(connection, database, instance, arguments[0], arguments[1])
+    option = _option(arguments[2], allowed)
+    if bounds is None or option is None:
+        raise SqlError(313, message_text(313, kind), state=3)
+    return bounds, option
 
 
 def _option(option: StorageValue, allowed: tuple[str, ...]) -> str | None:
@@ -113,10 +143,7 @@ def all_changes(
     Raises:
         SqlError: 313 when the range or the option is not valid.
     """
-    bounds = check_range(connection, database, instance, arguments[0], arguments[1])
-    option = _option(arguments[2], ALL_CHANGES_OPTIONS)
-    if bounds is None or option is None:
-        raise SqlError(313, message_text(313, "all"), state=3)
+    bounds, option = check_arguments(connection, database, instance, arguments, net=False)
     table = _change_table(database, instance)
     names = ("__$start_lsn", "__$seqval", "__$operation", "__$update_mask")
     columns = [*(sqlite_column(table, name) for name in names), *_captured_sqlite(table)]
@@ -171,10 +198,7 @@ def net_changes(
     Raises:
         SqlError: 313 when the range or the option is not valid.
     """
-    bounds = check_range(connection, database, instance, arguments[0], arguments[1])
-    option = _option(arguments[2], NET_CHANGES_OPTIONS)
-    if bounds is None or option is None:
-        raise SqlError(313, message_text(313, "net"), state=3)
+    bounds, option = check_arguments(connection, database, instance, arguments, net=True)
     table = _change_table(database, instance)
     start, operation, mask = (
         sqlite_column(table, name) for name in ("__$start_lsn", "__$operation", "__$update_mask")

@@ -136,18 +136,18 @@ def _script(
 ) -> WrapperFunction:
     instance = "N'" + wrapped.instance.replace("'", "''") + "'"
     columns = [f"{column} {sql_type}" for column, sql_type in leading]
-    columns += [f"{_quoted(column)} {sql_type}" for column, sql_type in wrapped.columns]
+    columns += [f"{quoted(column)} {sql_type}" for column, sql_type in wrapped.columns]
     columns.append("__CDC_OPERATION nvarchar(2)")
-    columns += [f"{_quoted(column.name + '_uflag')} bit" for column in wrapped.flags]
+    columns += [f"{quoted(column.name + '_uflag')} bit" for column in wrapped.flags]
     letters = " ".join(f"WHEN {number} THEN N'{_OPERATIONS[number]}'" for number in operations)
-    values = [*leading_values, *(_quoted(column) for column, _ in wrapped.columns)]
+    values = [*leading_values, *(quoted(column) for column, _ in wrapped.columns)]
     values.append(f"CASE __$operation {letters} END")
     values += [
         flag.format(f"sys.fn_cdc_is_bit_set({column.ordinal}, __$update_mask)")
         for column in wrapped.flags
     ]
     separator = ",\n        "
-    script = f"""CREATE FUNCTION {_quoted(name)}
+    script = f"""CREATE FUNCTION {quoted(name)}
     (@start_time datetime = NULL,
     @end_time datetime = NULL,
     @row_filter_option nvarchar(30) = N'all')
@@ -173,12 +173,13 @@ BEGIN
         RETURN;
     INSERT INTO @resultset
     SELECT {separator.join(values)}
-    FROM cdc.{_quoted(query_function)}(@from_lsn, @to_lsn, @row_filter_option)
+    FROM cdc.{quoted(query_function)}(@from_lsn, @to_lsn, @row_filter_option)
     ORDER BY {order};
     RETURN;
 END"""
     return WrapperFunction(name, script)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name in brackets."""
     return "[" + name.replace("]", "]]") + "]"

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.functions import TableFunction
+from emulator.catalog.functions import TableFunction, table_function
 from emulator.catalog.views import SystemView
 from emulator.catalog.visibility import visible_rows
+from emulator.tsql.certain import known
 from emulator.tsql.compile.plan import Execution
+from emulator.tsql.functions.operators import pack
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database
+    from emulator.tsql.compile.values import Value
+    from emulator.tsql.compile.workspace import Workspace
+
+
+_SOURCE_COLUMN: Final = re.compile(r"\bs\d+\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,34 @@ class FunctionHole:
         for piece, value in zip(pieces[1:], found.bindings, strict=True):
             text += execution.bind(value) + piece
         return f"({text})"
+
+
+def reads_columns(values: Sequence[Value]) -> bool:
+    """Whether arguments may name columns of sources, so that they are known row by row only."""
+    return any(_SOURCE_COLUMN.search(value.sql) for value in values)
+
+
+def rows_call(
+    workspace: Workspace, database: Database, schema: str, name: str
+) -> Callable[..., StorageValue]:
+    """A function that gives the rows of a table function of the catalog as JSON, for t_unpack.
+
+    For arguments from the tables to the left of APPLY.
+    """
+
+    def call(*arguments: StorageValue) -> StorageValue:
+        context = workspace.context
+        if database is not context.database:
+            context = replace(context, database=database)
+        function = known(table_function(context, database, schema, name), "function of a plan")
+        found = function.bind(context, arguments)
+        rows: Sequence[Sequence[StorageValue]] = found.rows
+        if found.sql is not None:
+            rows = workspace.connection.execute(found.sql, found.bindings).fetchall()
+        width = len(function.columns)
+        return json.dumps([[pack(value) for value in row[:width]] for row in rows])
+
+    return call
 
 
 def _materialised(execution: Execution, rows: Sequence[Sequence[StorageValue]], width: int) -> str:

@@ -20,10 +20,14 @@ from emulator.tsql.compile.names import base_object
 from emulator.tsql.compile.pivots import pivot_query, unpivot_query
 from emulator.tsql.compile.plan import Execution
 from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
-from emulator.tsql.compile.source_holes import FunctionHole, ViewHole
+from emulator.tsql.compile.source_holes import FunctionHole, ViewHole, reads_columns, rows_call
 from emulator.tsql.compile.user_functions import called, table_function_of
 from emulator.tsql.compile.values import HIDDEN, Origin, Value, converted
-from emulator.tsql.functions.table_functions import TABLE_FUNCTIONS, CompiledTable
+from emulator.tsql.functions.table_functions import (
+    TABLE_FUNCTIONS,
+    CompiledTable,
+    TableColumn,
+)
 from emulator.tsql.functions.xml_methods import NODE, nodes_rows
 from emulator.tsql.syntax import literals
 from emulator.tsql.syntax.nodes import (
@@ -377,6 +381,10 @@ class SourceCompiler(ExpressionCompiler):
             converted(self.value(a, Scope(parent=parent)), parameter, explicit=True)
             for a, parameter in zip(given, function.parameters, strict=True)
         ]
+        if reads_columns(values):
+            made = tuple(TableColumn(c.name, c.type, c.nullable) for c in function.columns)
+            text = self._rows_of(where.database, where.schema, where.name, values)
+            return self._rows_function(CompiledTable(text, made), node, scope, key, alias)
         arguments = self.argument_reader(values)
         columns = _meta_columns(function.columns, key)
         self._bind(scope, alias, key, _renamed(columns, node.column_names))
@@ -390,6 +398,14 @@ class SourceCompiler(ExpressionCompiler):
         from emulator.tsql.compile.evaluation import argument_reader
 
         return argument_reader(self.compilation, values)
+
+    def _rows_of(self, database: Database, schema: str, name: str, values: list[Value]) -> str:
+        """The rows of a table function of the catalog as JSON, for arguments of each row."""
+        workspace = self.compilation.workspace
+        number = workspace.own_function(
+            ("rows", database, schema, name), rows_call(workspace, database, schema, name)
+        )
+        return f"t_own({', '.join([str(number), *(value.sql for value in values)])})"
 
     def _xml_nodes(
         self, node: FunctionTable, scope: Scope, key: str, alias: str, outside: Scope

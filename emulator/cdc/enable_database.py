@@ -22,6 +22,8 @@ from emulator.cdc.principals import add_principal, find_principal, remove_princi
 from emulator.storage import ddl
 
 if TYPE_CHECKING:
+    import apsw
+
     from emulator.storage.engine import Database, Engine
 
 SYSTEM_DATABASES: Final = frozenset({"master", "model", "msdb", "tempdb", "distribution"})
@@ -43,9 +45,7 @@ def enable_database(engine: Engine, database: Database) -> bool:
             return False
         if database.schema_name(CDC_SCHEMA) or find_principal(database, CDC_USER):
             raise cdc_error(22906, database.name, procedure="sp_cdc_enable_db")
-        # A dropped database of the same id may have left these behind.
-        jobs.drop_jobs(connection, engine, database)
-        forget_database(engine, database)
+        drop_jobs_of(connection, database)  # a release before this one left those of dropped ones
         ddl.create_schema(connection, database, CDC_SCHEMA)
         add_principal(connection, database, CDC_USER, "S")
         for definition in METADATA_TABLES:
@@ -73,5 +73,15 @@ def disable_database(engine: Engine, database: Database) -> None:
         ddl.drop_schema(connection, database, CDC_SCHEMA)
         scan_position.forget(connection, database)
         database.set_option("is_cdc_enabled", 0, connection)
-        jobs.drop_jobs(connection, engine, database)
-        forget_database(engine, database)
+        drop_jobs_of(connection, database)
+
+
+def drop_jobs_of(connection: apsw.Connection, database: Database) -> None:
+    """Removes a database's jobs, which msdb has; what is kept of their runs goes with the commit.
+
+    Args:
+        connection: of the write that disables the database or drops it.
+        database: the database.
+    """
+    jobs.drop_jobs(connection, database.engine, database)
+    forget_database(database.engine, database)

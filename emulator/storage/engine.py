@@ -149,8 +149,16 @@ class Engine(WritePath):
         self._publish([*self.databases.values(), database])
         return database
 
-    def drop_database(self, name: str) -> None:
+    def drop_database(
+        self,
+        name: str,
+        leave: Callable[[apsw.Connection, Database], None] | None = None,
+    ) -> None:
         """Drop a database with everything in it.
+
+        Args:
+            name: of the database.
+            leave: removes, in the same transaction, what other databases keep of it.
 
         Raises:
             SqlError: 3701 when it does not exist, 3708 when it is a system database.
@@ -170,6 +178,8 @@ class Engine(WritePath):
             )
         self._refuse_in_transaction("DROP DATABASE")
         with self.write() as connection:
+            if leave is not None:
+                leave(connection, database)
             remove_database(connection, database)
         self._publish([d for d in self.databases.values() if d is not database])
         self.identities.forget_database(database.database_id)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from emulator.cdc.enable_database import drop_jobs_of
 from emulator.cdc.guards import refuse_drop, refuse_index_removal
 from emulator.collations import collation
 from emulator.errors import SqlError, not_supported
@@ -332,7 +333,7 @@ class Definer(TableAlterer):
                     f'Cannot drop database "{name[-1]}" because it is currently in use.',
                     state=3,
                 )
-            context.engine.drop_database(name[-1])
+            context.engine.drop_database(name[-1], drop_jobs_of)
         elif node.kind == "SCHEMA":
             store_ddl.drop_schema(store, context.database, name[-1])
         elif node.kind == "INDEX":

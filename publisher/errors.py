@@ -102,7 +102,8 @@ class PositionExpired(SourceError):
         super().__init__(
             f"capture instance {instance}: rows after {requested} are needed but its change table"
             f" starts at {minimum} (sys.fn_cdc_get_min_lsn): the cleanup job has removed rows that"
-            " were never published. Take a new snapshot of its table (snapshot.on_gap: snapshot),"
+            " were never published. Take a new snapshot of its table (tailrace snapshot, or"
+            " snapshot.on_gap: snapshot),"
             " and raise the retention with sys.sp_cdc_change_job @job_type = N'cleanup',"
             " @retention = <minutes>"
         )

@@ -44,3 +44,4 @@ class CheckpointRecord:
     database_guid: str | None
     recovery_fork_guid: str | None
     written_ms: int
+    signals_offset: int | None = None

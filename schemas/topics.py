@@ -1,8 +1,8 @@
 """Names of topics and registry subjects.
 
 Data ``<prefix>.<database>.<schema>.<table>``, DDL ``<prefix>.<database>.ddl``, checkpoint
-``<prefix>.offsets``, progress ``<prefix>.progress``. LSNs of two databases do not compare, so every
-database has a prefix of its own.
+``<prefix>.offsets``, progress ``<prefix>.progress``, signals ``<prefix>.signals``. LSNs of two
+databases do not compare, so every database has a prefix of its own.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class TopicNames:
     def progress(self) -> str:
         """The ledger: one record per Kafka transaction."""
         return f"{self.prefix}.progress"
+
+    @property
+    def signals(self) -> str:
+        """What operators ask of the publisher (schemas.signals)."""
+        return f"{self.prefix}.signals"
 
     def ddl(self, database: str) -> str:
         """DDL events of a database."""

@@ -63,8 +63,8 @@ class ChangesLost(SinkError):
         self.step = step
         super().__init__(
             f"{step}: the topics no longer hold changes that the lake needs ({reason}); raise their"
-            " retention, and take a new snapshot of the table; when the progress topic lost"
-            " records, start with a new snapshot into a new lake address"
+            " retention, and take a new snapshot of the table (tailrace snapshot); when the"
+            " progress topic lost records, start with a new snapshot into a new lake address"
         )
 
 
@@ -78,7 +78,7 @@ class TopicMadeAnew(SinkError):
         self.topic = topic
         super().__init__(
             f"topic {topic} was deleted and made again: changes that it held may never have come;"
-            " take a new snapshot of its table"
+            " take a new snapshot of its table (tailrace snapshot)"
         )
 
 
@@ -96,6 +96,7 @@ class LedgerMismatch(SinkError):
             f"topic {topic} holds {found} changes where the publisher counted {counted}: records"
             " were removed (compaction or retention) or written by somebody else; give the topic"
             " cleanup.policy=delete with enough retention, and take a new snapshot of its table"
+            " (tailrace snapshot)"
         )
 
 

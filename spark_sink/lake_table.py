@@ -315,10 +315,8 @@ def _check_key(table: LakeTable, wanted: Iterable[LakeColumn], version: TableSch
 
 def _way_out(table: LakeTable) -> str:
     """What to do about a change that the lake cannot follow."""
-    snapshot = (
-        "take a new snapshot of the source table (sys.sp_cdc_disable_table, then"
-        " sys.sp_cdc_enable_table)"
-    )
+    name = f"{table.table.schema}.{table.table.table}"
+    snapshot = f"take a new snapshot of the source table (tailrace snapshot '{name}')"
     if table.is_changes:
         return f"move the lake's table {table.path} away, and {snapshot}; or use tables.exclude"
     return f"{snapshot}, which then replaces the lake's table; or use tables.exclude"

@@ -132,6 +132,36 @@ def status(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
 
 
 @cli.command()
+@CONFIG
+@SET
+@click.argument("tables", nargs=-1, required=True, metavar="SCHEMA.TABLE...")
+@click.option(
+    "--wait",
+    "wait_s",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds to wait until the publisher has begun; 0: only ask.",
+)
+def snapshot(
+    config: Path | None, flags: tuple[str, ...], tables: tuple[str, ...], wait_s: float
+) -> None:
+    """Ask the publisher for a new snapshot of tables, e.g. of those that were stopped.
+
+    The lake's tables are replaced by it. The publisher need not be restarted; one that does not run
+    takes it up when it starts.
+    """
+    settings = _settings(config, flags, "publisher", "source")
+    checked = _checked(settings.publisher)
+    from tailrace.resnapshot import SnapshotNotAsked, ask
+
+    try:
+        ask(checked, tables, wait_s)
+    except SnapshotNotAsked as error:
+        _fail(str(error))
+
+
+@cli.command()
 @click.option(
     "--data-dir",
     default=Path(".tailrace/stack"),

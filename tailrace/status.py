@@ -107,7 +107,7 @@ def show(settings: Settings, *, as_json: bool) -> None:
     console.print(table)
     for lag in lags:
         if lag.lake_stopped is not None:
-            console.print(f"The sink stopped {lag.table}: {lag.lake_stopped}")
+            console.print(f"The sink stopped {lag.table}: {lag.lake_stopped}", highlight=False)
     if topics is not None and topics.through_commit_ms is not None:
         age = max(0.0, time.time() - topics.through_commit_ms / 1000)
         console.print(f"The topics are known to be complete up to {age:.0f} s ago.")

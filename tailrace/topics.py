@@ -97,9 +97,11 @@ def consumer_of(bootstrap_servers: str, extra: Mapping[str, str] | None = None) 
     )
 
 
-def existing_data_topics(bootstrap_servers: str, names: TopicNames) -> dict[str, int]:
+def existing_data_topics(
+    bootstrap_servers: str, names: TopicNames, extra: Mapping[str, str] | None = None
+) -> dict[str, int]:
     """The data topics under the prefix that exist, with their partition counts."""
-    consumer = consumer_of(bootstrap_servers)
+    consumer = consumer_of(bootstrap_servers, extra)
     try:
         metadata = consumer.list_topics(timeout=10)
         return {

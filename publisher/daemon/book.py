@@ -47,6 +47,7 @@ class Book:
         position: everything at or before it, in every table, was sent.
         through: last LSN at which all of its transaction was out in a committed record.
         instances: state by name of the capture instance.
+        signals_offset: offset behind the last signal that was taken; None before the first.
     """
 
     server: str
@@ -55,6 +56,7 @@ class Book:
     position: ChangePosition
     through: Lsn
     instances: dict[str, InstanceState] = field(default_factory=dict)
+    signals_offset: int | None = None
     _changed: set[str] = field(default_factory=set)
     _forgotten: set[str] = field(default_factory=set)
 
@@ -96,6 +98,7 @@ class Book:
                 identity,
                 position,
                 Lsn.parse(own.snapshot_fence_lsn or own.start_lsn),
+                signals_offset=own.signals_offset,
             )
             for key, record in records.items():
                 if key.capture_instance != DATABASE_RECORD:
@@ -174,6 +177,7 @@ class Book:
             database_guid=self.identity.database_guid,
             recovery_fork_guid=self.identity.recovery_fork_guid,
             written_ms=now,
+            signals_offset=self.signals_offset,
         )
         return records
 

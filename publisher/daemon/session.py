@@ -23,6 +23,7 @@ from publisher.daemon.book import Book
 from publisher.daemon.committer import Committer
 from publisher.daemon.lease import Lease
 from publisher.daemon.preflight import TableProblem, check_source
+from publisher.daemon.signals import Signals
 from publisher.daemon.stopped import StoppedTables
 from publisher.daemon.stream import Stream
 from publisher.daemon.tables import PublishedTables
@@ -164,6 +165,16 @@ class Session:
             on_committed=self._lease.written,
             on_step=self._on_step,
         )
+        signals = Signals(
+            config.kafka.bootstrap,
+            config.topics.signals,
+            delivery,
+            self._book,
+            self._tables,
+            config.kafka.librdkafka_options(),
+        )
+        self._resources.callback(signals.close)
+        self._signals = signals
         self._snapshots = Snapshots(self._control, config.snapshot.chunk_rows)
         self._watch = CaptureWatch(self._control, config.capture_stall_s, self._metrics)
         # Left in reverse: the thread ends before its connection is closed.
@@ -254,6 +265,7 @@ class Session:
             self._refresh_offset()
             more = self._stream.poll()
             if is_closed(self._book.position):
+                self._signals.take()
                 more = self._advance_snapshots() or more
             if self._committer.idle_s >= self._config.heartbeat_s:
                 self._heartbeat(is_caught_up=not more)

@@ -1,8 +1,9 @@
 """Tables that cannot go on: each stops alone, or is taken up anew, and the others go on.
 
 What was lost or cannot be carried concerns one table. It is named in every progress record like a
-table whose snapshot is not over, so no reader takes its lake table for a part of the cut. The next
-start of the publisher takes it up with a new snapshot, which replaces what the lake has.
+table whose snapshot is not over, so no reader takes its lake table for a part of the cut. A signal
+or the next start of the publisher takes it up with a new snapshot, which replaces what the lake
+has.
 """
 
 from __future__ import annotations
@@ -105,6 +106,10 @@ class StoppedTables:
             self._missing.remove(table)
             self._metrics.stopped_tables.labels(table=str(table)).set(0)
 
+    def forgive(self, table: TableName) -> None:
+        """An operator asks for the table again: what stopped it counts no more."""
+        self._errors.pop(table, None)
+
     def is_taken_up(self, error: Exception | None) -> bool:
         """Whether the configuration wants a new snapshot rather than a stop."""
         return isinstance(error, PositionExpired) and self._options.on_gap is OnGap.SNAPSHOT
@@ -118,7 +123,8 @@ class StoppedTables:
             error=type(error).__name__,
             reason=str(error),
             effect=_EFFECT,
-            fix="mend the cause and restart the publisher: the table then gets a new snapshot",
+            fix="mend the cause, then take a new snapshot of the table: tailrace snapshot"
+            f" '{table.schema}.{table.table}', or restart the publisher",
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
         for instance in instances:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import structlog
 
@@ -28,6 +29,8 @@ from schemas.registry import RegistryError, SchemaRegistry
 from schemas.topics import TableName, key_subject, value_subject
 
 _log = structlog.get_logger(__name__)
+
+_TO_BE_READ: Final = frozenset({SnapshotState.PENDING, SnapshotState.RUNNING})
 
 
 @dataclass(slots=True)
@@ -146,6 +149,34 @@ class PublishedTables:
         self._forget_unread()
         self.state = catalog.state
         self._metrics.snapshotting.set(len(self.snapshotting()))
+
+    def find(self, name: str) -> PublishedTable | None:
+        """The table with that name, ``schema.table`` or with the database before, in any case."""
+        wanted = name.casefold()
+        for table in self._tables.values():
+            full = str(table.name).casefold()
+            if wanted in {full, full.removeprefix(f"{table.name.database}.".casefold())}:
+                return table
+        return None
+
+    def begin_again(self, table: PublishedTable) -> None:
+        """Take a new snapshot of a table: of one that goes on, or of one that was stopped.
+
+        Raises:
+            PublisherError: as :meth:`refresh`.
+        """
+        if table.is_stopped:
+            self._stopped.forgive(table.name)
+            del self._tables[table.name]
+            self.refresh()
+            table = self._tables.get(table.name, table)
+            if table.is_stopped:
+                return  # for what keeps it from going on, which was told
+        if not table.versions or self.snapshot_of(table).state in _TO_BE_READ:
+            _log.info("snapshot_runs_already", table=str(table.name))
+            return
+        _log.info("snapshot_asked_for", table=str(table.name))
+        self.set_snapshot(table, SnapshotProgress(SnapshotState.PENDING))
 
     def _topics_of(self, found: Iterable[TableName]) -> dict[TableName, str]:
         """The topic of each table that can have one."""

@@ -1,0 +1,139 @@
+"""``tailrace snapshot``: ask the publisher for new snapshots, and see that it takes them up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from confluent_kafka import KafkaException, Producer
+
+from publisher.checkpoint.reader import read_checkpoints
+from publisher.daemon.book import DATABASE_RECORD
+from publisher.errors import PublisherError
+from schemas.checkpoint import CheckpointKey
+from schemas.registry import RegistryError, SchemaRegistry
+from schemas.signals import SnapshotSignal
+from schemas.topics import TableName
+from tailrace.topics import existing_data_topics
+
+if TYPE_CHECKING:
+    from publisher.config import PublisherConfig
+
+_KAFKA_TIMEOUT_S = 10.0
+_PAUSE_S = 0.5
+_PAUSE = threading.Event()
+
+
+class SnapshotNotAsked(Exception):
+    """The signal could not be written, or nobody took it up in time; says what to do."""
+
+
+def ask(config: PublisherConfig, names: Sequence[str], wait_s: float) -> None:
+    """Ask for new snapshots of tables.
+
+    Args:
+        config: of the publisher.
+        names: the tables, ``schema.table`` each.
+        wait_s: how long to wait until they are taken up; 0 only asks.
+
+    Raises:
+        SnapshotNotAsked: a table is not published, Kafka does not take the signal, or no publisher
+            took it up in time.
+    """
+    try:
+        tables = _tables(config, names)
+        offset = _send(config, SnapshotSignal(tuple(f"{t.schema}.{t.table}" for t in tables)))
+        click.echo(f"Asked for a new snapshot of {', '.join(map(str, tables))}.")
+        if wait_s:
+            _wait(config, offset, wait_s)
+            click.echo("The publisher has taken it up; `tailrace status` shows when it is over.")
+    except KafkaException as error:
+        raise SnapshotNotAsked(
+            f"Kafka at {config.kafka.bootstrap} does not answer or refuses"
+            f" ({error.args[0].str()}); check kafka.bootstrap and kafka.extra, and grant Write on"
+            f" topic {config.topics.signals}"
+        ) from error
+
+
+def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
+    topics = existing_data_topics(config.kafka.bootstrap, config.topics, _extra(config))
+    published = {
+        f"{table.schema}.{table.table}".casefold(): table
+        for table in map(config.topics.table_of, topics)
+        if table is not None and table.database == config.source.database
+    }
+    unknown = [name for name in names if name.casefold() not in published]
+    if unknown:
+        known = ", ".join(sorted(f"{t.schema}.{t.table}" for t in published.values())) or "none"
+        raise SnapshotNotAsked(
+            f"not published under prefix {config.prefix}: {', '.join(unknown)}; name tables as"
+            f" schema.table. Published: {known}. A table whose topic was deleted comes back when"
+            " the publisher is restarted"
+        )
+    return [published[name.casefold()] for name in dict.fromkeys(names)]
+
+
+def _extra(config: PublisherConfig) -> dict[str, str]:
+    return config.kafka.librdkafka_options()
+
+
+def _send(config: PublisherConfig, signal: SnapshotSignal) -> int:
+    """Write the signal; returns its offset."""
+    reports: list[tuple[Any, Any]] = []
+    producer = Producer(
+        {
+            **_extra(config),
+            "bootstrap.servers": config.kafka.bootstrap,
+            "enable.idempotence": True,
+            "log_level": 2,
+            "message.timeout.ms": round(_KAFKA_TIMEOUT_S * 1000),
+        }
+    )
+    producer.produce(
+        config.topics.signals,
+        signal.to_bytes(),
+        key=config.source.database.encode(),
+        on_delivery=lambda *report: reports.append(report),
+    )
+    producer.flush(_KAFKA_TIMEOUT_S)
+    error, message = reports[0] if reports else (None, None)
+    if message is None or error is not None:
+        raise SnapshotNotAsked(
+            f"topic {config.topics.signals} did not take the signal"
+            f" ({error.str() if error else 'no answer'}): the publisher creates it when it starts;"
+            " otherwise grant Write on it"
+        )
+    return int(message.offset())
+
+
+def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:
+    """Wait until the checkpoint says that the signal was taken."""
+    deadline = time.monotonic() + wait_s
+    key = CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
+    with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+        while True:
+            try:
+                records = read_checkpoints(
+                    config.kafka.bootstrap,
+                    config.topics,
+                    config.server_name,
+                    config.source.database,
+                    _KAFKA_TIMEOUT_S,
+                    registry=registry,
+                    extra=_extra(config),
+                )
+            except (PublisherError, RegistryError) as error:
+                raise SnapshotNotAsked(
+                    f"asked, but the checkpoint cannot be read: {error}"
+                ) from error
+            if key in records and (records[key].signals_offset or 0) > offset:
+                return
+            if time.monotonic() > deadline:
+                raise SnapshotNotAsked(
+                    f"no publisher took it up within {wait_s:g} s. It does so when it runs: the"
+                    " signal is kept for seven days"
+                )
+            _PAUSE.wait(_PAUSE_S)

@@ -1,0 +1,164 @@
+"""A new snapshot is asked for while the publisher runs, and comes exactly once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+
+from publisher.config import PublisherConfig
+from schemas.signals import SnapshotSignal
+from schemas.topics import TableName
+from tailrace.cli import cli
+from tailrace.resnapshot import SnapshotNotAsked, ask
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running, live_until_killed
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def shop(pipe: Pipe) -> Pipe:
+    """Two tables of two rows, published."""
+    for table in ("orders", "Order Items"):
+        pipe.source.execute(f"CREATE TABLE dbo.[{table}] (id int PRIMARY KEY, note int)")
+        pipe.source.execute(f"INSERT dbo.[{table}] VALUES (1, 1), (2, 2)")
+        pipe.source.enable(table)
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "both snapshots are out")
+    return pipe
+
+
+def snapshot_keys(pipe: Pipe, table: str) -> list[int]:
+    """Keys of all snapshot rows so far, after a scan: a snapshot waits for one."""
+    pipe.source.scan()
+    events = pipe.topics.snapshot(pipe.source.name, table)
+    return sorted(event.envelope["after"]["id"] for event in events if event.envelope)
+
+
+def write(pipe: Pipe, value: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": pipe.topics.bootstrap})
+    producer.produce(pipe.topics.names.signals, value)
+    assert producer.flush(10) == 0
+
+
+def test_a_table_is_read_again_while_others_go_on(shop: Pipe):
+    source = shop.source
+    source.execute("DELETE dbo.orders WHERE id = 1", "INSERT dbo.orders VALUES (3, 3)")
+    with Running(shop.config()) as publisher:
+        publisher.until(shop.is_caught_up, "the changes are out")
+        ask(shop.config(), ["DBO.orders"], 30)
+        publisher.until(
+            lambda: snapshot_keys(shop, "orders") == [1, 2, 2, 3], "orders has a new snapshot"
+        )
+        publisher.until(shop.is_caught_up, "it is over")
+        topic = shop.topics.names.data(TableName(source.name, "dbo", "orders"))
+        assert [topic] in [record["snapshotting"] for record in shop.topics.progress()]
+        assert shop.topics.progress()[-1]["snapshotting"] == []
+    assert snapshot_keys(shop, "Order Items") == [1, 2]
+    shop.assert_exactly_once("orders")
+
+
+def test_names_with_blanks_and_several_tables(shop: Pipe):
+    with Running(shop.config()) as publisher:
+        ask(shop.config(), ["dbo.Order Items", "dbo.orders"], 30)
+        publisher.until(
+            lambda: (
+                snapshot_keys(shop, "orders") == [1, 1, 2, 2]
+                and snapshot_keys(shop, "Order Items") == [1, 1, 2, 2]
+            ),
+            "both have a new snapshot",
+        )
+
+
+def test_a_signal_waits_for_the_publisher_and_is_taken_once(shop: Pipe):
+    ask(shop.config(), ["dbo.orders"], 0)
+    with pytest.raises(SnapshotNotAsked, match="no publisher took it up"):
+        ask(shop.config(), ["dbo.orders"], 0.1)
+    for step in ("snapshot_read", "before_commit"):
+        live_until_killed(shop.options(), step)
+    for _ in range(2):
+        with Running(shop.config()) as publisher:
+            publisher.until(shop.is_caught_up, "the snapshot is out")
+    assert snapshot_keys(shop, "orders") == [1, 1, 2, 2]
+
+
+def test_a_stopped_table_comes_back_without_a_restart(shop: Pipe):
+    source = shop.source
+    # Cleanup keeps the commits that share the low watermark's time, so they must not share it.
+    source.execute(
+        "DELETE dbo.orders WHERE id = 1",
+        "WAITFOR DELAY '00:00:00.050'",
+        "INSERT dbo.orders VALUES (3, 3)",
+    )
+    source.scan()
+    source.connection.execute(
+        "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_orders',"
+        " @low_water_mark = ?, @threshold = 5000",
+        source.max_lsn().to_bytes(),
+    )
+    with Running(shop.config()) as publisher:
+        publisher.until(lambda: bool(publisher.told("table_stopped")), "orders stops")
+        ask(shop.config(), ["dbo.orders"], 30)
+        publisher.until(
+            lambda: snapshot_keys(shop, "orders") == [1, 2, 2, 3],
+            "orders is whole again",
+        )
+        stopped = publisher.metrics.stopped_tables.labels(table=f"{source.name}.dbo.orders")
+        assert stopped._value.get() == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"not JSON", "not JSON"),
+        (None, "not JSON"),
+        (b'{"type": "pause", "tables": ["dbo.orders"]}', "expected"),
+        (json.dumps({"type": "snapshot", "tables": ["dbo.nosuch"]}).encode(), "no such table"),
+    ],
+    ids=["text", "null", "another type", "unknown table"],
+)
+def test_a_wrong_signal_is_told_and_passed_over(shop: Pipe, value: bytes | None, reason: str):
+    with Running(shop.config()) as publisher:
+        publisher.until(lambda: "heartbeat" in publisher.steps, "it runs")
+        write(shop, value)
+        write(shop, SnapshotSignal(("dbo.orders",)).to_bytes())
+        publisher.until(
+            lambda: snapshot_keys(shop, "orders") == [1, 1, 2, 2],
+            "the signal behind it is taken",
+        )
+        (told,) = publisher.told("signal_refused")
+        assert reason in told["reason"]
+
+
+def test_only_published_tables_can_be_asked_for(shop: Pipe):
+    with pytest.raises(SnapshotNotAsked, match=r"dbo\.nosuch") as refused:
+        ask(shop.config(), ["dbo.orders", "dbo.nosuch"], 0)
+    assert "Published: dbo.Order Items, dbo.orders" in str(refused.value)
+
+
+def test_the_command_line_asks_and_says_what_is_wrong(shop: Pipe, tmp_path: Path):
+    options = shop.options()
+    options["source"]["password"] = str(options["source"]["password"])
+    file = tmp_path / "tailrace.json"  # which is YAML
+    file.write_text(json.dumps({"publisher": options}))
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, ["snapshot", "--config", str(file), *arguments])
+
+    asked = run("--wait", "0", "dbo.orders")
+    assert (asked.exit_code, "Asked for a new snapshot" in asked.output) == (0, True)
+    refused = run("dbo.nosuch")
+    assert (refused.exit_code, "not published" in refused.output) == (1, True)
+    assert run().exit_code == 2
+
+
+def test_brokers_that_do_not_answer_are_named(shop: Pipe):
+    options: dict[str, Any] = shop.options()
+    options["kafka"] = {"bootstrap": "127.0.0.1:1"}
+    with pytest.raises(SnapshotNotAsked, match=r"127\.0\.0\.1:1"):
+        ask(PublisherConfig.load(options), ["dbo.orders"], 0)

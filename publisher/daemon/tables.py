@@ -12,10 +12,11 @@ from publisher.change.instance import CaptureInstance
 from publisher.change.ranges import first_lsn_after
 from publisher.config import PublisherConfig, SnapshotMode
 from publisher.daemon.book import Book, InstanceState
+from publisher.daemon.registered import RegisteredVersions
 from publisher.daemon.stopped import OF_ONE_TABLE, StoppedTables
 from publisher.deliver.topics import TopicSpec
 from publisher.encode.envelope import EnvelopeEncoder
-from publisher.errors import DeliveryRejected, PositionExpired, SchemaRefused, TableFailed
+from publisher.errors import DeliveryRejected, PositionExpired, TableFailed
 from publisher.metrics import Metrics
 from publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from publisher.source.connection import Connection
@@ -23,10 +24,10 @@ from publisher.source.instances import Catalog, by_table, choose_instance, read_
 from publisher.source.loss import check_not_expired
 from publisher.source.queries import CatalogState
 from publisher.source.versions import current_columns, timeline, version_at
-from schemas.envelope import TableSchema, envelope_schema, key_schema, table_schema_of
+from schemas.envelope import TableSchema
 from schemas.lsn import Lsn
-from schemas.registry import RegistryError, SchemaRegistry
-from schemas.topics import TableName, key_subject, value_subject
+from schemas.registry import SchemaRegistry
+from schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
@@ -96,12 +97,10 @@ class PublishedTables:
         self._config = config
         self._stopped = stopped
         self._connection = connection
-        self._registry = registry
         self._ensure_topics = ensure_topics
         self._book = book
         self._metrics = metrics
-        self._registered: dict[str, list[TableSchema]] = {}
-        self._encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = {}
+        self._versions = RegisteredVersions(registry, config.prefix, config.server_name)
         self._lossless = {
             name.casefold(): columns for name, columns in config.lossless_columns.items()
         }
@@ -245,7 +244,7 @@ class PublishedTables:
         if not recognised:
             _log.info("capture_instance_not_recognised_yet", table=str(table.name))
             return
-        registered = self._registered_versions(table.topic)
+        registered = self._versions.of_topic(table.topic)
         states = [self._book.instances.get(instance.name) for instance in recognised]
         if any(state and state.snapshot.state is SnapshotState.STOPPED for state in states):
             self._stopped.take_up(self._book, table.name, recognised)
@@ -311,47 +310,13 @@ class PublishedTables:
         states = self._book.instances
         return sorted(names & states.keys(), key=lambda name: states[name].covered_from)
 
-    def _registered_versions(self, topic: str) -> list[TableSchema]:
-        if topic not in self._registered:
-            subject = value_subject(topic)
-            try:
-                self._registered[topic] = [
-                    table_schema_of(version.schema) for version in self._registry.versions(subject)
-                ]
-            except ValueError as error:
-                raise SchemaRefused(
-                    f"subject {subject} of the schema registry: {error}; it belongs to somebody"
-                    " else: remove it there, or publish under another prefix"
-                ) from error
-        return self._registered[topic]
-
     def encoder(self, table: PublishedTable, schema: TableSchema) -> EnvelopeEncoder:
         """The encoder of a version; its schemas are registered the first time.
 
         Raises:
-            RegistryError: the registry did not answer.
-            SchemaRefused: it refused a schema for good.
-            UnsupportedType: a column has a type that events cannot carry.
+            RegistryError, SchemaRefused, UnsupportedType: as :meth:`RegisteredVersions.encoder`.
         """
-        identity = (schema.capture_instance, schema.schema_lsn)
-        known = self._encoders.get(identity)
-        if known is not None and known.schema is schema:
-            return known
-        key = key_schema(self._config.prefix, schema)
-        value = envelope_schema(self._config.prefix, schema)
-        try:
-            key_id = None if key is None else self._registry.register(key_subject(table.topic), key)
-            value_id = self._registry.register(value_subject(table.topic), value)
-        except RegistryError as error:
-            if error.retryable:
-                raise
-            raise SchemaRefused(str(error)) from error
-        registered = self._registered_versions(table.topic)
-        if not any((known.capture_instance, known.schema_lsn) == identity for known in registered):
-            registered.append(table_schema_of(value))
-        encoder = EnvelopeEncoder(self._config.server_name, schema, table.topic, value_id, key_id)
-        self._encoders[identity] = encoder
-        return encoder
+        return self._versions.encoder(table.topic, schema)
 
     def hand_overs(self) -> list[Lsn]:
         """LSNs at which a newer capture instance of a table takes over."""

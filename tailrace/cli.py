@@ -134,6 +134,26 @@ def status(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
 @cli.command()
 @CONFIG
 @SET
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+def audit(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
+    """Prove from the topics alone that no event is missing, repeated or out of order.
+
+    Reads every data topic and compares it with the ledger in the progress records. Ends with 1 when
+    they differ.
+    """
+    settings = _settings(config, flags, "publisher", "source")
+    checked = _checked(settings.publisher)
+    from tailrace.audit_report import AuditFailed, run
+
+    try:
+        sys.exit(0 if run(checked, as_json=as_json) else 1)
+    except AuditFailed as error:
+        _fail(str(error))
+
+
+@cli.command()
+@CONFIG
+@SET
 @click.argument("tables", nargs=-1, required=True, metavar="SCHEMA.TABLE...")
 @click.option(
     "--wait",

@@ -43,13 +43,18 @@ class Event:
         """The position of the change; of events that are not tombstones only."""
         if self.envelope is None:
             raise ValueError(f"{self.topic}[{self.partition}]@{self.offset} is a tombstone")
-        source = self.envelope["source"]
-        return ChangePosition(
-            Lsn.parse(source["commit_lsn"]),
-            source["command_id"] or 0,
-            Lsn.parse(source["change_lsn"]) if source["change_lsn"] else Lsn.ZERO,
-            Operation(source["operation"] or 0),
-        )
+        return position_of(self.envelope)
+
+
+def position_of(envelope: Mapping[str, Any]) -> ChangePosition:
+    """The position that an event carries in its ``source``."""
+    source = envelope["source"]
+    return ChangePosition(
+        Lsn.parse(source["commit_lsn"]),
+        source["command_id"] or 0,
+        Lsn.parse(source["change_lsn"]) if source["change_lsn"] else Lsn.ZERO,
+        Operation(source["operation"] or 0),
+    )
 
 
 class AvroDecoder:

@@ -8,11 +8,13 @@ import uuid
 from collections import defaultdict
 
 import pytest
+from confluent_kafka import Producer
 
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition, Operation
 from schemas.registry import SchemaRegistry
 from schemas.topics import TopicNames
+from tailrace.audit import audit
 from tests.pipeline.delivering import (
     Message,
     Table,
@@ -80,6 +82,37 @@ def test_the_ledger_accounts_for_every_record(kafka: str, registry: str) -> None
         expected = [(flights.topic, position_of(n)) for n in range(250)]
         expected += [(planes.topic, position_of(n)) for n in range(50)]
         assert sorted(positions) == sorted(expected)
+
+        found = audit(kafka, topics, schemas)
+        assert found.problems.texts == []
+        assert {name: topic.events for name, topic in found.topics.items()} == {
+            flights.topic: 250,
+            planes.topic: 50,
+        }
+
+
+def test_the_audit_finds_what_somebody_else_did(kafka: str, registry: str) -> None:
+    topics = TopicNames(f"t{uuid.uuid4().hex[:12]}")
+    with SchemaRegistry(registry) as schemas:
+        table = Table(schemas, topics)
+        with delivering(kafka, topics, schemas, table) as delivery:
+            delivery.send(table.rows(0, 30))
+            commit(delivery, 0, 30)
+            foreign = Producer({"bootstrap.servers": kafka})
+            copied = read_committed(kafka, table.topic)[0]
+            foreign.produce(table.topic, copied.value, partition=copied.partition)
+            foreign.produce(table.topic, b"not an event", partition=copied.partition)
+            foreign.flush(10)
+            delivery.send(table.rows(30, 60))
+            commit(delivery, 30, 60)
+
+        problems = audit(kafka, topics, schemas).problems
+        assert problems.count == 2
+        assert "no progress record accounts for" in problems.texts[0]
+        assert "not one of our events" in problems.texts[1]
+
+        nothing = audit(kafka, TopicNames("nosuch"), schemas)
+        assert (nothing.records, nothing.topics) == (0, {})
 
 
 def test_tombstones_follow_deletes_in_the_same_partition(kafka: str, registry: str) -> None:

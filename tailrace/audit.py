@@ -1,0 +1,197 @@
+"""``tailrace audit``: do the topics hold what the publisher says it published, once and in order?
+
+Reads the progress topic, then every data topic up to where those records end, as any subscriber
+could: nothing but Kafka and the schema registry is asked. Memory holds the ledger, not the events.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import fastavro
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from publisher.checkpoint import high_watermarks
+from schemas.framing import split_frame
+from schemas.position import ChangePosition
+from schemas.progress import PartitionProgress, Progress
+from schemas.registry import SchemaRegistry
+from schemas.topics import TopicNames
+from tailrace.ledger import PartitionAudit, Problems, check_chain, ranges_by_partition
+from tailrace.progress import decode
+from tailrace.topics import consumer_of, existing_data_topics, position_of
+
+_AT_ONCE: Final = 5000
+_POLL_S: Final = 0.1
+_TIMEOUT_S: Final = 60.0
+_POSITION_FIELDS: Final = {"commit_lsn", "command_id", "change_lsn", "operation"}
+
+
+@dataclass(slots=True)
+class TopicAudit:
+    """What was found in a data topic.
+
+    Attributes:
+        topic: the topic.
+        events: events that were read and accounted for; tombstones are not counted.
+        transactions: Kafka transactions in it, of each partition.
+        removed: those that retention has removed.
+    """
+
+    topic: str
+    events: int = 0
+    transactions: int = 0
+    removed: int = 0
+
+
+@dataclass(slots=True)
+class Audit:
+    """The result.
+
+    Attributes:
+        records: progress records that were read.
+        from_lsn: where the proof begins, None without records.
+        through_lsn: the closed LSN at which it ends.
+        topics: by name.
+        problems: what is wrong; none proves that nothing is missing, repeated or out of order.
+    """
+
+    records: int = 0
+    from_lsn: str | None = None
+    through_lsn: str | None = None
+    topics: dict[str, TopicAudit] = field(default_factory=dict)
+    problems: Problems = field(default_factory=Problems)
+
+
+def audit(
+    bootstrap: str,
+    names: TopicNames,
+    registry: SchemaRegistry,
+    extra: Mapping[str, str] | None = None,
+) -> Audit:
+    """Check every record of the data topics against the ledger.
+
+    Args:
+        bootstrap: comma-separated host:port of some brokers.
+        names: the topics' names.
+        registry: knows the writers' schemas.
+        extra: further librdkafka options of the connection.
+
+    Raises:
+        KafkaException: the brokers do not answer or refuse.
+        TimeoutError: a partition could not be read to its end.
+        RegistryError: a schema cannot be had.
+    """
+    result = Audit()
+    connection = {"bootstrap.servers": bootstrap, **(extra or {})}
+    topics = existing_data_topics(bootstrap, names, extra)
+    consumer = consumer_of(bootstrap, extra)
+    try:
+        records = _progress(connection, consumer, names)
+        result.records = len(records)
+        if records:
+            result.from_lsn = records[0].after_lsn
+            result.through_lsn = max(record.through_lsn for record in records)
+        check_chain(records, result.problems)
+        ledger = ranges_by_partition(records, topics)
+        for entries in ledger.values():
+            _audit_partition(consumer, registry, entries, result)
+    finally:
+        consumer.close()
+    return result
+
+
+def _progress(
+    connection: Mapping[str, str], consumer: Consumer, names: TopicNames
+) -> list[Progress]:
+    if names.progress not in consumer.list_topics(timeout=_TIMEOUT_S).topics:
+        return []
+    where = TopicPartition(names.progress, 0)
+    end = high_watermarks(connection, [where], time.monotonic() + _TIMEOUT_S)[where.topic, 0]
+    return [decode(message.value()) for message in _read(consumer, names.progress, 0, 0, end)]
+
+
+def _audit_partition(
+    consumer: Consumer, registry: SchemaRegistry, entries: Sequence[PartitionProgress], into: Audit
+) -> None:
+    topic, number = entries[0].topic, entries[0].partition
+    low, _ = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_S)
+    partition = PartitionAudit(entries, low, into.problems)
+    positions = _Positions(registry)
+    for message in _read(consumer, topic, number, partition.begin, partition.end):
+        value = message.value()
+        position = None
+        if value is not None:
+            try:
+                position = positions.of(value)
+            except (ValueError, EOFError, TypeError, KeyError, IndexError) as error:
+                into.problems.add(
+                    f"topic {topic} partition {number} offset {message.offset()}: not one of our"
+                    f" events ({error}): somebody else writes to the topic"
+                )
+                continue
+        partition.take(message.offset(), position)
+    partition.finish()
+    found = into.topics.setdefault(topic, TopicAudit(topic))
+    found.events += partition.events
+    found.transactions += partition.transactions
+    found.removed += partition.removed
+
+
+def _read(consumer: Consumer, topic: str, partition: int, begin: int, end: int) -> Iterator[Any]:
+    """The committed messages of a partition, from ``begin`` until ``end`` is passed.
+
+    Raises:
+        KafkaException: what the brokers answered.
+        TimeoutError: no progress for a minute: an open transaction, or slow brokers.
+    """
+    if begin >= end:
+        return
+    consumer.assign([TopicPartition(topic, partition, begin)])
+    last = time.monotonic()
+    reached = begin
+    while reached < end:
+        for message in consumer.consume(_AT_ONCE, _POLL_S):
+            error = message.error()
+            if error is None:
+                last = time.monotonic()
+                reached = int(message.offset() or 0) + 1
+                yield message
+            elif error.name() == "_PARTITION_EOF":
+                reached = max(reached, int(message.offset() or 0))
+            elif not error.retriable():
+                raise KafkaException(error)
+        if reached < end and time.monotonic() - last > _TIMEOUT_S:
+            raise TimeoutError(
+                f"topic {topic} partition {partition} could be read up to offset {reached} of {end}"
+                f" only: no further record for {_TIMEOUT_S:g} s"
+            )
+
+
+class _Positions:
+    """Positions of framed events; nothing else of them is decoded."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._schemas: dict[int, tuple[Any, Any]] = {}
+
+    def of(self, framed: bytes) -> ChangePosition:
+        schema_id, payload = split_frame(framed)
+        if schema_id not in self._schemas:
+            schema = self._registry.schema_by_id(schema_id)
+            reader = fastavro.parse_schema(_only_position(schema))
+            self._schemas[schema_id] = (fastavro.parse_schema(schema), reader)
+        writer, reader = self._schemas[schema_id]
+        event: Any = fastavro.schemaless_reader(io.BytesIO(payload), writer, reader)
+        return position_of(event)
+
+
+def _only_position(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with nothing but the position: what is left out is skipped, not decoded."""
+    (source,) = [field for field in schema["fields"] if field["name"] == "source"]
+    kept = [field for field in source["type"]["fields"] if field["name"] in _POSITION_FIELDS]
+    return {**schema, "fields": [{**source, "type": {**source["type"], "fields": kept}}]}

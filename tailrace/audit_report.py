@@ -1,0 +1,71 @@
+"""What ``tailrace audit`` prints."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+from confluent_kafka import KafkaException
+from rich.console import Console
+from rich.table import Table
+
+from schemas.registry import RegistryError, SchemaRegistry
+from tailrace.audit import Audit, audit
+
+if TYPE_CHECKING:
+    from publisher.config import PublisherConfig
+
+
+class AuditFailed(Exception):
+    """The topics cannot be read; names the option to look at."""
+
+
+def run(config: PublisherConfig, *, as_json: bool) -> bool:
+    """Audit and print; returns whether nothing is wrong.
+
+    Raises:
+        AuditFailed: brokers or registry do not answer or refuse.
+    """
+    try:
+        with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+            found = audit(
+                config.kafka.bootstrap, config.topics, registry, config.kafka.librdkafka_options()
+            )
+    except KafkaException as error:
+        raise AuditFailed(
+            f"the topics cannot be read ({error.args[0].str()}) at {config.kafka.bootstrap}; check"
+            " kafka.bootstrap, kafka.extra and prefix"
+        ) from error
+    except (TimeoutError, RegistryError) as error:
+        raise AuditFailed(f"the topics cannot be read: {error}") from error
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2))
+    else:
+        _print(found)
+    return not found.problems.count
+
+
+def _print(found: Audit) -> None:
+    console = Console(highlight=False)
+    table = Table()
+    table.add_column("topic")
+    for heading in ("events", "transactions", "removed by retention"):
+        table.add_column(heading, justify="right")
+    for topic in sorted(found.topics.values(), key=lambda topic: topic.topic):
+        figures = (topic.events, topic.transactions, topic.removed)
+        table.add_row(topic.topic, *(f"{figure:,}" for figure in figures))
+    console.print(table)
+    if not found.records:
+        console.print("Nothing was published under this prefix.")
+        return
+    console.print(
+        f"{found.records:,} progress records from LSN {found.from_lsn} to {found.through_lsn}."
+    )
+    for text in found.problems.texts:
+        console.print(f"- {text}", markup=False)
+    if found.problems.count > len(found.problems.texts):
+        console.print(f"- and {found.problems.count - len(found.problems.texts):,} more")
+    if not found.problems.count:
+        console.print("Every event is accounted for, once and in order; no gap in the LSNs.")

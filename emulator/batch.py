@@ -22,6 +22,7 @@ from emulator.tsql.run.table_arguments import take_table
 from emulator.tsql.syntax.bulk_load import InsertBulk
 from emulator.tsql.syntax.parse_base import TokenCursor
 from emulator.tsql.syntax.parser import parse_batch
+from emulator.tsql.syntax.statements import Block
 from emulator.tsql.syntax.type_names import NamedType
 from emulator.types import INT, SqlType, StorageValue
 
@@ -59,11 +60,26 @@ class BatchRunner:
             named = (parameter.name, parameter.type)
             take_table(self._interpreter, database, frame, named, given)
         block = parse_batch(sql, quoted_identifier=options.quoted_identifier)
+        self._settle(block, ends=bool(parameters))
+        if self.context.options.parse_only:
+            return
         yield from self._guarded(self._interpreter.block(block.statements, frame), frame)
         for parameter in parameters:
             if parameter.output:
                 value = frame.values[parameter.name.casefold()]
                 yield ReturnValue(parameter.name, parameter.type, value)
+
+    def _settle(self, block: Block, *, ends: bool) -> None:
+        """SET QUOTED_IDENTIFIER and PARSEONLY of a batch hold as soon as it is parsed.
+
+        Args:
+            block: the batch.
+            ends: whether it is text with parameters, with which QUOTED_IDENTIFIER ends.
+        """
+        if block.quoted_identifier is not None and not ends:
+            self.context.set_option("quoted_identifier", block.quoted_identifier)
+        if block.parse_only is not None:
+            self.context.set_option("parse_only", block.parse_only)
 
     def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Event]:
         """A procedure by name; ends with its ReturnStatus.

@@ -16,6 +16,7 @@ import apsw
 
 from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
+from emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS
 from emulator.encoded_rows import keep_encoded_rows
 from emulator.errors import INTERNAL, SqlError, not_supported
 from emulator.responses import ConnectionClosedError, Response
@@ -267,6 +268,7 @@ class Logins:
         database = self._database(login.database or known.default_database, known.name, security)
         store = StoreSession(self._engine, session_id)
         store.cancelled = interrupted
+        options = ODBC_OPTIONS if login.is_odbc else DB_LIBRARY_OPTIONS
         context = SessionContext(
             engine=self._engine,
             database=database,
@@ -278,6 +280,8 @@ class Logins:
             cancelled=interrupted,
             takes_encoded=True,
             security=security,
+            options=options,
+            initial_options=options,
         )
         return Session(context, BatchRunner(context), known.principal_id)
 

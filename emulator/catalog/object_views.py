@@ -327,7 +327,9 @@ _MODULE_OPTIONS: Final = (1, 1, 0, 0, 0, 0, None)
 )
 def _sql_modules(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
-        yield module.object_id, definition(context, database, module), *_MODULE_OPTIONS
+        settings = int(module.uses_ansi_nulls), int(module.uses_quoted_identifier)
+        text = definition(context, database, module)
+        yield module.object_id, text, *settings, *_MODULE_OPTIONS[2:]
     for item, text in generated_modules(context, database):
         yield item.object_id, text, *_MODULE_OPTIONS
 

@@ -140,12 +140,17 @@ def _dm_server_services(context: SessionContext, _database: Database) -> Iterato
 @view(
     "sys.dm_exec_sessions",
     """session_id smallint!, login_time datetime!, host_name nvarchar(128),
- program_name nvarchar(128), login_name nvarchar(128)!, status nvarchar(30)!, database_id smallint!,
- transaction_isolation_level smallint!, lock_timeout int!, open_transaction_count int!,
- is_user_process bit!""",
+ program_name nvarchar(128), login_name nvarchar(128)!, status nvarchar(30)!,
+ context_info varbinary(128), is_user_process bit!, text_size int!, language nvarchar(128),
+ date_format nvarchar(3), date_first smallint!, quoted_identifier bit!, arithabort bit!,
+ ansi_null_dflt_on bit!, ansi_defaults bit!, ansi_warnings bit!, ansi_padding bit!,
+ ansi_nulls bit!, concat_null_yields_null bit!, transaction_isolation_level smallint!,
+ lock_timeout int!, deadlock_priority int!, row_count bigint!, prev_error int!,
+ database_id smallint!, open_transaction_count int!""",
 )
 def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[Row]:
     """The session that asks; it knows no other."""
+    options = context.options
     levels = {
         "read uncommitted": 1,
         "read committed": 2,
@@ -155,12 +160,12 @@ def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[
     }
     yield (
         *(context.session_id, datetime_of(context.engine.clock.now_ticks()), context.host),
-        *(
-            context.application,
-            context.security.login_name,
-            "running",
-            context.database.database_id,
-        ),
-        *(levels.get(context.options.isolation, 2), context.options.lock_timeout_ms),
-        *(context.store.trancount, 1),
+        *(context.application, context.security.login_name, "running", context.context_info, 1),
+        *(options.textsize, options.language, options.dateformat, options.datefirst),
+        *(int(options.quoted_identifier), int(options.arithabort), int(options.ansi_null_dflt_on)),
+        *(int(options.ansi_defaults), int(options.ansi_warnings), int(options.ansi_padding)),
+        *(int(options.ansi_nulls), int(options.concat_null_yields_null)),
+        *(levels.get(options.isolation, 2), options.lock_timeout_ms, options.deadlock_priority),
+        *(context.rowcount, context.last_error),
+        *(context.database.database_id, context.store.trancount),
     )

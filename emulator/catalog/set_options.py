@@ -53,6 +53,10 @@ class Semantics:
     identity_insert: int | None
     is_lenient: bool
 
+    def of_module(self, *, ansi_nulls: bool) -> Semantics:
+        """The same with what a module, CHECK or computed column keeps of its creation."""
+        return self if self.ansi_nulls == ansi_nulls else replace(self, ansi_nulls=ansi_nulls)
+
 
 _shared = lru_cache(maxsize=256)(Semantics)
 
@@ -63,6 +67,8 @@ class SetOptions:
 
     nocount: bool = False
     fmtonly: bool = False
+    noexec: bool = False
+    parse_only: bool = False
     xact_abort: bool = False
     implicit_transactions: bool = False
     ansi_nulls: bool = True
@@ -86,6 +92,8 @@ class SetOptions:
     identity_insert: int | None = None
     """Object id of the table with IDENTITY_INSERT ON."""
     semantics: Semantics = field(init=False, repr=False)
+    runs_nothing: bool = field(init=False, repr=False)
+    """Statements are only looked at (FMTONLY, NOEXEC)."""
 
     def __post_init__(self) -> None:
         """Finds the shared object of what plans depend on."""
@@ -100,10 +108,26 @@ class SetOptions:
             not (self.ansi_warnings or self.arithabort),
         )
         object.__setattr__(self, "semantics", semantics)
+        object.__setattr__(self, "runs_nothing", self.fmtonly or self.noexec)
 
     def changed(self, option: str, value: Any) -> SetOptions:
         """The options with one of them changed."""
         return _changed(self, option, value)
+
+    def of_module(self, *, ansi_nulls: bool, quoted_identifier: bool) -> SetOptions:
+        """The options within a module, which keeps two of its creation."""
+        if self.ansi_nulls == ansi_nulls and self.quoted_identifier == quoted_identifier:
+            return self
+        options = self.changed("ansi_nulls", ansi_nulls)
+        return options.changed("quoted_identifier", quoted_identifier)
+
+    @property
+    def ansi_defaults(self) -> bool:
+        """Whether everything that SET ANSI_DEFAULTS ON sets for a driver is ON."""
+        return all(
+            (self.ansi_nulls, self.ansi_padding, self.ansi_warnings, self.ansi_null_dflt_on,
+             self.quoted_identifier, self.implicit_transactions, self.cursor_close_on_commit)
+        )  # fmt: skip
 
     @property
     def bits(self) -> int:

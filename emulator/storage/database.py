@@ -69,6 +69,9 @@ class Module:
     """Of a trigger: INSERT, UPDATE and DELETE, separated by commas, in the order declared."""
     is_instead_of: bool = False
     is_disabled: bool = False
+    uses_ansi_nulls: bool = True
+    """As SET when it was created, and while it runs; so is the next."""
+    uses_quoted_identifier: bool = True
 
     def fires_on(self, event: str) -> bool:
         """Whether it is an enabled trigger for INSERT, UPDATE or DELETE."""

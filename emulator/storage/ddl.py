@@ -238,6 +238,8 @@ def create_module(
     parent_id: int = 0,
     events: str = "",
     is_instead_of: bool = False,
+    uses_ansi_nulls: bool = True,
+    uses_quoted_identifier: bool = True,
 ) -> Module:
     """Create or replace a stored T-SQL object (kind P, V, FN, IF, TF, TR).
 
@@ -251,6 +253,8 @@ def create_module(
         parent_id: see :class:`Module`, as the next two.
         events: what a trigger fires on.
         is_instead_of: whether a trigger replaces its statement.
+        uses_ansi_nulls: see :class:`Module`, as the next.
+        uses_quoted_identifier: whether "x" is a name in it.
     """
     with ddl_scope(target, database) as connection:
         known = database.module(schema, name)
@@ -268,6 +272,8 @@ def create_module(
             events,
             is_instead_of,
             is_disabled=known is not None and known.is_disabled,
+            uses_ansi_nulls=uses_ansi_nulls,
+            uses_quoted_identifier=uses_quoted_identifier,
         )
         _put_module(connection, database, module)
         return module

@@ -17,6 +17,8 @@ _FIELDS: Final = 36
 _FIELD: Final = struct.Struct("<HH")
 _EXTENSION_FLAG: Final = 0x10
 _READ_ONLY_INTENT: Final = 0x20
+_INIT_LANGUAGE_FATAL: Final = 0x01
+_ODBC: Final = 0x02
 _HEAD_BYTES: Final = 94
 _SWAPPED_NIBBLES: Final = bytes(((b & 0x0F) << 4 | b >> 4) for b in range(256))
 
@@ -54,6 +56,8 @@ class Login7:
     Attributes:
         packet_bytes: asked packet size; 0 leaves it to the server.
         password: never shown in repr.
+        is_odbc: fODBC of OptionFlags2: the session begins with ANSI_DEFAULTS and all of large
+            values.
         features: FeatureExt data by identifier, in the order sent.
     """
 
@@ -73,6 +77,7 @@ class Login7:
     change_password: str = field(default="", repr=False)
     sspi: bytes = b""
     read_only_intent: bool = False
+    is_odbc: bool = True
     features: dict[int, bytes] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -120,7 +125,7 @@ class Login7:
             self.client_pid,
             0,
             0xE0,
-            0x03,
+            _INIT_LANGUAGE_FATAL | (_ODBC if self.is_odbc else 0),
             _READ_ONLY_INTENT if self.read_only_intent else 0,
             _EXTENSION_FLAG if self.features else 0,
             0,
@@ -171,6 +176,7 @@ class Login7:
             attach_file=text(10),
             change_password=unscramble_password(span(11, 2)),
             read_only_intent=bool(fixed[8] & _READ_ONLY_INTENT),
+            is_odbc=bool(fixed[7] & _ODBC),
             features=features,
         )
 

@@ -105,6 +105,30 @@ def test_login_tokens(client, module_emulator):
     assert tokens[6].new == "8000"
 
 
+def test_the_odbc_flag_of_a_login_decides_its_first_options(client, module_emulator):
+    client.log_in(Login7(user="sa", password=module_emulator.password, is_odbc=False))
+    shown = "SELECT @@OPTIONS, @@TEXTSIZE"
+    assert Row((0, 4096)) in client.batch(shown)
+    client.batch("SET ANSI_DEFAULTS, CONCAT_NULL_YIELDS_NULL ON; SET TEXTSIZE -1; SET DATEFIRST 3")
+    assert Row((5432 | 2 | 4, -1)) in client.batch(shown)
+    again = "SELECT @@OPTIONS, @@TEXTSIZE, @@DATEFIRST"
+    assert Row((0, 4096, 7)) in client.batch(again, PacketStatus.RESET_CONNECTION)
+
+
+def test_a_reset_brings_back_the_options_of_the_login(session):
+    changed = (
+        "SET ANSI_WARNINGS, ANSI_NULLS, QUOTED_IDENTIFIER OFF; SET XACT_ABORT ON; SET ROWCOUNT 1;"
+        " SET DEADLOCK_PRIORITY 5; SET LOCK_TIMEOUT 7; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"
+    )
+    session.batch(changed)
+    shown = (
+        "SELECT @@OPTIONS, @@LOCK_TIMEOUT, deadlock_priority, transaction_isolation_level,"
+        " row_count FROM sys.dm_exec_sessions"
+    )
+    assert Row((5432 - 8 - 32 - 256 + 16384, 7, 5, 4, 0)) in session.batch(shown)
+    assert Row((5432, -1, 0, 2, 0)) in session.batch(shown, PacketStatus.RESET_CONNECTION)
+
+
 def test_refused_login_tokens(client):
     error, done = client.log_in(Login7(user="sa", password="no"))
     assert (error.number, error.state, error.severity) == (18456, 1, 14)

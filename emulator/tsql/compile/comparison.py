@@ -13,13 +13,65 @@ from emulator.tsql import messages
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.values import Value, constant, converted
 from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.syntax.nodes import Case, Comparison, Expression, InList, Literal, Variable
 from emulator.types import DEFAULT_COLLATION, MAX
+
+EQUALITY: Final = frozenset({"=", "<>", "!="})
+"""The comparisons that ANSI_NULLS concerns."""
 
 
 def compared(operator: str, left: Value, right: Value) -> str:
     """``left operator right`` as a condition."""
     left_text, right_text = comparable(left, right)
     return f"({left_text} {operator} {right_text})"
+
+
+def is_bare(node: Expression) -> bool:
+    """Whether ANSI_NULLS concerns a comparison with an operand: a variable, or NULL as written."""
+    return isinstance(node, Variable) or (isinstance(node, Literal) and node.value is None)
+
+
+def compares_to_null(node: object) -> bool:
+    """Whether ``= NULL`` or its like stands in an expression."""
+    if isinstance(node, tuple):
+        return any(compares_to_null(item) for item in node)
+    if not isinstance(node, Expression):
+        return False
+    parts = [getattr(node, slot) for slot in getattr(node, "__slots__", ())]
+    if isinstance(node, Comparison | InList | Case) and any(
+        isinstance(part, Literal) and part.value is None
+        for group in parts
+        for part in (group if isinstance(group, tuple) else (group,))
+    ):
+        return not isinstance(node, Case) or node.operand is not None
+    return any(compares_to_null(part) for part in parts)
+
+
+def compared_to_null(
+    operator: str, left: Value, right: Value, left_bare: bool, right_bare: bool
+) -> str:
+    """``left = right`` or ``left <> right`` under ANSI_NULLS OFF.
+
+    Args:
+        operator: one of ``EQUALITY``.
+        left: one side.
+        right: the other.
+        left_bare: whether the left side is a variable or NULL as written: only such a side, and
+            only when it is NULL, is compared otherwise than under ANSI_NULLS ON.
+        right_bare: the same of the right side.
+    """
+    texts = comparable(left, right)
+    negation = "" if operator == "=" else "NOT "
+    if left_bare and right_bare:
+        return f"({texts[0]} IS {negation}{texts[1]})"
+    if not (left_bare or right_bare):
+        return f"({texts[0]} {operator} {texts[1]})"
+    bare, other = (left, right) if left_bare else (right, left)
+    is_null = f"{other.sql} IS {negation}NULL"
+    if bare.is_null:
+        return f"({is_null})"
+    usual = f"{texts[0]} {operator} {texts[1]}"
+    return f"(CASE WHEN {bare.sql} IS NULL THEN {is_null} ELSE {usual} END)"
 
 
 def comparable(left: Value, right: Value) -> tuple[str, str]:

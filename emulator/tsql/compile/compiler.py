@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from emulator.tsql import messages
@@ -138,6 +139,16 @@ class Compilation:
     def depend_on_local_tables(self) -> None:
         """The plan ends when a local table comes or goes."""
         self.guard.local_version = self.workspace.local_version
+
+    @contextmanager
+    def under(self, *, ansi_nulls: bool) -> Iterator[None]:
+        """Compiles what keeps the ANSI_NULLS of its creation."""
+        outer = self.semantics
+        self.semantics = outer.of_module(ansi_nulls=ansi_nulls)
+        try:
+            yield
+        finally:
+            self.semantics = outer
 
     def finished(self, text: str) -> str:
         """Compiled text as it is run under the session's SET options."""

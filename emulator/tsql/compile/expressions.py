@@ -16,13 +16,21 @@ from emulator.errors import not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.arithmetic import arithmetic, complemented, negated
-from emulator.tsql.compile.comparison import comparable, compared
+from emulator.tsql.compile.comparison import (
+    EQUALITY,
+    comparable,
+    compared,
+    compared_to_null,
+    is_bare,
+)
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.firing import updates_column
+from emulator.tsql.compile.index_options import require_options
 from emulator.tsql.compile.lexicographic import Keyset, keyset, lower_bound, twin_slots, upper_bound
 from emulator.tsql.compile.next_value import next_value
 from emulator.tsql.compile.parsing import parse_text
 from emulator.tsql.compile.scope import Scope
+from emulator.tsql.compile.single_row import at_most_one_row
 from emulator.tsql.compile.values import (
     CONVERSIONS,
     Value,
@@ -31,7 +39,7 @@ from emulator.tsql.compile.values import (
     conversion_position,
     converted,
 )
-from emulator.tsql.conversions import check_allowed, converter, try_convert
+from emulator.tsql.conversions import check_allowed, converter, quiet_converter
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.syntax.nodes import (
     AtTimeZone,
@@ -195,6 +203,7 @@ class ExpressionCompiler:
     def _method(self, node: MethodCall, scope: Scope) -> Value:
         from emulator.tsql.functions.xml_methods import xml_method
 
+        require_options(self.compilation.semantics, "SELECT")
         return xml_method(self.value(node.operand, scope), node.method, node.arguments)
 
     def _unary(self, node: Unary, scope: Scope) -> Value:
@@ -212,10 +221,8 @@ class ExpressionCompiler:
         if node.operand is None:
             conditions = [self.condition(when, scope) for when, _ in node.branches]
         else:
-            operand = self.value(node.operand, scope)
-            conditions = [
-                compared("=", operand, self.value(when, scope)) for when, _ in node.branches
-            ]
+            operand = node.operand
+            conditions = [self._compared("=", operand, when, scope) for when, _ in node.branches]
         results = [self.value(then, scope) for _, then in node.branches]
         otherwise = self.value(node.otherwise, scope) if node.otherwise else None
         return choose(conditions, results, otherwise)
@@ -250,7 +257,7 @@ class ExpressionCompiler:
         if not quiet:
             return apply(value, converter(source, target, style), target)
         check_allowed(source, target, explicit=True)
-        position = conversion_position(_quiet(source, target, style))
+        position = conversion_position(quiet_converter(source, target, style))
         return Value(f"cv({value.sql}, {position})", target)
 
     def _collate(self, node: Collate, scope: Scope) -> Value:
@@ -276,7 +283,7 @@ class ExpressionCompiler:
             )
         column = columns[0]
         alias = self.compilation.alias("q")
-        if _at_most_one_row(node.query):
+        if at_most_one_row(node.query):
             return Value(f"({text})", column.type, form=column.form)
         single = f"(SELECT t_single(v0) FROM ({text}) AS {alias})"
         return Value(single, column.type, form=column.form)
@@ -313,7 +320,14 @@ class ExpressionCompiler:
         raise messages.not_boolean(_near(node), 1)
 
     def _comparison(self, node: Comparison, scope: Scope) -> str:
-        return compared(node.operator, self.value(node.left, scope), self.value(node.right, scope))
+        return self._compared(node.operator, node.left, node.right, scope)
+
+    def _compared(self, operator: str, left: Expression, right: Expression, scope: Scope) -> str:
+        """A comparison under the session's ANSI_NULLS."""
+        sides = self.value(left, scope), self.value(right, scope)
+        if self.compilation.semantics.ansi_nulls or operator not in EQUALITY:
+            return compared(operator, *sides)
+        return compared_to_null(operator, *sides, is_bare(left), is_bare(right))
 
     def _is_null(self, node: IsNull, scope: Scope) -> str:
         value = self.value(node.operand, scope)
@@ -364,6 +378,10 @@ class ExpressionCompiler:
         return f"(NOT {text})" if node.negated else text
 
     def _in_list(self, node: InList, scope: Scope) -> str:
+        if not self.compilation.semantics.ansi_nulls:
+            terms = [self._compared("=", node.operand, item, scope) for item in node.items]
+            text = "(" + " OR ".join(terms) + ")"
+            return f"(NOT {text})" if node.negated else text
         value = self.value(node.operand, scope)
         pairs = [comparable(value, self.value(item, scope)) for item in node.items]
         operand = pairs[0][0]
@@ -388,6 +406,9 @@ class ExpressionCompiler:
             )
         alias = self.compilation.alias("q")
         left, right = comparable(value, replace(columns[0], sql=f"{alias}.v0"))
+        if not self.compilation.semantics.ansi_nulls:
+            text = f"(EXISTS (SELECT 1 FROM ({text}) AS {alias} WHERE {left} IS {right}))"
+            return f"(NOT {text})" if node.negated else text
         text = f"({left} IN (SELECT {right} FROM ({text}) AS {alias}))"
         return f"(NOT {text})" if node.negated else text
 
@@ -396,7 +417,10 @@ class ExpressionCompiler:
         text, columns = self.subquery(node.query, scope)
         alias = self.compilation.alias("q")
         other = replace(columns[0], sql=f"{alias}.v0", constant=None, literal=False)
-        condition = compared(node.operator, value, other)
+        operator = node.operator
+        if not self.compilation.semantics.ansi_nulls:
+            operator = {"=": "IS", "<>": "IS NOT", "!=": "IS NOT"}.get(operator, operator)
+        condition = compared(operator, value, other)
         # max(CASE) over the rows: true, else unknown, else false.
         rank = f"CASE WHEN {condition} THEN 2 WHEN {condition} IS NULL THEN 1 ELSE 0 END"
         if node.quantifier == "ANY":
@@ -438,22 +462,6 @@ def _in_set(value: Value, scope: Scope) -> Value:
     return replace(value, sql="NULL", nullable=True, stored=False)
 
 
-def _quiet(source: SqlType, target: SqlType, style: int | None) -> Callable[[Any], Any]:
-    """TRY_CAST as a conversion."""
-    key = (source, target, style)
-    known = _QUIET.get(key)
-    if known is None:
-
-        def attempt(value: Any) -> Any:
-            return try_convert(value, source, target, style)
-
-        known = _QUIET[key] = attempt
-    return known
-
-
-_QUIET: Final[dict[tuple[SqlType, SqlType, int | None], Callable[[Any], Any]]] = {}
-
-
 def choose(conditions: list[str], results: list[Value], otherwise: Value | None) -> Value:
     """CASE over compiled parts, in the type that all results share."""
     everything = results if otherwise is None else [*results, otherwise]
@@ -466,23 +474,6 @@ def choose(conditions: list[str], results: list[Value], otherwise: Value | None)
         parts.append(f"ELSE {converted(otherwise, target).sql}")
     nullable = otherwise is None or any(v.nullable for v in everything)
     return Value(f"(CASE {' '.join(parts)} END)", target, nullable)
-
-
-def _at_most_one_row(query: Query) -> bool:
-    """Whether a query cannot yield two rows: an aggregate without GROUP BY, or no FROM."""
-    from emulator.tsql.functions.aggregates import contains_aggregate
-    from emulator.tsql.syntax.nodes import Select
-
-    body = query.body
-    if query.for_clause is not None:
-        return True
-    if not isinstance(body, Select) or body.group_by:
-        return False
-    if body.source is None:
-        return True
-    if body.top is not None and isinstance(body.top.count, Literal):
-        return body.top.count.value == 1 and not body.top.ties
-    return any(contains_aggregate(item.expression) for item in body.items)
 
 
 def _near(node: Expression) -> str:

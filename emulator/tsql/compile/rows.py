@@ -82,7 +82,8 @@ def row_scope(
 
             def make_computed(column: Column = column) -> Value:
                 inner = Scope(sources=[BoundSource(name, columns, name)])
-                value = compiler.value(parse_expression(column.computed or ""), inner)
+                with compiler.compilation.under(ansi_nulls=True):
+                    value = compiler.value(parse_expression(column.computed or ""), inner)
                 return converted(value, column.type, explicit=True)
 
             make = make_computed
@@ -144,6 +145,7 @@ def row_program(compilation: Compilation, target: Target) -> RowProgram | None:
     if not computed and not enabled:
         return None
     own = type(compilation)(compilation.context, compilation.workspace, compilation.frame)
+    own.semantics = own.semantics.of_module(ansi_nulls=True)
     compiler = QueryCompiler(own)
     holder = RowExecution()
     source = row_scope(compiler, target, holder, table.name)

@@ -45,7 +45,7 @@ from emulator.tsql.syntax.nodes import (
     Variable,
     VariableTable,
 )
-from emulator.tsql.syntax.parser import parse_batch, parse_expression
+from emulator.tsql.syntax.parser import parse_expression, parse_module
 from emulator.tsql.syntax.statements import CreateModule
 from emulator.types import BIGINT, SqlType, StorageValue
 
@@ -230,7 +230,7 @@ class SourceCompiler(ExpressionCompiler):
     def _view(self, module: Module, database: Database) -> tuple[str, list[Value]]:
         """A view's query, compiled in its own database."""
         text = module.text
-        (statement,) = parse_batch(text).statements
+        statement = parse_module(text, module.uses_quoted_identifier)
         if not isinstance(statement, CreateModule):
             raise messages.syntax(text[:20], 1)
         query = known(statement.query, "query of a view")
@@ -239,7 +239,8 @@ class SourceCompiler(ExpressionCompiler):
         outer_chain, access.chain = access.chain, chain_of(database, module)
         self.compilation.database = database
         try:
-            compiled, values = self.derived(query, None)
+            with self.compilation.under(ansi_nulls=module.uses_ansi_nulls):
+                compiled, values = self.derived(query, None)
         finally:
             self.compilation.database = outer
             access.chain = outer_chain
@@ -289,7 +290,8 @@ class SourceCompiler(ExpressionCompiler):
 
         def make() -> Value:
             inner = Scope(sources=[BoundSource(table.name, columns, key)])
-            value = self.value(parse_expression(column.computed or ""), inner)
+            with self.compilation.under(ansi_nulls=True):
+                value = self.value(parse_expression(column.computed or ""), inner)
             return converted(value, column.type, explicit=True)
 
         return make

@@ -22,7 +22,7 @@ from emulator.tsql.compile.user_types import with_types
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.syntax import literals
 from emulator.tsql.syntax.nodes import DefaultMark, Expression, Literal, Variable
-from emulator.tsql.syntax.parser import parse_batch
+from emulator.tsql.syntax.parser import parse_module
 from emulator.tsql.syntax.statements import CreateModule
 from emulator.types import StorageValue
 
@@ -86,7 +86,7 @@ def find_function(
     compilation.depend_on(where.database)
     permission = "EXECUTE" if module.type == "FN" else "SELECT"
     compilation.access.require(of_object(where.database, module), permission)
-    (statement,) = parse_batch(module.text).statements
+    statement = parse_module(module.text, module.uses_quoted_identifier)
     node = known(statement if isinstance(statement, CreateModule) else None, "function")
     return UserFunction(where.database, module, with_types(where.database, node))
 
@@ -177,7 +177,8 @@ def _inline(
     compilation.parameters.append(dict(zip(names, values, strict=True)))
     try:
         query = known(node.query, "query of an inline function")
-        compiled = QueryCompiler(compilation).query(query)
+        with compilation.under(ansi_nulls=found.module.uses_ansi_nulls):
+            compiled = QueryCompiler(compilation).query(query)
     finally:
         compilation.parameters.pop()
         access.chain = outer_chain

@@ -214,11 +214,18 @@ def try_convert(value: Any, source: SqlType, target: SqlType, style: int | None)
         return None
 
 
+@lru_cache(maxsize=_CACHED)
+def quiet_converter(source: SqlType, target: SqlType, style: int | None) -> Conversion:
+    """TRY_CAST as a conversion."""
+    return lambda value: try_convert(value, source, target, style)
+
+
 __all__ = [
     "Conversion",
     "assigner",
     "check_allowed",
     "convert",
     "converter",
+    "quiet_converter",
     "try_convert",
 ]

@@ -19,11 +19,13 @@ from emulator.storage.object_details import put_columns, put_parameters
 from emulator.storage.principals import DBO_ID, set_owner
 from emulator.tsql import messages
 from emulator.tsql.compile.frames import Frame
+from emulator.tsql.compile.index_options import is_demanding, require_options
 from emulator.tsql.compile.local_tables import TEMPDB_ID, LocalTable
 from emulator.tsql.compile.names import creation_name, resolve_name, stored_table
 from emulator.tsql.compile.user_types import TableShape, with_types
 from emulator.tsql.definition import sequences, synonyms, type_definitions
 from emulator.tsql.definition.alter_table import TableAlterer
+from emulator.tsql.definition.database_options import set_database_option
 from emulator.tsql.definition.definitions import DefinitionBuilder
 from emulator.tsql.definition.foreign_key_rules import Referencing, checked_foreign_key
 from emulator.tsql.definition.function_rules import function_type, refuse_side_effects
@@ -151,21 +153,7 @@ class Definer(TableAlterer):
         database = engine.database(node.name) if node.name else self.context.database
         for option, value in node.settings:
             with engine.write() as connection:
-                if option == "ALLOW_SNAPSHOT_ISOLATION":
-                    state = int(value == "ON")
-                    database.set_option("snapshot_isolation_state", state, connection)
-                elif option == "READ_COMMITTED_SNAPSHOT":
-                    database.set_option(
-                        "is_read_committed_snapshot_on", int(value == "ON"), connection
-                    )
-                elif option == "RECURSIVE_TRIGGERS":
-                    database.set_option("is_recursive_triggers_on", int(value == "ON"), connection)
-                elif option == "COMPATIBILITY_LEVEL":
-                    database.set_option("compatibility_level", int(value), connection)
-                elif option in _OPTIONS_WITHOUT_EFFECT:
-                    database.set_option(option.lower(), value, connection)
-                else:
-                    raise not_supported(f"ALTER DATABASE SET {option}")
+                set_database_option(database, option, value, connection)
 
     def _create_schema(self, node: CreateSchema, _: Frame) -> None:
         database, store = self.context.database, self.context.store
@@ -281,7 +269,7 @@ class Definer(TableAlterer):
     def _index(self, builder: DefinitionBuilder, node: CreateIndex, columns: list[Column]) -> Index:
         """An index definition."""
         definition, terms = index_filter(node, columns)
-        return Index(
+        made = Index(
             0,
             node.name,
             tuple(builder.column_id(columns, c) for c in node.columns),
@@ -292,6 +280,9 @@ class Definer(TableAlterer):
             filter_definition=definition,
             filter=terms,
         )
+        if is_demanding(made, columns):
+            require_options(self.context.options.semantics, "CREATE INDEX")
+        return made
 
     def _create_index(self, node: CreateIndex, frame: Frame) -> None:
         if node.table[-1].startswith("#"):
@@ -432,18 +423,12 @@ class Definer(TableAlterer):
             where.name,
             letters,
             text,
+            uses_ansi_nulls=self.context.options.ansi_nulls,
+            uses_quoted_identifier=self.context.options.quoted_identifier,
         )
         put_parameters(self.context.store, where.database, module.object_id, parameters)
         if columns:
             put_columns(self.context.store, where.database, module.object_id, columns)
-
-
-_OPTIONS_WITHOUT_EFFECT = frozenset(
-    {"RECOVERY", "AUTO_CLOSE", "AUTO_SHRINK", "AUTO_CREATE_STATISTICS", "AUTO_UPDATE_STATISTICS",
-     "PAGE_VERIFY", "MULTI_USER", "SINGLE_USER", "RESTRICTED_USER", "READ_WRITE", "ONLINE",
-     "TRUSTWORTHY", "ANSI_NULL_DEFAULT", "ANSI_PADDING", "ANSI_WARNINGS", "QUERY_STORE",
-     "DELAYED_DURABILITY", "TARGET_RECOVERY_TIME"}
-)  # fmt: skip
 
 
 def _clustered_placement(node: CreateTable) -> Placement | None:

@@ -8,18 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from emulator.collations import collation
-from emulator.errors import SqlError
+from emulator.errors import SqlError, not_supported
 from emulator.storage.model import Check, Column, ForeignKey, Identity, Index
 from emulator.tsql import messages
 from emulator.tsql.certain import known
+from emulator.tsql.compile.comparison import compares_to_null
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.names import stored_table
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
+from emulator.tsql.syntax.nodes import Expression
 from emulator.tsql.syntax.parser import parse_expression
 from emulator.tsql.syntax.statements import ColumnDefinition, ConstraintDefinition
 from emulator.tsql.syntax.type_names import SYSNAME_DECLARED, NamedType, unknown_type
-from emulator.types import SYSNAME_USER_TYPE_ID
+from emulator.types import MAX, SYSNAME_USER_TYPE_ID
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -100,11 +102,32 @@ class DefinitionBuilder:
         self._check_conditions(parts)
         return parts
 
+    def _may_be_null(self) -> bool:
+        """Whether a column that says neither NULL nor NOT NULL may be NULL."""
+        return self.compilation.context.options.ansi_null_dflt_on or self.table.startswith("@")
+
+    def _check_padding(self, sql_type: SqlType, *, nullable: bool) -> None:
+        """Refuses columns that would lose their trailing blanks or zeros."""
+        is_fixed = sql_type.name in {"char", "binary"}
+        if (
+            not self.compilation.semantics.ansi_padding
+            and (sql_type.name in {"varchar", "varbinary"} or (is_fixed and nullable))
+            and sql_type.length != MAX
+            and not self.table.startswith("@")
+        ):
+            raise not_supported(f"columns of type {sql_type.name} made under SET ANSI_PADDING OFF")
+
+    def _refuse_null_comparison(self, node: Expression) -> None:
+        """Refuses ``= NULL`` in what would keep the ANSI_NULLS OFF of its creation."""
+        if not self.compilation.semantics.ansi_nulls and compares_to_null(node):
+            raise not_supported("comparing with NULL in a definition under SET ANSI_NULLS OFF")
+
     def _check_conditions(self, parts: TableParts) -> None:
         """Compiles CHECK expressions once, so that errors in them surface now."""
         compiler = QueryCompiler(self.compilation)
         scope = Scope(sources=[self._pseudo_source(parts.columns)])
         for check in parts.checks:
+            self._refuse_null_comparison(parse_expression(check.expression))
             compiler.condition(parse_expression(check.expression), scope)
 
     def _pseudo_source(self, columns: Sequence[Column]) -> BoundSource:
@@ -136,7 +159,7 @@ class DefinitionBuilder:
         if nullable is None and (is_sysname or (alias is not None and not alias.nullable)):
             nullable = False
         if nullable is None:
-            nullable = not in_key and definition.identity is None
+            nullable = not in_key and definition.identity is None and self._may_be_null()
         elif nullable and in_key:
             raise messages.compile_error(
                 8111,
@@ -144,6 +167,7 @@ class DefinitionBuilder:
             )
         if sql_type.name == "timestamp" and definition.nullable is None:
             nullable = False
+        self._check_padding(sql_type, nullable=nullable)
         identity = None
         if definition.identity is not None:
             self._check_identity(definition, sql_type)
@@ -227,6 +251,7 @@ class DefinitionBuilder:
         """A computed column: its type is that of its expression."""
         text = normalised(definition.computed or "")
         scope = Scope(sources=[self._pseudo_source(before)])
+        self._refuse_null_comparison(parse_expression(text))
         value = QueryCompiler(self.compilation).value(parse_expression(text), scope)
         return Column(
             column_id,

@@ -5,7 +5,7 @@ https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact-sql
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.set_options import TEXTSIZE_DEFAULT, TEXTSIZE_MAX
@@ -16,32 +16,43 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.catalog.set_options import SetOptions
     from emulator.errors import SqlError
+    from emulator.results import Event
+    from emulator.storage.database import Module
 
 _FLAGS: Final = {
     name: name.lower()
     for name in (
-        "NOCOUNT", "FMTONLY", "XACT_ABORT", "IMPLICIT_TRANSACTIONS", "QUOTED_IDENTIFIER",
-        "ANSI_WARNINGS", "ARITHABORT", "ARITHIGNORE",
+        "NOCOUNT", "FMTONLY", "NOEXEC", "XACT_ABORT", "IMPLICIT_TRANSACTIONS", "ANSI_WARNINGS",
+        "ARITHABORT", "ARITHIGNORE", "ANSI_NULLS", "ANSI_PADDING", "CONCAT_NULL_YIELDS_NULL",
+        "CURSOR_CLOSE_ON_COMMIT", "ANSI_NULL_DFLT_ON", "ANSI_NULL_DFLT_OFF",
     )
 }  # fmt: skip
-_ALWAYS_ON: Final = frozenset({"ANSI_NULLS", "ANSI_PADDING", "CONCAT_NULL_YIELDS_NULL"})
 _ALWAYS_OFF: Final = frozenset(
-    {"NOEXEC", "PARSEONLY", "SHOWPLAN_ALL", "SHOWPLAN_TEXT", "SHOWPLAN_XML", "STATISTICS XML",
-     "STATISTICS PROFILE", "STATISTICS IO", "STATISTICS TIME", "NUMERIC_ROUNDABORT",
-     "CURSOR_CLOSE_ON_COMMIT", "FIPS_FLAGGER"}
+    {"SHOWPLAN_ALL", "SHOWPLAN_TEXT", "SHOWPLAN_XML", "STATISTICS XML", "STATISTICS PROFILE",
+     "STATISTICS IO", "STATISTICS TIME", "NUMERIC_ROUNDABORT", "FIPS_FLAGGER"}
 )  # fmt: skip
 """Their other setting would change results or messages."""
-_WITHOUT_EFFECT: Final = frozenset(
-    {"ANSI_NULL_DFLT_ON", "ANSI_NULL_DFLT_OFF", "ANSI_DEFAULTS", "FORCEPLAN", "NO_BROWSETABLE",
-     "REMOTE_PROC_TRANSACTIONS"}
-)  # fmt: skip
+_EXCLUSIVE: Final = {
+    "ANSI_NULL_DFLT_ON": "ansi_null_dflt_off",
+    "ANSI_NULL_DFLT_OFF": "ansi_null_dflt_on",
+}
+"""What goes OFF when they go ON."""
+_WITHOUT_EFFECT: Final = frozenset({"FORCEPLAN", "NO_BROWSETABLE", "REMOTE_PROC_TRANSACTIONS"})
 """They concern how queries are planned, and other servers."""
+
+_OF_PARSING: Final = frozenset({"QUOTED_IDENTIFIER", "PARSEONLY"})
+"""They have taken effect when their batch was parsed."""
+_ANSI_DEFAULTS: Final = (
+    "ansi_nulls", "ansi_null_dflt_on", "ansi_padding", "ansi_warnings", "cursor_close_on_commit",
+    "implicit_transactions",
+)  # fmt: skip
+"""What ANSI_DEFAULTS sets, beside QUOTED_IDENTIFIER."""
 
 _DEADLOCK_PRIORITIES: Final = {"LOW": -5, "NORMAL": 0, "HIGH": 5}
 
 
-def set_option(context: SessionContext, option: str, value: str) -> None:
-    """SET option value.
+def set_option(context: SessionContext, option: str, value: str) -> Iterator[Event]:
+    """SET option value; yields what it tells the client.
 
     Args:
         context: the session.
@@ -52,14 +63,19 @@ def set_option(context: SessionContext, option: str, value: str) -> None:
         SqlError: 195 for an unknown option, 102 for a value that is none of its own, 2742;
             50900 for one whose other setting would change results.
     """
+    yield from ()
     folded = value.upper()
     if option in _FLAGS:
-        put_options(context, context.options.changed(_FLAGS[option], _on(option, folded)))
+        _put(context, _FLAGS[option], _on(option, folded))
+        if option in _EXCLUSIVE and folded == "ON":
+            _put(context, _EXCLUSIVE[option], False)
     elif option in _SETTERS:
         _SETTERS[option](context, value)
-    elif option in _ALWAYS_ON:
-        if not _on(option, folded):
-            raise not_supported(f"SET {option} OFF")
+    elif option == "ANSI_DEFAULTS":
+        for each in _ANSI_DEFAULTS:
+            _put(context, each, _on(option, folded))
+    elif option in _OF_PARSING:
+        _on(option, folded)
     elif option in _ALWAYS_OFF:
         if folded != "OFF":
             raise not_supported(f"SET {option} {value}")
@@ -67,6 +83,13 @@ def set_option(context: SessionContext, option: str, value: str) -> None:
         raise messages.compile_error(
             195, f"'{option}' is not a recognized SET option.", severity=15
         )
+
+
+def options_of(options: SetOptions, module: Module) -> SetOptions:
+    """The options while a module runs that began under others."""
+    return options.of_module(
+        ansi_nulls=module.uses_ansi_nulls, quoted_identifier=module.uses_quoted_identifier
+    )
 
 
 def put_options(context: SessionContext, options: SetOptions) -> None:

@@ -69,6 +69,8 @@ def create_trigger(context: SessionContext, node: CreateModule) -> None:
         parent_id=table.object_id,
         events=",".join(node.events),
         is_instead_of=node.is_instead_of,
+        uses_ansi_nulls=context.options.ansi_nulls,
+        uses_quoted_identifier=context.options.quoted_identifier,
     )
 
 

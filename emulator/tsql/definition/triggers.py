@@ -24,7 +24,7 @@ from emulator.tsql.compile.access import acting_as, chain_of
 from emulator.tsql.compile.firing import Firing
 from emulator.tsql.compile.targets import StoredTarget
 from emulator.tsql.compile.triggered_target import TriggeredTarget, Written
-from emulator.tsql.syntax.parser import parse_batch
+from emulator.tsql.syntax.parser import parse_module
 from emulator.tsql.syntax.statements import CreateModule, Delete, Merge, Statement, Update
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class TriggerRunner:
         events: list[Event],
     ) -> None:
         """One trigger, to its end."""
-        (statement,) = parse_batch(trigger.text).statements
+        statement = parse_module(trigger.text, trigger.uses_quoted_identifier)
         made = known(statement if isinstance(statement, CreateModule) else None, "trigger")
         body = known(made.body, "body of a trigger")
         procedures = self.interpreter.procedures
@@ -176,7 +176,7 @@ class TriggerRunner:
                 options = context.options
                 context.options = options.changed("xact_abort", True)
                 try:
-                    self._drain(procedures.run_body(body, frame), events)
+                    self._drain(procedures.run_body(body, frame, trigger), events)
                 finally:
                     context.options = options
                 if has_ended():

@@ -58,6 +58,11 @@ class Cursors:
         else:
             del self.known[folded]
 
+    def close_all(self) -> None:
+        """Closes what is open: CURSOR_CLOSE_ON_COMMIT at the end of a transaction."""
+        for cursor in self.known.values():
+            cursor.rows = None
+
     def _open(self, cursor: Cursor, frame: Frame) -> None:
         """Reads every row: later changes are not seen."""
         if cursor.rows is not None:

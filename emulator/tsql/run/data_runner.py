@@ -16,6 +16,7 @@ from emulator.tsql.certain import known
 from emulator.tsql.compile.cascaded_rows import CascadedRows
 from emulator.tsql.compile.change import ChangeCompiler, DeletePlan, UpdatePlan
 from emulator.tsql.compile.compiler import Compilation
+from emulator.tsql.compile.index_options import require_for_change
 from emulator.tsql.compile.insert import InsertCompiler, InsertPlan, empty_plan, given_positions
 from emulator.tsql.compile.lenient import quiet
 from emulator.tsql.compile.merge import MergeCompiler, MergePlan
@@ -347,6 +348,7 @@ def _compiled(compilation: Compilation, node: Statement) -> ChangePlan:
     """Compiles a data statement."""
     plan = _plan_of(compilation, node)
     refuse_output(plan.target, node)
+    require_for_change(compilation.semantics, plan.target.table, _COMMANDS[type(node)].upper())
     return plan
 
 

@@ -31,7 +31,9 @@ def _first_result_columns(planner: Planner, text: str, frame: Frame) -> tuple[Co
     Raises:
         SqlError: the text does not compile.
     """
-    for statement in parse_batch(text).statements:
+    for statement in parse_batch(
+        text, quoted_identifier=planner.context.options.quoted_identifier
+    ).statements:
         if isinstance(statement, Declare):
             for declared in statement.declarations:
                 sql_type = scalar_type(planner.context.database, declared.type)

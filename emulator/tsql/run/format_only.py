@@ -1,4 +1,4 @@
-"""SET FMTONLY ON: the columns of every result, and nothing is done.
+"""SET FMTONLY ON: the columns of every result, and nothing is done; SET NOEXEC ON: not even they.
 
 Drivers ask so for the columns of a table or a text. Every branch of IF is gone through, and the
 body of WHILE once.
@@ -9,9 +9,9 @@ https://learn.microsoft.com/sql/t-sql/statements/set-fmtonly-transact-sql
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from emulator.errors import not_supported
+from emulator.errors import SqlError, not_supported
 from emulator.results import Event, ResultSet, StatementDone
 from emulator.tsql.compile.user_types import scalar_type
 from emulator.tsql.syntax.nodes import Select
@@ -30,22 +30,34 @@ from emulator.tsql.syntax.statements import (
 )
 
 if TYPE_CHECKING:
+    from emulator.catalog.set_options import SetOptions
     from emulator.storage.engine import Database
     from emulator.tsql.compile.frames import Frame
     from emulator.tsql.compile.planner import Planner
 
 
-def is_formatted(node: Statement) -> bool:
-    """Whether a statement is told of instead of run; SET and USE are run."""
+_DEFERRED: Final = frozenset({208, 1087})
+"""Names of tables, which are looked for when a statement is run."""
+
+
+def is_formatted(node: Statement, options: SetOptions) -> bool:
+    """Whether a statement is looked at instead of run; SET and USE are run, NOEXEC's but NOEXEC."""
+    if options.noexec:
+        return not isinstance(node, Block) and not (
+            isinstance(node, SetOption) and "NOEXEC" in node.options
+        )
     return not isinstance(node, SetOption | Use | Block)
 
 
 def format_only(planner: Planner, node: Statement, frame: Frame) -> Iterator[Event]:
-    """What a statement yields under SET FMTONLY ON.
+    """What a statement yields under SET FMTONLY ON, or nothing under SET NOEXEC ON.
 
     Raises:
-        SqlError: a query does not compile; 50900 for EXECUTE.
+        SqlError: a query does not compile; 50900 for EXECUTE under FMTONLY.
     """
+    if planner.context.options.noexec:
+        _compile_only(planner, node, frame)
+        return
     if isinstance(node, QueryStatement):
         if not _yields_nothing(node):
             yield ResultSet(planner.select(node, node.query, frame).columns)
@@ -65,6 +77,30 @@ def format_only(planner: Planner, node: Statement, frame: Frame) -> Iterator[Eve
         raise not_supported("EXECUTE under SET FMTONLY ON")
     elif isinstance(node, TryCatch):
         raise not_supported("TRY under SET FMTONLY ON")
+
+
+def _compile_only(planner: Planner, node: Statement, frame: Frame) -> None:
+    """Looks for errors in queries, as far as what they name exists."""
+    if isinstance(node, QueryStatement) and not _yields_nothing(node):
+        try:
+            planner.select(node, node.query, frame)
+        except SqlError as error:
+            if error.number not in _DEFERRED:
+                raise
+    elif isinstance(node, Declare):
+        for declaration in node.declarations:
+            sql_type = scalar_type(planner.context.database, declaration.type)
+            if sql_type is not None:
+                frame.declare(declaration.name, sql_type)
+    elif isinstance(node, If):
+        _compile_only(planner, node.then, frame)
+        if node.otherwise is not None:
+            _compile_only(planner, node.otherwise, frame)
+    elif isinstance(node, While):
+        _compile_only(planner, node.body, frame)
+    elif isinstance(node, Block):
+        for statement in node.statements:
+            _compile_only(planner, statement, frame)
 
 
 def _yields_nothing(node: QueryStatement) -> bool:

@@ -17,12 +17,14 @@ from emulator.tsql.certain import known
 from emulator.tsql.compile.access import Chain, acting_as, chain_of
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.user_types import with_types
+from emulator.tsql.definition.options import options_of
 from emulator.tsql.functions.operators import pack
-from emulator.tsql.syntax.parser import parse_batch
+from emulator.tsql.syntax.parser import parse_module
 from emulator.tsql.syntax.statements import CreateModule
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
+    from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.tsql.run.interpreter import Interpreter
 
@@ -55,9 +57,10 @@ class FunctionRunner:
             return None
         frame = self._frame(node, arguments)
         frame.chain = self._chain(database, schema, name)
-        frame.module_id = known(database.module(schema, name), "function of a plan").object_id
+        module = known(database.module(schema, name), "function of a plan")
+        frame.module_id = module.object_id
         frame.returns = node.returns
-        with self._calling(database), self._acting(database, schema, name, node):
+        with self._calling(database, module), self._acting(database, schema, name, node):
             self._run(node, frame)
         return frame.result
 
@@ -69,7 +72,8 @@ class FunctionRunner:
         frame = self._frame(node, arguments)
         frame.chain = self._chain(database, schema, name)
         made = known(node.returns_table, "returned table of a function")
-        with self._calling(database), self._acting(database, schema, name, node):
+        module = known(database.module(schema, name), "function of a plan")
+        with self._calling(database, module), self._acting(database, schema, name, node):
             local = self.interpreter.definer.table_variable(
                 made.name, made.columns, made.constraints, frame
             )
@@ -93,7 +97,7 @@ class FunctionRunner:
 
     def _node(self, database: Database, schema: str, name: str) -> CreateModule:
         module = known(database.module(schema, name), "function of a plan")
-        (statement,) = parse_batch(module.text).statements
+        statement = parse_module(module.text, module.uses_quoted_identifier)
         node = known(statement if isinstance(statement, CreateModule) else None, "function")
         return with_types(database, node)
 
@@ -115,8 +119,8 @@ class FunctionRunner:
         return frame
 
     @contextlib.contextmanager
-    def _calling(self, database: Database) -> Iterator[None]:
-        """What the caller's statement must not notice."""
+    def _calling(self, database: Database, module: Module) -> Iterator[None]:
+        """What the caller's statement must not notice, while a function runs."""
         if self._depth >= NESTING_MAX:
             raise SqlError(
                 217,
@@ -128,7 +132,7 @@ class FunctionRunner:
         context, workspace = interpreter.context, interpreter.workspace
         rowcount, last_error, frame = context.rowcount, context.last_error, workspace.frame
         options = context.options
-        context.set_option("implicit_transactions", False)
+        context.options = options_of(options.changed("implicit_transactions", False), module)
         self._depth += 1
         interpreter.try_depth += 1  # every error goes up to the caller's statement
         try:

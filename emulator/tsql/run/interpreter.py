@@ -14,17 +14,15 @@ from emulator.catalog.configuration import reconfigure
 from emulator.errors import SqlError
 from emulator.results import DatabaseChanged, ErrorMessage, Event, Message
 from emulator.tsql import messages
-from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.lenient import ARITHMETIC_ERRORS
 from emulator.tsql.compile.planner import Planner
-from emulator.tsql.compile.targets import StoredTarget, resolve_target
+from emulator.tsql.compile.targets import StoredTarget
 from emulator.tsql.compile.user_types import declared_table, scalar_type
 from emulator.tsql.definition.ddl import Definer
 from emulator.tsql.definition.definition_access import authorize_statement
 from emulator.tsql.definition.identity_check import check_identity
 from emulator.tsql.definition.maintenance import MaintenanceRunner
-from emulator.tsql.definition.options import set_option
 from emulator.tsql.definition.partitions import PartitionRunner
 from emulator.tsql.definition.security import SecurityRunner
 from emulator.tsql.definition.triggers import TriggerRunner
@@ -36,6 +34,7 @@ from emulator.tsql.run.message_statements import MessageStatements
 from emulator.tsql.run.owed_messages import owed_messages
 from emulator.tsql.run.procedures import ProcedureRunner
 from emulator.tsql.run.query_runner import QueryRunner
+from emulator.tsql.run.set_statements import SetStatements
 from emulator.tsql.run.text_runner import TextRunner
 from emulator.tsql.run.transactions import Transactions
 from emulator.tsql.run.waiting import wait_ticks
@@ -72,10 +71,9 @@ from emulator.tsql.syntax.statements import (
     WaitFor,
     While,
 )
-from emulator.tsql.syntax.switches import SetContextInfo
 from emulator.tsql.syntax.text_statements import UpdateText, WriteText
 from emulator.turns import turns
-from emulator.types import BIGINT, INT, StorageValue, nvarchar, varbinary
+from emulator.types import BIGINT, INT, StorageValue, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -92,9 +90,6 @@ _NO_ROWS: Final = (
 """@@ROWCOUNT after them is 0."""
 _COMPILE_ERRORS: Final = frozenset({102, 137, 156, 207, 208, 209, 1087, 4104})
 """Found when the statement is compiled: a TRY of the same batch does not see them."""
-
-
-CONTEXT_INFO_BYTES: Final = 128
 
 
 class JumpSignal(Exception):
@@ -122,7 +117,7 @@ class Interpreter:
         self.triggers = TriggerRunner(self)
         self.data = DataRunner(context, workspace, self.planner, self.triggers.fire)
         self.cursors = Cursors(self)
-        self.transactions = Transactions(context, workspace)
+        self.transactions = Transactions(context, workspace, self.cursors.close_all)
         self.messages = MessageStatements(self)
         self.security = SecurityRunner(self)
         self.try_depth = 0
@@ -146,9 +141,6 @@ class Interpreter:
             Return: self._return,
             Declare: self._declare,
             SetVariable: self._set_variable,
-            SetOption: self._set_option,
-            SetIdentityInsert: self._set_identity_insert,
-            SetContextInfo: self._set_context_info,
             Print: self.messages.print,
             RaiseError: self.messages.raise_error,
             Throw: self.messages.throw,
@@ -163,6 +155,7 @@ class Interpreter:
             Label: lambda _, __: iter(()),
             Goto: self._goto,
             **self.security.methods,
+            **SetStatements(self).methods(),
             **TextRunner(self).methods(),
         }
 
@@ -192,7 +185,7 @@ class Interpreter:
         """
         context = self.context
         try:
-            if context.options.fmtonly and is_formatted(node):
+            if context.options.runs_nothing and is_formatted(node, context.options):
                 yield from format_only(self.planner, node, frame)
                 return
             if (
@@ -395,42 +388,6 @@ class Interpreter:
             known = Binary(node.operator[0], Variable(node.name), node.value)
             self.workspace.compound[node] = known
         return known
-
-    def _set_option(self, node: SetOption, frame: Frame) -> Iterator[Event]:
-        yield from ()
-        value = node.value
-        if value.startswith("@"):
-            value = str(frame.values.get(value.casefold()) or 0)
-        for option in node.options:
-            set_option(self.context, option, value)
-
-    def _set_context_info(self, node: SetContextInfo, frame: Frame) -> Iterator[Event]:
-        yield from ()
-        value = self.evaluate(node.value, frame, varbinary(CONTEXT_INFO_BYTES))
-        given = value if isinstance(value, bytes) else b""
-        self.context.context_info = given.ljust(CONTEXT_INFO_BYTES, b"\0")
-
-    def _set_identity_insert(self, node: SetIdentityInsert, frame: Frame) -> Iterator[Event]:
-        yield from ()
-        target = resolve_target(Compilation(self.context, self.workspace, frame), node.target)
-        if not any(c.identity for c in target.table.columns):
-            raise SqlError(
-                8106,
-                f"Table '{messages.dotted(node.target.name)}' does not have the identity property."
-                " Cannot perform SET operation.",
-            )
-        known = self.context.options.identity_insert
-        if not node.on:
-            if known == target.table.object_id:
-                self.context.set_option("identity_insert", None)
-        elif known is not None and known != target.table.object_id:
-            raise SqlError(
-                8107,
-                "IDENTITY_INSERT is already ON for another table. Cannot perform SET operation for"
-                f" table '{messages.dotted(node.target.name)}'.",
-            )
-        else:
-            self.context.set_option("identity_insert", target.table.object_id)
 
     def _insert(self, node: Insert, frame: Frame) -> Iterator[Event]:
         """INSERT; the rows of INSERT .. EXEC come from a statement."""

@@ -32,11 +32,11 @@ from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.compile.user_types import resolved, with_types
 from emulator.tsql.conversions import convert
-from emulator.tsql.definition.options import put_options
+from emulator.tsql.definition.options import options_of, put_options
 from emulator.tsql.run.described import describe_first_result_set, describe_undeclared_parameters
 from emulator.tsql.run.table_arguments import take_table
 from emulator.tsql.syntax.nodes import GlobalVariable, Name, Variable
-from emulator.tsql.syntax.parser import parse_batch, parse_declarations
+from emulator.tsql.syntax.parser import parse_batch, parse_declarations, parse_module
 from emulator.tsql.syntax.statements import (
     Argument,
     CreateModule,
@@ -250,7 +250,7 @@ class ProcedureRunner:
         self, module: Module, database: Database, given: Sequence[Given], caller: Frame
     ) -> Iterator[Event]:
         """A stored procedure."""
-        (statement,) = parse_batch(module.text).statements
+        statement = parse_module(module.text, module.uses_quoted_identifier)
         if not isinstance(statement, CreateModule):
             raise messages.missing_procedure(module.name)
         statement = with_types(database, statement)
@@ -280,7 +280,7 @@ class ProcedureRunner:
                 )
         clause = statement.execute_as
         with self.inside(database), acting_as(self.context, database, module, clause):
-            yield from self._counted(self.run_body(body, frame), frame)
+            yield from self._counted(self.run_body(body, frame, module), frame)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
             if parameter.output and argument is not None and argument.output:
@@ -309,10 +309,15 @@ class ProcedureRunner:
             handled=list(caller.handled),
         )
 
-    def run_body(self, body: Any, frame: Frame) -> Iterator[Event]:
+    def run_body(self, body: Any, frame: Frame, module: Module | None = None) -> Iterator[Event]:
         """Statements in a scope of their own.
 
         Its local tables and SET options end with it, and it has a SCOPE_IDENTITY() of its own.
+
+        Args:
+            body: the statements.
+            frame: the scope.
+            module: the procedure or trigger whose they are; None for dynamic text.
         """
         from emulator.tsql.run.interpreter import ReturnSignal
 
@@ -320,6 +325,8 @@ class ProcedureRunner:
         before = set(workspace.temporary)
         options, scope_identity = context.options, context.scope_identity
         context.scope_identity = None
+        if module is not None:
+            context.options = options_of(options, module)
         frame.impersonations = context.security.depth
         try:
             yield from self.interpreter.block(body.statements, frame)

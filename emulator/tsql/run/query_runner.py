@@ -28,6 +28,7 @@ from emulator.tsql.compile.sequence_rules import refuse_next_values
 from emulator.tsql.compile.values import Value
 from emulator.tsql.definition.ddl import Definer
 from emulator.tsql.definition.definition_access import authorize_new_table
+from emulator.tsql.run.large_rows import cut_values, is_limited
 from emulator.tsql.run.owed_messages import owed_messages
 from emulator.tsql.syntax.nodes import Name, Query, Select
 from emulator.tsql.syntax.statements import QueryStatement
@@ -95,7 +96,11 @@ class QueryRunner:
         prepared = self.prepare(make, frame)
         count = 0
         yield ResultSet(prepared.plan.columns)
-        for rows in self._limited(prepared):
+        chunks = self._limited(prepared)
+        options = self.context.options
+        if is_limited(options) and not self.workspace.in_insert_exec:
+            chunks = cut_values(chunks, prepared.plan.columns, options.textsize)
+        for rows in chunks:
             count += len(rows)
             yield EncodedRows(rows, runs[0].first, runs[0].count) if runs else Rows(rows)
         self.context.rowcount = count
@@ -105,7 +110,11 @@ class QueryRunner:
 
     def _encoded(self, node: QueryStatement, plan: Plan) -> EncodedRun | None:
         """The plan that takes kept bytes, where the client is sent rows of a change table."""
-        if not self.context.takes_encoded or self.workspace.in_insert_exec:
+        if (
+            not self.context.takes_encoded
+            or self.workspace.in_insert_exec
+            or is_limited(self.context.options)
+        ):
             return None
         known = self._runs.get(id(plan))
         if known is None or known[0] is not plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from emulator.errors import SqlError
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 class Transactions:
     """The store's transactions, told to the client, with the session's local tables in them."""
 
-    def __init__(self, context: SessionContext, workspace: Workspace) -> None:
+    def __init__(
+        self, context: SessionContext, workspace: Workspace, close_cursors: Callable[[], None]
+    ) -> None:
         self.context = context
         self.workspace = workspace
+        self._close_cursors = close_cursors
 
     def begin(self) -> Iterator[Event]:
         """BEGIN TRANSACTION."""
@@ -52,6 +55,8 @@ class Transactions:
                 yield TransactionChanged("rolled_back", descriptor)
             raise
         if outermost:
+            if self.context.options.cursor_close_on_commit:
+                self._close_cursors()
             for table in self.workspace.temporary.values():
                 table.forget_copies()
                 table.is_new = False
@@ -62,6 +67,8 @@ class Transactions:
         store = self.context.store
         descriptor = store.descriptor
         store.rollback()
+        if self.context.options.cursor_close_on_commit:
+            self._close_cursors()
         self.workspace.doomed = False
         self._local_tables_rolled_back()
         yield TransactionChanged("rolled_back", descriptor)

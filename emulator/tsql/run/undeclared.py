@@ -22,7 +22,7 @@ from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.user_types import scalar_type, with_types
 from emulator.tsql.compile.values import Constant, Value
 from emulator.tsql.syntax.nodes import Name, Variable
-from emulator.tsql.syntax.parser import parse_batch
+from emulator.tsql.syntax.parser import parse_batch, parse_module
 from emulator.tsql.syntax.statements import (
     CreateModule,
     Declare,
@@ -108,7 +108,7 @@ def _infer(
     declared: Sequence[tuple[str, SqlType]],
 ) -> list[tuple[str, SqlType]]:
     """The answer, made anew."""
-    statements = parse_batch(sql).statements
+    statements = parse_batch(sql, quoted_identifier=context.options.quoted_identifier).statements
     names = _variables(statements)
     inference = _Inference(context, workspace, Frame())
     for name, sql_type in declared:
@@ -167,7 +167,7 @@ def _parameters_of(context: SessionContext, name: Name, line: int) -> list[tuple
     where = resolve_name(context, name, line)
     module = where.database.module(where.schema, where.name)
     if module is not None and module.type == "P":
-        (node,) = parse_batch(module.text).statements
+        node = parse_module(module.text, module.uses_quoted_identifier)
         typed = with_types(where.database, node) if isinstance(node, CreateModule) else None
         return [(p.name, p.type) for p in typed.parameters] if typed is not None else []
     procedure = find_procedure(name[-2] if len(name) > 1 else None, name[-1])

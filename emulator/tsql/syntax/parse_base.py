@@ -90,6 +90,17 @@ class TokenCursor:
         last = self.tokens[(self.position if end_position is None else end_position) - 1]
         return self.sql[start.start : last.end]
 
+    def expression_between(self, start: Token) -> str:
+        """The same of an expression that is kept: a string in double quotes gets single ones."""
+        parts, position = [], start.start
+        for token in self.tokens[: self.position]:
+            is_string = token.kind is Kind.STRING and self.sql[token.start] == '"'
+            if is_string and token.start >= position:
+                text = token.text.replace("'", "''")
+                parts += [self.sql[position : token.start], f"'{text}'"]
+                position = token.end
+        return "".join(parts) + self.sql[position : self.tokens[self.position - 1].end]
+
     # Names and numbers --------------------------------------------------------------------------
 
     def at_name(self) -> bool:

@@ -10,6 +10,7 @@ from emulator.tsql.syntax.labels import LabelScope
 from emulator.tsql.syntax.nodes import Expression, GlobalVariable, TableName, Unary, Variable
 from emulator.tsql.syntax.nodes import Literal as LiteralNode
 from emulator.tsql.syntax.parse_objects import ObjectParser
+from emulator.tsql.syntax.parse_time_options import parse_only_setting, quotes_setting
 from emulator.tsql.syntax.statements import (
     Argument,
     Block,
@@ -102,7 +103,9 @@ class ControlParser(ObjectParser):
                 pass
             if self.token.kind is Kind.END:
                 self.labels.check()
-                return Block(tuple(statements))
+                return Block(
+                    tuple(statements), quotes_setting(self.tokens), parse_only_setting(self.tokens)
+                )
             if self._at_label():
                 statements.append(self.statement())
             elif self.at("ENABLE", "TRIGGER") or self.at("DISABLE", "TRIGGER"):
@@ -312,11 +315,12 @@ class ControlParser(ObjectParser):
             return SetOption(("ISOLATION",), " ".join(words), line=line)
         if self.accept("CONTEXT_INFO"):
             return SetContextInfo(self.scalar(), line=line)
-        options = [self.advance_word()]
-        if options == ["STATISTICS"]:
-            options = [f"STATISTICS {self.advance_word()}"]
+        if self.at("OFFSETS"):
+            raise not_supported("SET OFFSETS")
+        prefix = "STATISTICS " if self.accept("STATISTICS") else ""
+        options = [prefix + self.advance_word()]
         while self.accept(","):
-            options.append(self.advance_word())
+            options.append(prefix + self.advance_word())
         return SetOption(tuple(options), self._option_value(), line=line)
 
     def _on_or_off(self) -> bool:

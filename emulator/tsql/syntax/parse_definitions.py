@@ -97,7 +97,7 @@ class DefinitionParser(TextParser, PartitionParser):
         columns, constraints, _ = self.table_elements(name)
         if self.at("WITH", "(", "MEMORY_OPTIMIZED"):
             raise not_supported("memory-optimised table types")
-        text = self.text_between(start)
+        text = self.expression_between(start)
         return CreateType(name, None, True, columns, constraints, text, line=start.line)
 
     def _module_kind(self) -> str:
@@ -239,7 +239,7 @@ class DefinitionParser(TextParser, PartitionParser):
         """Source of a scalar expression."""
         start = self.token
         self.condition()
-        return self.text_between(start)
+        return self.expression_between(start)
 
     def table_constraint(self) -> ConstraintDefinition:
         """A constraint that stands by itself."""
@@ -258,7 +258,8 @@ class DefinitionParser(TextParser, PartitionParser):
             self.expect("(")
             self.condition()
             self.expect(")")
-            return ConstraintDefinition("CHECK", name, columns, expression=self.text_between(start))
+            text = self.expression_between(start)
+            return ConstraintDefinition("CHECK", name, columns, expression=text)
         if self.accept("DEFAULT"):
             text = self._expression_text()
             self.expect("FOR")

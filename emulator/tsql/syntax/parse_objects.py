@@ -8,6 +8,7 @@ from emulator.tsql.syntax.nodes import Expression, Literal
 from emulator.tsql.syntax.parse_alter import AlterParser
 from emulator.tsql.syntax.sequence_statements import CheckIdentity, DefineSequence
 from emulator.tsql.syntax.statements import Statement
+from emulator.tsql.syntax.switches import UserOptions
 from emulator.tsql.syntax.tokens import Kind, Token
 from emulator.types import nvarchar
 
@@ -25,10 +26,12 @@ class ObjectParser(AlterParser):
         return made
 
     def console_command(self) -> Statement:
-        """DBCC CHECKIDENT, or a command without an effect."""
-        return (
-            self._check_identity() if self.at("DBCC", "CHECKIDENT") else super().console_command()
-        )
+        """DBCC CHECKIDENT, USEROPTIONS, or a command without an effect."""
+        if self.at("DBCC", "CHECKIDENT"):
+            return self._check_identity()
+        if self.at("DBCC", "USEROPTIONS"):
+            return self._user_options()
+        return super().console_command()
 
     def _check_identity(self) -> Statement:
         """``DBCC CHECKIDENT (table [, RESEED [, n] | NORESEED]) [WITH NO_INFOMSGS]``."""
@@ -44,6 +47,12 @@ class ObjectParser(AlterParser):
         self.expect(")")
         silent = self.accept("WITH", "NO_INFOMSGS")
         return CheckIdentity(table, reseed, value, silent, line=line)
+
+    def _user_options(self) -> Statement:
+        """``DBCC USEROPTIONS [WITH NO_INFOMSGS]``."""
+        line = self.advance().line
+        self.expect("USEROPTIONS")
+        return UserOptions(self.accept("WITH", "NO_INFOMSGS"), line=line)
 
     def _table_text(self) -> Expression:
         """A table's name, as text or as it is."""

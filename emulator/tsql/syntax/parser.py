@@ -8,7 +8,7 @@ from typing import Final
 from emulator.tsql import messages
 from emulator.tsql.syntax.nodes import Expression
 from emulator.tsql.syntax.parse_modules import BatchParser
-from emulator.tsql.syntax.statements import Block, ProcedureParameterDefinition
+from emulator.tsql.syntax.statements import Block, ProcedureParameterDefinition, Statement
 from emulator.tsql.syntax.text_cache import TextCache
 from emulator.tsql.syntax.tokens import Kind
 
@@ -35,6 +35,12 @@ def parse_batch(sql: str, *, quoted_identifier: bool = True) -> Block:
         )
     except RecursionError:
         raise messages.nested_too_deeply() from None
+
+
+def parse_module(text: str, quoted_identifier: bool) -> Statement:
+    """The CREATE statement of a stored procedure, function, view or trigger."""
+    (statement,) = parse_batch(text, quoted_identifier=quoted_identifier).statements
+    return statement
 
 
 @lru_cache(maxsize=_EXPRESSIONS_MAX)

@@ -136,9 +136,11 @@ class Truncate(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block(Statement):
-    """BEGIN ... END, or a batch."""
+    """BEGIN ... END, or a batch: what it sets QUOTED_IDENTIFIER and PARSEONLY to at last, if so."""
 
     statements: tuple[Statement, ...]
+    quoted_identifier: bool | None = None
+    parse_only: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,13 @@ class SetContextInfo(Statement):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class UserOptions(Statement):
+    """DBCC USEROPTIONS [WITH NO_INFOMSGS]."""
+
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SwitchTrigger(Statement):
     """ENABLE or DISABLE TRIGGER; no names: ALL."""
 

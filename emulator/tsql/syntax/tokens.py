@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from emulator.errors import SqlError
+from emulator.tsql.syntax.parse_time_options import ON_OFF, sets_quotes
 
 
 class Kind(Enum):
@@ -110,7 +111,8 @@ def tokenize(sql: str, *, quoted_identifier: bool = True) -> list[Token]:
 
     Args:
         sql: T-SQL text.
-        quoted_identifier: whether "x" is a name (SET QUOTED_IDENTIFIER ON) or a string.
+        quoted_identifier: whether "x" is a name (SET QUOTED_IDENTIFIER ON) or a string, up to the
+            next SET of it.
 
     Raises:
         SqlError: 105 for an unclosed string, 113 for an unclosed comment, 102 for anything else
@@ -134,7 +136,10 @@ def tokenize(sql: str, *, quoted_identifier: bool = True) -> list[Token]:
             text = match.group()
             start_line = line
             if group == "word":
-                append(Token(Kind.WORD, text, text.upper(), position, end, line))
+                upper = text.upper()
+                if upper in ON_OFF and sets_quotes(tokens):
+                    quoted_identifier = upper == "ON"
+                append(Token(Kind.WORD, text, upper, position, end, line))
             elif group == "operator":
                 append(Token(Kind.OPERATOR, text, text, position, end, line))
             elif group == "variable":

@@ -76,6 +76,17 @@ def disable_database(engine: Engine, database: Database) -> None:
         drop_jobs_of(connection, database)
 
 
+def keep_job_names(connection: apsw.Connection, database: Database) -> None:
+    """Before the database gets another name: the jobs that it has are called as they were.
+
+    Args:
+        connection: of the write that renames it.
+        database: the database.
+    """
+    for job in jobs.jobs_of(connection, database.engine, database):
+        jobs.name_job(connection, database, job.job_type, jobs.job_name(database, job.job_type))
+
+
 def drop_jobs_of(connection: apsw.Connection, database: Database) -> None:
     """Removes a database's jobs, which msdb has; what is kept of their runs goes with the commit.
 

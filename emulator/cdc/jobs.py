@@ -83,8 +83,21 @@ CLEANUP_DEFAULTS: Final = JobOptions(retention=4320, threshold=5000)
 
 
 def job_name(database: Database, job_type: str) -> str:
-    """The Agent's name of a job, as in its messages."""
-    return f"cdc.{database.name}_{job_type}"
+    """The Agent's name of a job, as in its messages: of the database as it was called then."""
+    named = database.options.get(_named(job_type))
+    return str(named) if named else f"cdc.{database.name}_{job_type}"
+
+
+def name_job(
+    connection: apsw.Connection, database: Database, job_type: str, name: str | None
+) -> None:
+    """Keeps a job's name, or (None) lets the next one be named after the database."""
+    if database.options.get(_named(job_type)) != name:
+        database.set_option(_named(job_type), name, connection)
+
+
+def _named(job_type: str) -> str:
+    return f"cdc_{job_type}_job_name"
 
 
 def jobs_of(
@@ -231,6 +244,7 @@ def _drop(
     forget_job(engine, database, job.job_type)
     if not is_job_enabled(database, job.job_type):
         enable_job(connection, database, job.job_type, enabled=True)
+    name_job(connection, database, job.job_type, None)
     _delete(connection, engine, job)
 
 

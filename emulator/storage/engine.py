@@ -188,19 +188,34 @@ class Engine(WritePath):
         database.version += 1
         database.log.close()
 
-    def rename_database(self, name: str, new_name: str) -> None:
+    def rename_database(
+        self,
+        name: str,
+        new_name: str,
+        keep: Callable[[apsw.Connection, Database], None] | None = None,
+    ) -> None:
         """Rename a database (ALTER DATABASE .. MODIFY NAME).
 
+        Args:
+            name: of the database.
+            new_name: what it is called from now on.
+            keep: writes down, in the same transaction, what keeps the old name.
+
         Raises:
-            SqlError: 911 when it does not exist, 1801 when the new name is taken.
+            SqlError: 911 when it does not exist, 1801 when the new name is taken, 5016 when it is a
+                system database.
         """
         database = self.database(name)
+        if name.casefold() in SYSTEM_DATABASES:
+            raise SqlError(5016, f"Cannot change the name of the system database {database.name}.")
         self._refuse_in_transaction("ALTER DATABASE")
         with self.write() as connection:
             if new_name.casefold() in self.databases and new_name.casefold() != name.casefold():
                 raise SqlError(
                     1801, f"Database '{new_name}' already exists. Choose a different database name."
                 )
+            if keep is not None:
+                keep(connection, database)
             connection.execute(
                 "UPDATE databases SET name = ? WHERE database_id = ?",
                 (new_name, database.database_id),

@@ -361,3 +361,14 @@ def cannot_drop(kind: str, name: str) -> SqlError:
         severity=11,
         state=5,
     )
+
+
+def cannot_alter_database(name: str) -> SqlError:
+    """5011, which does not tell whether the database exists."""
+    return SqlError(
+        5011,
+        f"User does not have permission to alter database '{name}', the database does not"
+        " exist, or the database is not in a state that allows access checks.",
+        severity=14,
+        state=5,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from emulator.cdc.enable_database import drop_jobs_of
+from emulator.cdc.enable_database import drop_jobs_of, keep_job_names
 from emulator.cdc.guards import refuse_drop, refuse_index_removal
 from emulator.collations import collation
 from emulator.errors import SqlError, not_supported
@@ -41,6 +41,7 @@ from emulator.tsql.definition.view_columns import view_columns
 from emulator.tsql.syntax.nodes import Name
 from emulator.tsql.syntax.sequence_statements import DefineSequence
 from emulator.tsql.syntax.statements import (
+    MODIFY_NAME,
     AlterAdd,
     AlterColumn,
     AlterDatabase,
@@ -63,6 +64,7 @@ from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.storage.engine import Database
     from emulator.tsql.compile.workspace import Workspace
 
 _KIND_LETTERS = {
@@ -150,10 +152,30 @@ class Definer(TableAlterer):
 
     def _alter_database(self, node: AlterDatabase, _: Frame) -> None:
         engine = self.context.engine
-        database = engine.database(node.name) if node.name else self.context.database
+        name = node.name or self.context.database.name
+        database = engine.databases.get(name.casefold())
+        if database is None:
+            raise messages.cannot_alter_database(name)
         for option, value in node.settings:
+            if option == MODIFY_NAME:
+                self._rename_database(database, value)
+                continue
             with engine.write() as connection:
                 set_database_option(database, option, value, connection)
+
+    def _rename_database(self, database: Database, new_name: str) -> None:
+        """ALTER DATABASE .. MODIFY NAME; the names of its jobs stay as they are.
+
+        Raises:
+            SqlError: 226 in a transaction, 1801 name taken, 5016 of a system database.
+        """
+        if self.context.store.trancount:
+            raise SqlError(
+                226,
+                "ALTER DATABASE statement not allowed within multi-statement transaction.",
+                state=6,
+            )
+        self.context.engine.rename_database(database.name, new_name, keep_job_names)
 
     def _create_schema(self, node: CreateSchema, _: Frame) -> None:
         database, store = self.context.database, self.context.store

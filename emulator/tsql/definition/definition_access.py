@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import SqlError, not_supported
+from emulator.errors import not_supported
 from emulator.security.access import Securable, of_object, of_schema
 from emulator.security.messages import (
     cannot,
@@ -171,13 +171,7 @@ def _alter_database(context: SessionContext, node: AlterDatabase) -> None:
     name = node.name or context.database.name
     database = context.engine.databases.get(name.casefold())
     if database is None or not context.security.has(Securable(database), "ALTER"):
-        raise SqlError(
-            5011,
-            f"User does not have permission to alter database '{name}', the database does not"
-            " exist, or the database is not in a state that allows access checks.",
-            severity=14,
-            state=5,
-        )
+        raise messages.cannot_alter_database(name)
 
 
 def _create_schema(context: SessionContext, _node: CreateSchema) -> None:

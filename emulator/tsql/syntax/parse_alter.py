@@ -9,6 +9,7 @@ from emulator.tsql.syntax.nodes import Name
 from emulator.tsql.syntax.parse_definitions import MODULES
 from emulator.tsql.syntax.parse_maintenance import MaintenanceParser
 from emulator.tsql.syntax.statements import (
+    MODIFY_NAME,
     AlterAdd,
     AlterColumn,
     AlterDatabase,
@@ -142,8 +143,11 @@ class AlterParser(MaintenanceParser):
         return AlterDrop(table, tuple(items), if_exists, self.text_between(start), line=start.line)
 
     def _alter_database(self, line: int) -> Statement:
-        """ALTER DATABASE name SET option [value], ... [WITH ..]."""
+        """ALTER DATABASE name SET option [value], ... [WITH ..], or MODIFY NAME = name."""
         name = "" if self.accept("CURRENT") else self.identifier()
+        if self.accept("MODIFY", "NAME"):
+            self.expect("=")
+            return AlterDatabase(name, ((MODIFY_NAME, self.identifier()),), line=line)
         if not self.accept("SET"):
             files = self.alter_files(name, line)
             if files is not None:

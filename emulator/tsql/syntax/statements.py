@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from emulator.tsql.syntax.nodes import (
     CommonTable,
@@ -356,9 +357,12 @@ class CreateDatabase(Statement):
     filegroups: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
+MODIFY_NAME: Final = "MODIFY NAME"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AlterDatabase(Statement):
-    """ALTER DATABASE name SET option value, ..."""
+    """ALTER DATABASE name SET option value, ...; a new name is the option MODIFY_NAME."""
 
     name: str
     settings: tuple[tuple[str, str], ...]

@@ -48,6 +48,7 @@ class BatchRunner:
             SqlError: an error that ended the batch. One that only ended its statement is an
                 ErrorMessage among the events.
         """
+        self.context.read_dates()
         options = self.context.options
         frame = Frame(depth=1 if parameters else 0, collation=self.context.database.collation)
         frame.impersonations = self.context.security.depth if parameters else 0
@@ -87,6 +88,7 @@ class BatchRunner:
         Raises:
             SqlError: 2812 and what the procedure raises.
         """
+        self.context.read_dates()
         name = TokenCursor(procedure).dotted_name()
         frame = Frame(collation=self.context.database.collation)
         given = given_parameters(parameters)

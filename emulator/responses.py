@@ -254,6 +254,8 @@ class Response:
                     self._append(collation_change(collation(new_collation).wire).encode())
                 text = f"Changed database context to '{new}'."
                 self._message(5701, text, 0, 2, "", 1)
+            case results.LanguageChanged(old, new):
+                self._append(EnvChange(EnvChangeType.LANGUAGE, new, old).encode())
             case results.TransactionChanged(kind, descriptor):
                 self.transaction_changed(kind, descriptor)
             case _:

@@ -86,6 +86,14 @@ class ErrorMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageChanged:
+    """SET LANGUAGE."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class DatabaseChanged:
     """USE changed the current database; the collations go to the client where they differ."""
 
@@ -126,6 +134,7 @@ Event = (
     | Message
     | ErrorMessage
     | DatabaseChanged
+    | LanguageChanged
     | TransactionChanged
     | ReturnStatus
     | ReturnValue

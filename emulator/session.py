@@ -16,7 +16,8 @@ import apsw
 
 from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
-from emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS
+from emulator.catalog.languages import find_language
+from emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS, SetOptions
 from emulator.encoded_rows import keep_encoded_rows
 from emulator.errors import INTERNAL, SqlError, not_supported
 from emulator.responses import ConnectionClosedError, Response
@@ -33,6 +34,7 @@ from emulator.security.throttle import LoginThrottle
 from emulator.storage.engine import Database, Engine
 from emulator.storage.transaction import StoreSession
 from emulator.tds_types import from_wire
+from emulator.tsql.definition.options import in_language
 from emulator.tsql.messages import stack_limit
 from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.login7 import Login7
@@ -79,6 +81,24 @@ def cannot_open_database(database: str, user: str) -> LoginRefusedError:
     )
 
 
+def _in_language(options: SetOptions, login: Login7) -> SetOptions:
+    """The options in the language that a login asks for.
+
+    Raises:
+        LoginRefusedError: 4019 when there is none, or none here, and the client insists.
+    """
+    language = find_language(login.language)
+    if language is not None:
+        return in_language(options, language)
+    if not login.insists_on_language:
+        return options
+    text = (
+        f"Language requested in login '{login.user}' is not an official language name on this SQL"
+        " Server. Login fails."
+    )
+    raise LoginRefusedError(SqlError(4019, text), login_failed(login.user))
+
+
 class Session:
     """A login's requests, one at a time, in its connection's thread."""
 
@@ -101,6 +121,7 @@ class Session:
         try:
             if reset:
                 self._reset(response)
+            self.context.read_dates()
             match request:
                 case SqlBatch(sql):
                     self._drain(self._runner.run(sql), response)
@@ -269,6 +290,8 @@ class Logins:
         store = StoreSession(self._engine, session_id)
         store.cancelled = interrupted
         options = ODBC_OPTIONS if login.is_odbc else DB_LIBRARY_OPTIONS
+        if login.language:
+            options = _in_language(options, login)
         context = SessionContext(
             engine=self._engine,
             database=database,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.catalog.set_options import ODBC_OPTIONS, SetOptions
+from emulator.date_order import CURRENT
 from emulator.security.context import SecurityContext
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class SessionContext:
         """A new session begins as its login; a copy for another database shares the context."""
         if self.security is None:
             self.security = SecurityContext(self.engine, self.login)  # type: ignore[unreachable]
+
+    def read_dates(self) -> None:
+        """Makes the thread read texts as dates in the session's order."""
+        CURRENT.order = self.options.dateformat
 
     def set_option(self, option: str, value: Any) -> None:
         """Changes one of the SET options, by its attribute's name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.languages import US_ENGLISH, Language, find_language
 from emulator.catalog.property_functions import PRODUCT_VERSION
 from emulator.catalog.scalar_registry import scalar
 from emulator.catalog.server_views import SERVER_NAME
@@ -55,6 +56,10 @@ def _identity(context: SessionContext) -> StorageValue:
     return None if last is None else pack_decimal(last, _IDENTITY)
 
 
+def _language(context: SessionContext) -> Language:
+    return find_language(context.options.language) or US_ENGLISH
+
+
 Global = Callable[["SessionContext"], StorageValue]
 
 _GLOBALS: Final[dict[str, tuple[SqlType, Global]]] = {
@@ -66,7 +71,7 @@ _GLOBALS: Final[dict[str, tuple[SqlType, Global]]] = {
     "@@rowcount": (INT, lambda context: context.rowcount),
     "@@error": (INT, lambda context: context.last_error),
     "@@language": (nvarchar(128), lambda context: context.options.language),
-    "@@langid": (SMALLINT, lambda _: 0),
+    "@@langid": (SMALLINT, lambda context: _language(context).langid),
     "@@datefirst": (TINYINT, lambda context: context.options.datefirst),
     "@@lock_timeout": (INT, lambda context: context.options.lock_timeout_ms),
     "@@max_precision": (TINYINT, lambda _: 38),

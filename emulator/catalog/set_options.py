@@ -50,6 +50,8 @@ class Semantics:
     concat_null_yields_null: bool
     quoted_identifier: bool
     datefirst: int
+    dateformat: str
+    language: str
     identity_insert: int | None
     is_lenient: bool
 
@@ -104,6 +106,8 @@ class SetOptions:
             self.concat_null_yields_null,
             self.quoted_identifier,
             self.datefirst,
+            self.dateformat,
+            self.language,
             self.identity_insert,
             not (self.ansi_warnings or self.arithabort),
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator import time_zones
+from emulator.catalog.languages import LANGUAGES, US_ENGLISH
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import row_count, tables
@@ -182,10 +183,11 @@ def _time_zone_info(context: SessionContext, _database: Database) -> Iterator[Ro
  msglangid smallint!""",
 )
 def _syslanguages(_context: SessionContext, _database: Database) -> Iterator[Row]:
-    yield (
-        *(0, "mdy", 7, 0, "us_english", "English"),
-        "January,February,March,April,May,June,July,August,September,October,November,December",
-        "Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec",
-        "Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday",
-        *(1033, 1033),
-    )
+    for each in LANGUAGES:
+        yield (
+            *(each.langid, each.dateformat, each.datefirst, 0, each.name, each.alias),
+            "January,February,March,April,May,June,July,August,September,October,November,December",
+            "Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec",
+            "Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday",
+            *(each.lcid, US_ENGLISH.lcid),
+        )

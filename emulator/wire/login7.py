@@ -17,7 +17,7 @@ _FIELDS: Final = 36
 _FIELD: Final = struct.Struct("<HH")
 _EXTENSION_FLAG: Final = 0x10
 _READ_ONLY_INTENT: Final = 0x20
-_INIT_LANGUAGE_FATAL: Final = 0x01
+_LANGUAGE_FATAL: Final = 0x01
 _ODBC: Final = 0x02
 _HEAD_BYTES: Final = 94
 _SWAPPED_NIBBLES: Final = bytes(((b & 0x0F) << 4 | b >> 4) for b in range(256))
@@ -58,6 +58,7 @@ class Login7:
         password: never shown in repr.
         is_odbc: fODBC of OptionFlags2: the session begins with ANSI_DEFAULTS and all of large
             values.
+        insists_on_language: fLanguage: the login fails where its language is unknown.
         features: FeatureExt data by identifier, in the order sent.
     """
 
@@ -78,6 +79,7 @@ class Login7:
     sspi: bytes = b""
     read_only_intent: bool = False
     is_odbc: bool = True
+    insists_on_language: bool = True
     features: dict[int, bytes] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -125,7 +127,7 @@ class Login7:
             self.client_pid,
             0,
             0xE0,
-            _INIT_LANGUAGE_FATAL | (_ODBC if self.is_odbc else 0),
+            (_LANGUAGE_FATAL if self.insists_on_language else 0) | (_ODBC if self.is_odbc else 0),
             _READ_ONLY_INTENT if self.read_only_intent else 0,
             _EXTENSION_FLAG if self.features else 0,
             0,
@@ -177,6 +179,7 @@ class Login7:
             change_password=unscramble_password(span(11, 2)),
             read_only_intent=bool(fixed[8] & _READ_ONLY_INTENT),
             is_odbc=bool(fixed[7] & _ODBC),
+            insists_on_language=bool(fixed[7] & _LANGUAGE_FATAL),
             features=features,
         )
 

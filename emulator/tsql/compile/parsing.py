@@ -37,6 +37,8 @@ def parse_text(
         name = culture.constant.value if culture.constant is not None else None
         if not isinstance(name, str) or name.casefold() not in _ENGLISH:
             raise not_supported(f"{node.function} ... USING a culture other than 'en-US'")
+    elif compiler.compilation.semantics.language != "us_english":
+        raise not_supported(f"{node.function} without USING in a language other than us_english")
     source = text = compiler.as_text(value)
     if family(node.type) in {Family.INTEGER, Family.DECIMAL, Family.FLOAT}:
         source = replace(text, sql=f"replace({text.sql}, ',', '')", constant=None)

@@ -10,6 +10,7 @@ import datetime
 import re
 from typing import Final, NamedTuple
 
+from emulator.date_order import CURRENT, arranged
 from emulator.storage.values import round_datetime
 from emulator.tsql import messages
 from emulator.types import TICKS_PER_DAY, SqlType
@@ -115,11 +116,9 @@ _TIME: Final = r"""
 """
 _ZONE: Final = r"\s*(?P<zone>[Zz]|[+-]\d{1,2}:\d{2})?"
 _DATES: Final = (
-    r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})",
-    r"(?P<year>\d{4})[/.](?P<month>\d{1,2})[/.](?P<day>\d{1,2})",
+    r"(?P<one>\d{1,4})(?P<mark>[-/.])(?P<two>\d{1,4})(?P<other>[-/.])(?P<three>\d{1,4})",
     r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})",
     r"(?P<year>\d{2})(?P<month>\d{2})(?P<day>\d{2})",
-    r"(?P<month>\d{1,2})[-/.](?P<day>\d{1,2})[-/.](?P<year>\d{4}|\d{2})",
     r"(?P<name>[A-Za-z]{3,9})\.?\s+(?P<day>\d{1,2})(?:\s*,\s*|\s+)(?P<year>\d{4})",
     r"(?P<day>\d{1,2})[\s-]+(?P<name>[A-Za-z]{3,9})[\s,-]+(?P<year>\d{4}|\d{2})",
     r"(?P<year>\d{4})[\s-]+(?P<name>[A-Za-z]{3,9})[\s-]+(?P<day>\d{1,2})",
@@ -131,10 +130,15 @@ _TIME_PATTERN: Final = re.compile(rf"\s*{_TIME}{_ZONE}\s*\Z", re.VERBOSE)
 _YEAR_PATTERN: Final = re.compile(r"\s*(\d{4})\s*\Z")
 
 
-def parse_moment(text: str) -> Moment:
-    """A date, a time or both, in the forms that us_english (mdy) accepts.
+def parse_moment(text: str, *, order: str = "", legacy: bool = False) -> Moment:
+    """A date, a time or both, in the forms that English languages accept.
 
     A time without a date is on 1900-01-01, a date without a time at midnight.
+
+    Args:
+        text: what is read.
+        order: of day, month and year, where a style of CONVERT gives it; else the session's.
+        legacy: whether it is read as datetime or smalldatetime.
 
     Raises:
         ValueError: the text is none of them, or no such moment exists.
@@ -145,6 +149,8 @@ def parse_moment(text: str) -> Moment:
         match = pattern.match(text)
         if match:
             parts = match.groupdict()
+            if parts.get("one"):
+                parts = _arranged(parts, order, text, legacy=legacy)
             return _with_time(_days(parts), parts)
     year = _YEAR_PATTERN.match(text)
     if year:
@@ -155,11 +161,24 @@ def parse_moment(text: str) -> Moment:
     raise ValueError(text)
 
 
+def _arranged(
+    parts: dict[str, str | None], order: str, text: str, *, legacy: bool
+) -> dict[str, str | None]:
+    """A numeric date with its parts under their names."""
+    if not legacy and parts["mark"] != parts["other"]:
+        raise ValueError(text)
+    digits = (parts["one"] or "", parts["two"] or "", parts["three"] or "")
+    has_dashes = parts["mark"] == parts["other"] == "-"
+    is_iso = bool(order) or (has_dashes and bool(parts.get("zone") or "T" in text.upper()))
+    year, month, day = arranged(digits, order or CURRENT.order, legacy=legacy, is_iso=is_iso)
+    return {**parts, "year": year, "month": month, "day": day}
+
+
 def _days(parts: dict[str, str | None]) -> int:
     """The date of a match."""
     year_text = parts["year"] or ""
     year = int(year_text)
-    if len(year_text) == 2:
+    if len(year_text) <= 2:
         year += 2000 if year < 50 else 1900
     if parts.get("name"):
         word = str(parts["name"]).lower()

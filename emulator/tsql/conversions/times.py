@@ -14,7 +14,6 @@ from emulator.tsql.conversions.temporal import (
     DAYS_MAX,
     TICKS_MAX,
     TICKS_PER_MINUTE,
-    Moment,
     expand_datetime,
     parse_moment,
     round_fraction,
@@ -30,7 +29,7 @@ from emulator.types import (
 
 _Local = Callable[[Any], tuple[int, int | None]]
 _DAY_FIRST_STYLES = frozenset({3, 4, 5, 103, 104, 105})
-_MONTH_FIRST_STYLES = frozenset({1, 10, 101, 110})
+_YEAR_FIRST_STYLES = frozenset({2, 11})
 
 
 def to_temporal(source: SqlType, target: SqlType, style: int | None) -> Callable[[Any], Any] | None:
@@ -119,10 +118,11 @@ def _from_days(days: float) -> tuple[int, int | None]:
 def _from_text(source: SqlType, target: SqlType, style: int | None) -> _Local:
     """Text in a style; datetime reads at most three digits of a fraction."""
     legacy = target.name in {"datetime", "smalldatetime"}
+    order = _order_of(style)
 
     def parse(value: str) -> tuple[int, int | None]:
         try:
-            moment = _styled(value, style)
+            moment = parse_moment(value, order=order, legacy=legacy)
         except ValueError as error:
             if legacy and _looks_out_of_range(value):
                 raise messages.date_out_of_range(source.name, target.name) from error
@@ -136,25 +136,13 @@ def _from_text(source: SqlType, target: SqlType, style: int | None) -> _Local:
     return parse
 
 
-def _styled(value: str, style: int | None) -> Moment:
-    """Text read under a CONVERT style: only the order of day and month depends on it."""
+def _order_of(style: int | None) -> str:
+    """The order of day, month and year in a style of CONVERT; the session's without one."""
     if style in _DAY_FIRST_STYLES:
-        head, separator, rest = _split_date(value)
-        if separator:
-            parts = head.split(separator)
-            if len(parts) == 3 and len(parts[0]) <= 2:
-                return parse_moment(f"{parts[1]}/{parts[0]}/{parts[2]}{rest}")
-    elif style in _MONTH_FIRST_STYLES or style is not None:
-        return parse_moment(value)
-    return parse_moment(value)
-
-
-def _split_date(value: str) -> tuple[str, str, str]:
-    """A date, the separator of its parts, and what follows it."""
-    text = value.strip()
-    head, blank, rest = text.partition(" ")
-    separator = next((mark for mark in "/.-" if mark in head), "")
-    return head, separator, blank + rest
+        return "dmy"
+    if style in _YEAR_FIRST_STYLES:
+        return "ymd"
+    return "" if style in {None, 0, 100} else "mdy"
 
 
 def _looks_out_of_range(value: str) -> bool:

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.languages import find_language, is_refused_language
 from emulator.catalog.set_options import TEXTSIZE_DEFAULT, TEXTSIZE_MAX
+from emulator.date_order import ORDERS
 from emulator.errors import not_supported
+from emulator.results import LanguageChanged, Message
 from emulator.tsql import messages
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.catalog.languages import Language
     from emulator.catalog.set_options import SetOptions
     from emulator.errors import SqlError
     from emulator.results import Event
@@ -60,7 +64,7 @@ def set_option(context: SessionContext, option: str, value: str) -> Iterator[Eve
         value: as written.
 
     Raises:
-        SqlError: 195 for an unknown option, 102 for a value that is none of its own, 2742;
+        SqlError: 195 for an unknown option; 102, 2740, 2741 or 2742 for a value that is none of it;
             50900 for one whose other setting would change results.
     """
     yield from ()
@@ -76,6 +80,8 @@ def set_option(context: SessionContext, option: str, value: str) -> Iterator[Eve
             _put(context, each, _on(option, folded))
     elif option in _OF_PARSING:
         _on(option, folded)
+    elif option == "LANGUAGE":
+        yield from _set_language(context, value)
     elif option in _ALWAYS_OFF:
         if folded != "OFF":
             raise not_supported(f"SET {option} {value}")
@@ -95,6 +101,7 @@ def options_of(options: SetOptions, module: Module) -> SetOptions:
 def put_options(context: SessionContext, options: SetOptions) -> None:
     """Makes a set of options the session's, and tells its transactions what concerns them."""
     context.options = options
+    context.read_dates()
     store = context.store
     store.isolation = options.isolation
     store.lock_timeout_ms = options.lock_timeout_ms
@@ -145,10 +152,36 @@ def _set_date_first(context: SessionContext, value: str) -> None:
     _put(context, "datefirst", day)
 
 
-def _set_language(_: SessionContext, value: str) -> None:
-    """Only us_english, and its order of month, day, year."""
-    if value.upper() not in {"US_ENGLISH", "ENGLISH", "MDY"}:
-        raise not_supported(f"SET LANGUAGE or DATEFORMAT {value}")
+def _set_date_format(context: SessionContext, value: str) -> None:
+    """DATEFORMAT: the order in which texts name day, month and year."""
+    order = value.lower()
+    if order not in ORDERS:
+        raise _invalid(2741, f"SET DATEFORMAT date order '{value}' is invalid.")
+    _put(context, "dateformat", order)
+
+
+def _set_language(context: SessionContext, value: str) -> Iterator[Event]:
+    """LANGUAGE: with its order of dates and its first day of the week."""
+    if is_refused_language(value):
+        raise not_supported(f"SET LANGUAGE {value}")
+    language = find_language(value)
+    if language is None:
+        raise _invalid(
+            2740,
+            f"SET LANGUAGE failed because '{value}' is not an official language name or a language"
+            " alias on this SQL Server.",
+        )
+    old = context.options.language
+    put_options(context, in_language(context.options, language))
+    yield LanguageChanged(old, language.name)
+    yield Message(5703, f"Changed language setting to {language.name}.", 0, 1)
+
+
+def in_language(options: SetOptions, language: Language) -> SetOptions:
+    """The options with a language, and what it decides."""
+    options = options.changed("language", language.name)
+    options = options.changed("dateformat", language.dateformat)
+    return options.changed("datefirst", language.datefirst)
 
 
 def _set_row_count(context: SessionContext, value: str) -> None:
@@ -181,7 +214,6 @@ _SETTERS: Final[dict[str, Callable[[SessionContext, str], None]]] = {
     "LOCK_TIMEOUT": _set_lock_timeout,
     "DEADLOCK_PRIORITY": _set_deadlock_priority,
     "DATEFIRST": _set_date_first,
-    "LANGUAGE": _set_language,
-    "DATEFORMAT": _set_language,
+    "DATEFORMAT": _set_date_format,
     "QUERY_GOVERNOR_COST_LIMIT": _set_cost_limit,
 }

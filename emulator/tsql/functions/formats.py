@@ -33,6 +33,8 @@ def format_value(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
     """FORMAT(value, format [, culture])."""
     value = arguments[0]
     layout = compiler.as_text(arguments[1]).sql
+    if len(arguments) <= 2 and compiler.compilation.semantics.language != "us_english":
+        raise not_supported("FORMAT without a culture in a language other than us_english")
     culture = compiler.as_text(arguments[2]).sql if len(arguments) > 2 else "'en-US'"
     kind = family(value.type)
     result = nvarchar(4000)

@@ -376,7 +376,7 @@ def given_positions(
         SqlError: 207, 264, 271, 273, 544, 545.
     """
     table = target.table
-    explicit = compilation.semantics.identity_insert == table.object_id
+    explicit = compilation.context.options.identity_insert == table.object_id
     if not names:
         # A column list is needed for a value of an identity column: 8101 tells of it.
         return tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS
+from emulator.types import INT
 from tests.unit.emulator_tsql.conftest import Session
 
 NULL_ELIMINATED = "Warning: Null value is eliminated by an aggregate or other SET operation."
@@ -67,3 +68,12 @@ def test_options_that_are_equal_are_one_object() -> None:
 def test_the_options_of_a_login_by_its_flag() -> None:
     assert ODBC_OPTIONS.bits == 5432
     assert DB_LIBRARY_OPTIONS.bits == 0
+
+
+def test_a_bulk_load_gives_the_identity_values_that_it_names(sql: Session) -> None:
+    sql("CREATE TABLE dbo.t (id int IDENTITY, v int)")
+    for types, rows in (((INT, INT), [(7, 70)]), ((INT, INT), [(9, 90)])):
+        assert sql("INSERT BULK dbo.t (id int, v int)").errors == []
+        assert sql.collect(sql.runner.bulk_load(types, rows)).errors == []
+    assert sql("SELECT id, v FROM dbo.t ORDER BY id").rows == [(7, 70), (9, 90)]
+    assert sql("INSERT INTO dbo.t (id, v) VALUES (1, 1)").errors == [544]

@@ -207,7 +207,7 @@ def _objectproperty(
         "ischeckcnst": int(found.type == "C"),
         "ismsshipped": int(found.is_ms_shipped or (table is not None and table.is_ms_shipped)),
         "issystemtable": 0,
-        "isschemabound": 0,
+        "isschemabound": int(object_id in context.database.state.bindings),
         "isencrypted": 0,
         "ownerid": 1,
         "schemaid": schema_id(context.database, found.schema),

@@ -328,8 +328,9 @@ _MODULE_OPTIONS: Final = (1, 1, 0, 0, 0, 0, None)
 def _sql_modules(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
         settings = int(module.uses_ansi_nulls), int(module.uses_quoted_identifier)
+        is_bound = int(module.object_id in database.state.bindings)
         text = definition(context, database, module)
-        yield module.object_id, text, *settings, *_MODULE_OPTIONS[2:]
+        yield module.object_id, text, *settings, is_bound, *_MODULE_OPTIONS[3:]
     for item, text in generated_modules(context, database):
         yield item.object_id, text, *_MODULE_OPTIONS
 

@@ -104,6 +104,7 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
             raise _ambiguous(name, kind)
         else:
             refuse_alter(table)
+            _refuse_bound(context, name, (table.object_id, 0))
             alter.rename_table(context.store, context.database, table, new_name, command=command)
     elif kind == "INDEX":
         parts = split_name(name)
@@ -166,10 +167,22 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
     if table is None or column is None or not _may_alter(context, table):
         raise _ambiguous(name, "COLUMN")
     refuse_alter(table)
+    _refuse_bound(context, name, (table.object_id, column.column_id))
     refuse_rename_of_column(context.store.connection, context.database, table, column.column_id)
     alter.rename_column(
         context.store, context.database, table, column.column_id, new_name, command=command
     )
+
+
+def _refuse_bound(context: SessionContext, name: str, reference: tuple[int, int]) -> None:
+    """Nothing that a schema-bound object refers to gets another name."""
+    if any(reference in bound for bound in context.database.state.bindings.values()):
+        raise SqlError(
+            15336,
+            f"Object '{name}' cannot be renamed because the object participates in enforced"
+            " dependencies.",
+            procedure="sp_rename",
+        )
 
 
 def _ambiguous(name: str, kind: str) -> SqlError:

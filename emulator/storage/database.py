@@ -159,6 +159,9 @@ class CatalogState:
     """Of procedures and functions, by object id."""
     statistics: dict[int, tuple[Statistics, ...]] = field(default_factory=dict)
     """Those that users made, by their table's object id."""
+    bindings: dict[int, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    """Of schema-bound modules, by object id: the ids of the objects that they refer to, each with
+    those of its columns and 0 for itself."""
 
     def copy(self) -> CatalogState:
         """A copy that later changes leave alone."""
@@ -181,6 +184,7 @@ class CatalogState:
             dict(self.user_types),
             dict(self.parameters),
             dict(self.statistics),
+            dict(self.bindings),
         )
 
 

@@ -30,6 +30,7 @@ COLUMNS = "columns"
 PARAMETERS = "parameters"
 PROPERTY = "property"
 STATISTICS = "statistics"
+BINDING = "binding"
 SYNONYM = "synonym"
 
 
@@ -46,6 +47,8 @@ def load_detail(state: CatalogState, kind: str, key: str, text: str) -> bool:
     elif kind == SYNONYM:
         synonym = Synonym(**{**value, "base": tuple(value["base"])})
         state.synonyms[synonym.schema.casefold(), synonym.name.casefold()] = synonym
+    elif kind == BINDING:
+        state.bindings[int(key)] = frozenset((found, column) for found, column in value)
     elif kind == STATISTICS:
         state.statistics[int(key)] = tuple(
             Statistics(**{**found, "column_ids": tuple(found["column_ids"])}) for found in value
@@ -95,6 +98,27 @@ def put_statistics(
         put_entry(connection, database.database_id, STATISTICS, str(object_id), text)
         database.engine.will_change_catalog()
         database.state.statistics[object_id] = tuple(statistics)
+
+
+def put_binding(
+    target: DdlTarget,
+    database: Database,
+    object_id: int,
+    references: frozenset[tuple[int, int]] | None,
+) -> None:
+    """Keep what a schema-bound module refers to; None: it is not schema-bound (any more)."""
+    if references is None and object_id not in database.state.bindings:
+        return
+    with ddl_scope(target, database) as connection:
+        if references is None:
+            delete_entry(connection, database.database_id, BINDING, str(object_id))
+            database.engine.will_change_catalog()
+            del database.state.bindings[object_id]
+            return
+        text = json.dumps(sorted(references))
+        put_entry(connection, database.database_id, BINDING, str(object_id), text)
+        database.engine.will_change_catalog()
+        database.state.bindings[object_id] = references
 
 
 def put_property(target: DdlTarget, database: Database, found: ExtendedProperty) -> None:
@@ -184,6 +208,10 @@ def forget_object(connection: apsw.Connection, database: Database, object_id: in
         delete_entry(connection, database.database_id, PARAMETERS, str(object_id))
         database.engine.will_change_catalog()
         del database.state.parameters[object_id]
+    if object_id in database.state.bindings:
+        delete_entry(connection, database.database_id, BINDING, str(object_id))
+        database.engine.will_change_catalog()
+        del database.state.bindings[object_id]
     if object_id in database.state.statistics:
         delete_entry(connection, database.database_id, STATISTICS, str(object_id))
         database.engine.will_change_catalog()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from emulator.results import ColumnMeta
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
+    from emulator.tsql.compile.bindings import Binding
     from emulator.tsql.compile.frames import Frame
     from emulator.tsql.compile.workspace import Workspace
 
@@ -69,6 +70,8 @@ class Compilation:
         self.sequences: dict[int, str] = {}
         """The sequences that the statement takes values of, by object id: by which number in an
         order, as SQLite text."""
+        self.binding: Binding | None = None
+        """Notes what a schema-bound object refers to, while it is created."""
         self.taken_sequences: set[int] = set()
         """Object ids of the sequences that a row has taken a value of."""
         self.takes_ordered_sequences = True

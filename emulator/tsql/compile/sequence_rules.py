@@ -15,10 +15,10 @@ from emulator.tsql.syntax.nodes import (
     Call,
     Case,
     NextValue,
-    Node,
     Query,
     Select,
 )
+from emulator.tsql.syntax.walk import walk
 
 _CONDITIONAL: Final = frozenset({"CHOOSE", "COALESCE", "IIF", "ISNULL", "NULLIF"})
 
@@ -86,7 +86,7 @@ def refuse_next_values(query: Query) -> None:
 
 def _refuse_inside(items: object) -> None:
     """11725 and 11741."""
-    for node in _nodes(items):
+    for node in walk(items):
         names = {node.name[-1].upper()} if isinstance(node, Call) else set()
         if isinstance(node, Case) or names & _CONDITIONAL:
             for found in next_values(node):
@@ -109,19 +109,7 @@ def _refuse_inside(items: object) -> None:
 
 def next_values(tree: object) -> Iterator[NextValue]:
     """Every NEXT VALUE FOR in a tree."""
-    return (node for node in _nodes(tree) if isinstance(node, NextValue))
-
-
-def _nodes(tree: object) -> Iterator[Node]:
-    """A tree's nodes, the outer ones first."""
-    if isinstance(tree, tuple):
-        for item in tree:
-            yield from _nodes(item)
-    elif isinstance(tree, Node):
-        yield tree
-        for kind in type(tree).__mro__:
-            for slot in getattr(kind, "__slots__", ()):
-                yield from _nodes(getattr(tree, slot, None))
+    return (node for node in walk(tree) if isinstance(node, NextValue))
 
 
 def _refused(number: int, text: str, node: NextValue, *, severity: int = 15) -> SqlError:

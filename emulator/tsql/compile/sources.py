@@ -190,11 +190,15 @@ class SourceCompiler(ExpressionCompiler):
         where = base_object(self.compilation.context, name, node.line)
         self.compilation.depend_on(self.compilation.context.database)
         self.compilation.depend_on(where.database)
+        if self.compilation.binding is not None:
+            self.compilation.binding.note(name, where)
         path: Name = () if node.alias else (where.database.name, where.schema)
         table = where.database.table(where.schema, where.name)
         if table is not None:
             columns_of = self._exposed(self.table_columns(table, key), key, node)
             self._check_read(of_object(where.database, table), table, columns_of, node)
+            if self.compilation.binding is not None:
+                self.compilation.binding.watch(table, columns_of)
             self._bind(scope, alias, key, columns_of, path)
             scope.sources[-1].stored = (where.database.database_id, table.object_id)
             return f"{self.compilation.table_hole(table, node.hints)} AS {key}"
@@ -238,11 +242,13 @@ class SourceCompiler(ExpressionCompiler):
         access.require(of_object(database, module), "SELECT")
         outer_chain, access.chain = access.chain, chain_of(database, module)
         self.compilation.database = database
+        binding, self.compilation.binding = self.compilation.binding, None
         try:
             with self.compilation.under(ansi_nulls=module.uses_ansi_nulls):
                 compiled, values = self.derived(query, None)
         finally:
             self.compilation.database = outer
+            self.compilation.binding = binding
             access.chain = outer_chain
         if statement.column_names:
             values = [

@@ -84,6 +84,8 @@ def find_function(
         return None
     compilation.depend_on(compilation.context.database)
     compilation.depend_on(where.database)
+    if compilation.binding is not None:
+        compilation.binding.note(name, where)
     permission = "EXECUTE" if module.type == "FN" else "SELECT"
     compilation.access.require(of_object(where.database, module), permission)
     statement = parse_module(module.text, module.uses_quoted_identifier)
@@ -175,12 +177,14 @@ def _inline(
     access = compilation.access
     outer_chain, access.chain = access.chain, chain_of(found.database, found.module)
     compilation.parameters.append(dict(zip(names, values, strict=True)))
+    binding, compilation.binding = compilation.binding, None
     try:
         query = known(node.query, "query of an inline function")
         with compilation.under(ansi_nulls=found.module.uses_ansi_nulls):
             compiled = QueryCompiler(compilation).query(query)
     finally:
         compilation.parameters.pop()
+        compilation.binding = binding
         access.chain = outer_chain
         compilation.database = outer
     return compiled.text, compiled.columns

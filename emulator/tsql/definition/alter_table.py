@@ -24,6 +24,7 @@ from emulator.tsql.conversions import assigner, check_allowed
 from emulator.tsql.definition.definitions import DefinitionBuilder, generated_name, normalised
 from emulator.tsql.definition.foreign_key_rules import checked_foreign_key, referencing
 from emulator.tsql.definition.maintenance import statistics_on
+from emulator.tsql.definition.schema_binding import bound_users
 from emulator.tsql.syntax.parser import parse_expression
 from emulator.tsql.syntax.statements import (
     AlterAdd,
@@ -290,7 +291,11 @@ class TableAlterer:
             if folded in {n.casefold() for n in _names_in(parse_expression(text))}:
                 raise SqlError(5074, f"The object '{user}' is dependent on column '{name}'.")
         column = table.column(name)
-        for user in statistics_on(database, table, column) if column is not None else ():
+        if column is None:
+            return
+        for user in bound_users(database, table, column):
+            raise SqlError(5074, f"The object '{user}' is dependent on column '{name}'.")
+        for user in statistics_on(database, table, column):
             raise SqlError(5074, f"The statistics '{user}' is dependent on column '{name}'.")
 
     def alter_column(self, node: AlterColumn, frame: Frame) -> None:
@@ -344,6 +349,7 @@ class TableAlterer:
         users += [f"The statistics '{name}'" for name in statistics_on(database, table, old)]
         if new.nullable == old.nullable and grows:
             users = []
+        users += [f"The object '{name}'" for name in bound_users(database, table, old)]
         if new.type != old.type and not grows:
             keys = [k.name for k in table.foreign_keys if old.column_id in k.column_ids]
             users += [f"The object '{name}'" for name in keys]

@@ -15,7 +15,7 @@ from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
 from emulator.storage.filegroups import add_file, add_filegroup
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
-from emulator.storage.object_details import put_columns, put_parameters
+from emulator.storage.object_details import put_binding, put_columns, put_parameters
 from emulator.storage.principals import DBO_ID, set_owner
 from emulator.tsql import messages
 from emulator.tsql.compile.frames import Frame
@@ -31,6 +31,11 @@ from emulator.tsql.definition.foreign_key_rules import Referencing, checked_fore
 from emulator.tsql.definition.function_rules import function_type, refuse_side_effects
 from emulator.tsql.definition.index_filters import index_filter
 from emulator.tsql.definition.partitions import place
+from emulator.tsql.definition.schema_binding import (
+    begin_binding,
+    note_body,
+    refuse_bound_change,
+)
 from emulator.tsql.definition.trigger_ddl import (
     create_trigger,
     created_text,
@@ -65,6 +70,7 @@ from emulator.types import DEFAULT_COLLATION
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
+    from emulator.tsql.compile.bindings import Binding
     from emulator.tsql.compile.workspace import Workspace
 
 _KIND_LETTERS = {
@@ -363,6 +369,8 @@ class Definer(TableAlterer):
             module = where.database.module(where.schema, where.name)
             if module is None or module.type not in _KIND_LETTERS[node.kind]:
                 raise messages.cannot_drop(node.kind.lower(), messages.dotted(name))
+            action = f"DROP {node.kind}"
+            refuse_bound_change(where.database, action, module.object_id, name)
             store_ddl.drop_module(store, where.database, module)
         else:
             raise not_supported(f"DROP {node.kind}")
@@ -392,19 +400,24 @@ class Definer(TableAlterer):
         if table is None:
             raise messages.cannot_drop("table", messages.dotted(name))
         refuse_drop(where.database, table)
+        refuse_bound_change(where.database, "DROP TABLE", table.object_id, name)
         command = f"DROP TABLE {messages.dotted(name)}"
         store_ddl.drop_table(self.context.store, where.database, table, command=command)
 
     # Modules ------------------------------------------------------------------------------------
 
-    def _module_columns(self, node: CreateModule, frame: Frame) -> tuple[Column, ...]:
+    def _module_columns(
+        self, node: CreateModule, frame: Frame, binding: Binding | None
+    ) -> tuple[Column, ...]:
         """The columns of a view or of what a function returns."""
         if node.kind == "FUNCTION":
             frame = Frame(is_function=True)
             for parameter in node.parameters:
                 frame.declare(parameter.name, parameter.type)
         if node.query is not None:
-            return view_columns(self.compilation(frame), node)
+            compilation = self.compilation(frame)
+            compilation.binding = binding
+            return view_columns(compilation, node)
         made = node.returns_table
         if made is None:
             return ()
@@ -437,7 +450,12 @@ class Definer(TableAlterer):
         if node.kind == "FUNCTION" and any(p.is_readonly for p in parameters):
             raise not_supported("table-valued parameters of functions")
         node = with_types(where.database, node)
-        columns = self._module_columns(node, frame)
+        if known is not None:
+            refuse_bound_change(where.database, "ALTER", known.object_id, node.name)
+        binding = begin_binding(where.database, node)
+        columns = self._module_columns(node, frame, binding)
+        if binding is not None and node.body is not None:
+            note_body(self.context, binding, node)
         module = store_ddl.create_module(
             self.context.store,
             where.database,
@@ -449,6 +467,8 @@ class Definer(TableAlterer):
             uses_quoted_identifier=self.context.options.quoted_identifier,
         )
         put_parameters(self.context.store, where.database, module.object_id, parameters)
+        references = None if binding is None else frozenset(binding.found)
+        put_binding(self.context.store, where.database, module.object_id, references)
         if columns:
             put_columns(self.context.store, where.database, module.object_id, columns)
 

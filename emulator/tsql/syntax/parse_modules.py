@@ -31,8 +31,7 @@ class BatchParser(ControlParser):
             return self._procedure(start, mode, name)
         if kind == "VIEW":
             columns = self.name_list() if self.at("(") else ()
-            if self.accept("WITH"):
-                self._view_options()
+            is_schema_bound = self.accept("WITH") and self._view_options()
             self.expect("AS")
             query = self.query()
             if self.accept("WITH"):
@@ -42,20 +41,24 @@ class BatchParser(ControlParser):
                 self.fail()
             return CreateModule(
                 "VIEW", name, mode, self.text_between(start), query=query,
-                column_names=columns, line=start.line,
+                column_names=columns, is_schema_bound=is_schema_bound, line=start.line,
             )  # fmt: skip
         if kind == "TRIGGER":
             return self._trigger(start, mode, name)
         return self._function(start, mode, name)
 
-    def _view_options(self) -> None:
-        """What follows WITH before AS; SCHEMABINDING would have to be kept, so it is refused."""
+    def _view_options(self) -> bool:
+        """What follows WITH before AS; returns whether SCHEMABINDING is among it."""
+        is_schema_bound = False
         while True:
-            if self.at_any("SCHEMABINDING", "ENCRYPTION"):
-                raise not_supported(f"views WITH {self.token.upper}")
-            self.expect("VIEW_METADATA")
+            if self.at("ENCRYPTION"):
+                raise not_supported("views WITH ENCRYPTION")
+            if self.accept("SCHEMABINDING"):
+                is_schema_bound = True
+            else:
+                self.expect("VIEW_METADATA")
             if not self.accept(","):
-                return
+                return is_schema_bound
 
     # Functions ----------------------------------------------------------------------------------
 
@@ -81,8 +84,7 @@ class BatchParser(ControlParser):
             )
         elif not self.accept("TABLE"):
             made = replace(made, returns=self.declared_type())
-        null_on_null, execute_as = self._function_options()
-        made = replace(made, null_on_null=null_on_null, execute_as=execute_as)
+        made = self._function_options(made)
         self.accept("AS")
         if made.returns is None and made.returns_table is None:
             self.expect("RETURN")
@@ -107,21 +109,22 @@ class BatchParser(ControlParser):
         self.labels.check()
         return replace(made, text=self.text_between(start))
 
-    def _function_options(self) -> tuple[bool, str | None]:
-        """``WITH option, ..``; returns whether NULL in is NULL out, and what EXECUTE AS says."""
-        null_on_null, execute_as = False, None
+    def _function_options(self, made: CreateModule) -> CreateModule:
+        """``WITH option, ..``."""
         if not self.accept("WITH"):
-            return null_on_null, execute_as
+            return made
         while True:
             if self.accept("RETURNS", "NULL", "ON", "NULL", "INPUT"):
-                null_on_null = True
+                made = replace(made, null_on_null=True)
+            elif self.accept("SCHEMABINDING"):
+                made = replace(made, is_schema_bound=True)
             elif self.accept("INLINE"):
                 self.expect("=")
                 self._on_or_off()
             elif not self.accept("CALLED", "ON", "NULL", "INPUT"):
-                execute_as = self._module_option() or execute_as
+                made = replace(made, execute_as=self._module_option() or made.execute_as)
             if not self.accept(","):
-                return null_on_null, execute_as
+                return made
 
     # Triggers -----------------------------------------------------------------------------------
 

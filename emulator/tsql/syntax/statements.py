@@ -478,6 +478,7 @@ class CreateModule(Statement):
     """RETURNS NULL ON NULL INPUT."""
     execute_as: str | None = None
     """OWNER, SELF or a user's name; None for the caller."""
+    is_schema_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -196,7 +196,8 @@ def _views(context: SessionContext, database: Database) -> Iterator[Row]:
         if module.type == "V":
             text = definition(context, database, module)
             shown = text[:4000] if text is not None else None
-            yield database.name, module.schema, module.name, shown, "NONE", "NO"
+            option = "CASCADE" if module.has_check_option else "NONE"
+            yield database.name, module.schema, module.name, shown, option, "NO"
 
 
 @view(

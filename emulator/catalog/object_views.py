@@ -98,7 +98,6 @@ _VIEW_COLUMNS: Final = (
  has_unchecked_assembly_data bit!, with_check_option bit!, is_date_correlation_view bit!,
  is_tracked_by_cdc bit, has_snapshot bit"""
 )
-_VIEW_REST: Final = (0, 0, 0, 0, 0, 0, 0, 0)
 
 view("sys.objects", OBJECT_COLUMNS)(_of_types())
 view("sys.system_objects", OBJECT_COLUMNS)(_system)
@@ -121,8 +120,9 @@ for _name, _produce in (
         database: Database,
         produce: Callable[[SessionContext, Database], Iterator[Row]] = _produce,
     ) -> Iterator[Row]:
+        checked = {m.object_id for m in database.modules.values() if m.has_check_option}
         for row in produce(context, database):
-            yield (*row, *_VIEW_REST)
+            yield (*row, 0, 0, 0, 0, int(row[1] in checked), 0, 0, 0)
 
 
 view("sys.synonyms", OBJECT_COLUMNS + ", base_object_name nvarchar(1035)")(

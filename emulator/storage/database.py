@@ -9,6 +9,7 @@ state back.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,8 @@ OptionValue = int | float | str | None
 FIRST_OBJECT_ID: Final = 245_575_913
 OBJECT_ID_STEP: Final = 16_000_057
 """User object ids step by this, modulo 2**31 - 1 (a prime: none comes twice), as in SQL Server."""
+
+_CHECK_OPTION: Final = re.compile(r"\bWITH\s+CHECK\s+OPTION\s*;?\s*$", re.IGNORECASE)
 
 FIXED_SCHEMAS: Final = {"dbo": 1, "guest": 2, "INFORMATION_SCHEMA": 3, "sys": 4}
 FIXED_PRINCIPALS: Final = {
@@ -72,6 +75,11 @@ class Module:
     uses_ansi_nulls: bool = True
     """As SET when it was created, and while it runs; so is the next."""
     uses_quoted_identifier: bool = True
+
+    @property
+    def has_check_option(self) -> bool:
+        """Of a view: WITH CHECK OPTION."""
+        return self.type == "V" and bool(_CHECK_OPTION.search(self.text))
 
     def fires_on(self, event: str) -> bool:
         """Whether it is an enabled trigger for INSERT, UPDATE or DELETE."""

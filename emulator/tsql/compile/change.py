@@ -27,6 +27,7 @@ from emulator.tsql.compile.scope import BoundSource, Scope
 from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
 from emulator.tsql.compile.through import Through, behind, find_view, renamed
 from emulator.tsql.compile.values import Value
+from emulator.tsql.compile.view_checks import ViewCheck, view_check
 from emulator.tsql.syntax.nodes import (
     Call,
     DefaultMark,
@@ -59,6 +60,8 @@ class UpdatePlan:
     program: RowProgram | None
     output: OutputPlan | None
     variables: tuple[str, ...]
+    check: ViewCheck | None = None
+    """Of the views that it goes through."""
 
     def run(self, execution: Execution) -> int:
         """Updates; returns how many rows. Called inside a statement, perhaps repeatedly."""
@@ -92,6 +95,8 @@ class UpdatePlan:
             ]
         if changes:
             self.target.update(context, changes)
+        if self.check is not None and not self.target.is_replaced("UPDATE"):
+            self.check.verify(execution, [rid for rid, _ in changes])
         if self.output is not None:
             self.output.begin()
             now = self.target.read(context, [rid for rid, _ in changes])
@@ -198,6 +203,7 @@ class ChangeCompiler:
             row_program(self.compilation, target),
             output,
             names,
+            view_check(self.compilation, target),
         )
 
     def delete(self, node: Delete) -> DeletePlan:

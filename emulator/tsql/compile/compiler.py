@@ -25,6 +25,7 @@ from emulator.types import StorageValue
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.results import ColumnMeta
+    from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
     from emulator.tsql.compile.bindings import Binding
@@ -72,6 +73,8 @@ class Compilation:
         order, as SQLite text."""
         self.binding: Binding | None = None
         """Notes what a schema-bound object refers to, while it is created."""
+        self.checked_views: list[tuple[Database, Module]] = []
+        """Views WITH CHECK OPTION that a change goes through."""
         self.taken_sequences: set[int] = set()
         """Object ids of the sequences that a row has taken a value of."""
         self.takes_ordered_sequences = True

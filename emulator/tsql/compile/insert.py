@@ -26,6 +26,7 @@ from emulator.tsql.compile.sequence_rules import refuse_next_values
 from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
 from emulator.tsql.compile.through import find_view, inserted_through
 from emulator.tsql.compile.values import Value, converted
+from emulator.tsql.compile.view_checks import ViewCheck, view_check
 from emulator.tsql.conversions import Conversion, check_allowed
 from emulator.tsql.syntax.nodes import (
     DefaultMark,
@@ -74,6 +75,8 @@ class InsertPlan:
     evaluates: bool = False
     cells: tuple[tuple[Cell, ...], ...] | None = None
     plans: tuple[Plan, ...] = ()
+    check: ViewCheck | None = None
+    """Of the views that it goes through."""
     fixed: tuple[dict[int, Any], ...] = ()
     """For each of ``plans``: given values that are DEFAULT, by place."""
     has_identity: bool = field(init=False)
@@ -90,6 +93,7 @@ class InsertPlan:
             cells is not None
             and len(cells) == 1
             and self.output is None
+            and self.check is None
             and type(self.target) is StoredTarget
         )
 
@@ -152,6 +156,8 @@ class InsertPlan:
         if self.cells is not None and len(self.cells) == 1:
             rows = list(rows)
         rids = self.target.insert(execution.context, rows)
+        if self.check is not None and not self.target.is_replaced("INSERT"):
+            self.check.verify(execution, rids)
         if self.output is not None:
             self.output.begin()
             now = self.target.read(execution.context, rids)
@@ -186,6 +192,7 @@ class InsertCompiler:
         node = self.node
         given = self._given_positions()
         plan = empty_plan(self.compilation, self.target, given)
+        plan.check = view_check(self.compilation, self.target)
         plan.output = compile_output(self.compilation, node.output, self.target, ["inserted"])
         if node.default_values:
             plan.cells = ((),)

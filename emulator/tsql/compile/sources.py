@@ -238,6 +238,8 @@ class SourceCompiler(ExpressionCompiler):
         if not isinstance(statement, CreateModule):
             raise messages.syntax(text[:20], 1)
         query = known(statement.query, "query of a view")
+        if self.exposes_rows and statement.has_check_option:
+            self.compilation.checked_views.append((database, module))
         outer, access = self.compilation.database, self.compilation.access
         access.require(of_object(database, module), "SELECT")
         outer_chain, access.chain = access.chain, chain_of(database, module)

@@ -8,10 +8,9 @@ https://learn.microsoft.com/sql/t-sql/statements/create-view-transact-sql, "Upda
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
@@ -24,8 +23,6 @@ from emulator.tsql.syntax.nodes import Name, Select, TableName, VariableTable
 if TYPE_CHECKING:
     from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.syntax.statements import Assignment, Insert
-
-_CHECK_OPTION: Final = re.compile(r"\bWITH\s+CHECK\s+OPTION\s*;?\s*$", re.IGNORECASE)
 
 
 def is_updatable(select: Select) -> bool:
@@ -61,20 +58,12 @@ class Through:
 
 
 def find_view(compilation: Compilation, node: TableName | VariableTable) -> bool:
-    """Whether a statement's target is a view, one that may be changed through.
-
-    Raises:
-        SqlError: 50900 for a view WITH CHECK OPTION.
-    """
+    """Whether a statement's target is a view."""
     if isinstance(node, VariableTable) or node.name[-1].startswith("#"):
         return False
     where = base_object(compilation.context, node.name, node.line)
     module = where.database.module(where.schema, where.name)
-    if module is None or module.type != "V":
-        return False
-    if _CHECK_OPTION.search(module.text):
-        raise not_supported("changing rows through a view WITH CHECK OPTION")
-    return True
+    return module is not None and module.type == "V"
 
 
 def behind(source: BoundSource, shown: str, columns: Sequence[str]) -> Through:

@@ -12,6 +12,7 @@ from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.sequence_rules import not_in_subqueries
+from emulator.tsql.compile.through import is_updatable
 from emulator.tsql.syntax.nodes import Select
 from emulator.tsql.syntax.statements import CreateModule
 
@@ -24,7 +25,8 @@ def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, 
 
     Raises:
         SqlError: what the query does not compile for; 1033 ORDER BY without TOP, 8158 and 8159 for
-            a wrong number of names, 4511 for a column without one, 4506 for a name given twice.
+            a wrong number of names, 4511 for a column without one, 4506 for a name given twice,
+            4510 WITH CHECK OPTION of a view through which nothing can be changed.
     """
     query = known(node.query, "query of a view")
     body = query.body
@@ -40,6 +42,13 @@ def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, 
     values = QueryCompiler(compilation).query(query).columns
     if compilation.sequences:
         raise not_in_subqueries(node.line)
+    if node.has_check_option and not (isinstance(body, Select) and is_updatable(body)):
+        raise messages.compile_error(
+            4510,
+            "Could not perform CREATE VIEW because WITH CHECK OPTION was specified and the view is"
+            " not updatable.",
+            line=node.line,
+        )
     names = node.column_names or tuple(value.name for value in values)
     if len(names) != len(values):
         more = len(values) > len(names)

@@ -34,14 +34,16 @@ class BatchParser(ControlParser):
             is_schema_bound = self.accept("WITH") and self._view_options()
             self.expect("AS")
             query = self.query()
-            if self.accept("WITH"):
+            has_check_option = self.accept("WITH")
+            if has_check_option:
                 self.expect("CHECK", "OPTION")
             self.accept(";")
             if self.token.kind is not Kind.END:
                 self.fail()
             return CreateModule(
                 "VIEW", name, mode, self.text_between(start), query=query,
-                column_names=columns, is_schema_bound=is_schema_bound, line=start.line,
+                column_names=columns, is_schema_bound=is_schema_bound,
+                has_check_option=has_check_option, line=start.line,
             )  # fmt: skip
         if kind == "TRIGGER":
             return self._trigger(start, mode, name)

@@ -479,6 +479,7 @@ class CreateModule(Statement):
     execute_as: str | None = None
     """OWNER, SELF or a user's name; None for the caller."""
     is_schema_bound: bool = False
+    has_check_option: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

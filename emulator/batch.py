@@ -15,6 +15,7 @@ from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tsql.compile.arguments import Given, given_parameters
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.workspace import Workspace
+from emulator.tsql.definition.global_tables import drop_global_tables
 from emulator.tsql.definition.options import put_options
 from emulator.tsql.run.interpreter import Interpreter, JumpSignal, ReturnSignal, error_event
 from emulator.tsql.run.procedures import drop_tables
@@ -169,6 +170,13 @@ class BatchRunner:
         else:
             yield from self._interpreter.transactions.rollback()
 
+    def close(self) -> None:
+        """The session ends: what it left open is rolled back, its ##tables go."""
+        self.context.store.close()
+        made = self._workspace.global_tables
+        if made or self.context.engine.abandoned_tables:
+            drop_global_tables(self.context.engine, made)
+
     def reset(self) -> None:
         """RESETCONNECTION: the session is as after its login."""
         store = self.context.store
@@ -178,6 +186,9 @@ class BatchRunner:
         for table in self._workspace.temporary.values():
             table.drop()
         self._workspace.temporary.clear()
+        if self._workspace.global_tables:
+            drop_global_tables(self.context.engine, self._workspace.global_tables)
+            self._workspace.global_tables.clear()
         self._workspace.local_version += 1
         store.application_locks.close()
         self.context.session_values.clear()

@@ -159,7 +159,7 @@ class Session:
     def close(self) -> None:
         """The connection is gone: what it left open is rolled back."""
         session_ended(self.context.engine, self._login_id)
-        self.context.store.close()
+        self._runner.close()
 
     def _guarded(self, events: Iterator[Event], response: Response) -> bool:
         """Drain one call of several: its error ends it, not the ones after it."""

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database, Engine
 
 _CLOSING = {"[": "]", '"': '"'}
+
+
+GLOBAL_PREFIX: Final = "##"
+"""Of temporary tables that every session sees."""
+
+
+def is_local_temporary(name: str) -> bool:
+    """Whether a table of that name is the session's own: #t, and not ##t."""
+    return name.startswith("#") and not name.startswith(GLOBAL_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from emulator.catalog.names import is_local_temporary
 from emulator.catalog.registry import VIEWS
 from emulator.catalog.relations import (
     system_relations,
@@ -246,7 +247,7 @@ def find_object(
 ) -> DatabaseObject | None:
     """The object of that name, case-insensitively, or None."""
     table = database.table(schema, name)
-    if name.startswith("#"):
+    if is_local_temporary(name):
         table = temporary_table(context, name)
     if table is not None:
         return DatabaseObject(table.object_id, table.schema, table.name, "U")

@@ -90,7 +90,9 @@ def of_schema(database: Database, name: str) -> Securable:
 
 def permits(token: UserToken, securable: Securable, permission: str) -> bool:
     """Whether a user has a permission on a securable."""
-    if token.is_dbo:
+    if token.is_dbo or (
+        securable.name.startswith("##") and securable.database.name.casefold() == "tempdb"
+    ):
         return True
     for level in _upwards(securable):
         if level.securable_class != DATABASE and level.owner in token.principals:

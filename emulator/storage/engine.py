@@ -73,6 +73,8 @@ class Engine(WritePath):
         """Called with each new connection: for registering SQL functions."""
         self.row_encoding: RowEncoding | None = None
         """Encodes the rows that change tables keep for clients."""
+        self.abandoned_tables: set[int] = set()
+        """Object ids of tempdb's tables whose session has ended, which are still to be dropped."""
         self._by_id: dict[int, Database] = {}
         self._descriptors = itertools.count(0x1_0000_0001)
         self._path = data_dir / "server.db"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator.catalog.names import GLOBAL_PREFIX
 from emulator.tsql import messages
 from emulator.tsql.syntax.nodes import Name
 
@@ -39,6 +40,8 @@ def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
             severity=15,
             line=line,
         )
+    if name[-1].startswith(GLOBAL_PREFIX):
+        return global_table(context, name[-1])
     database = context.database
     if len(name) == 3 and name[0]:
         found = context.engine.databases.get(name[0].casefold())
@@ -51,6 +54,15 @@ def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
     if own != DEFAULT_SCHEMA and (database.table(own, name[-1]) or database.module(own, name[-1])):
         return ObjectName(database, own, name[-1])
     return ObjectName(database, DEFAULT_SCHEMA, name[-1])
+
+
+def global_table(context: SessionContext, name: str) -> ObjectName:
+    """Where a ##table is, whatever database and schema are written before it."""
+    tempdb = context.engine.databases["tempdb"]
+    table = tempdb.table(DEFAULT_SCHEMA, name)
+    if table is not None and table.object_id in context.engine.abandoned_tables:
+        return ObjectName(tempdb, DEFAULT_SCHEMA, "")  # its session has ended
+    return ObjectName(tempdb, DEFAULT_SCHEMA, name)
 
 
 def default_schema(context: SessionContext, database: Database) -> str:
@@ -68,6 +80,8 @@ def creation_name(context: SessionContext, name: Name, line: int) -> ObjectName:
         SqlError: as :func:`resolve_name`.
     """
     where = resolve_name(context, name, line)
+    if name[-1].startswith(GLOBAL_PREFIX):
+        return ObjectName(where.database, DEFAULT_SCHEMA, name[-1])
     if len(name) > 1 and name[-2]:
         return where
     return ObjectName(where.database, default_schema(context, where.database), where.name)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from emulator.catalog.functions import table_function
+from emulator.catalog.names import is_local_temporary
 from emulator.catalog.views import system_view
 from emulator.errors import not_supported
 from emulator.results import ColumnMeta
@@ -185,7 +186,7 @@ class SourceCompiler(ExpressionCompiler):
             firing = self.compilation.frame.trigger
             if firing is not None and name[0].casefold() in PSEUDO_TABLES:
                 return self._pseudo_table(name[0].casefold(), firing.table, scope, alias, key)
-        if name[-1].startswith("#"):
+        if is_local_temporary(name[-1]):
             return self._local(self._temporary(name, node.line), scope, alias, key, node)
         where = base_object(self.compilation.context, name, node.line)
         self.compilation.depend_on(self.compilation.context.database)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from emulator.catalog.names import is_local_temporary
 from emulator.catalog.replicated_size import checked_changes, checked_rows
 from emulator.errors import not_supported
 from emulator.tsql import messages
@@ -211,7 +212,7 @@ def resolve_target(compilation: Compilation, node: TableName | VariableTable) ->
                 f'The table-valued parameter "{node.name}" is READONLY and cannot be modified.',
             )
         return LocalTarget(local)
-    if node.name[-1].startswith("#"):
+    if is_local_temporary(node.name[-1]):
         local = compilation.workspace.temporary.get(node.name[-1].casefold())
         compilation.depend_on_local_tables()
         if local is None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from emulator.catalog.names import is_local_temporary
 from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile.names import base_object
@@ -59,7 +60,7 @@ class Through:
 
 def find_view(compilation: Compilation, node: TableName | VariableTable) -> bool:
     """Whether a statement's target is a view."""
-    if isinstance(node, VariableTable) or node.name[-1].startswith("#"):
+    if isinstance(node, VariableTable) or is_local_temporary(node.name[-1]):
         return False
     where = base_object(compilation.context, node.name, node.line)
     module = where.database.module(where.schema, where.name)

@@ -77,6 +77,8 @@ class Workspace:
         self.temporary: dict[str, LocalTable] = {}
         """#temp tables by casefolded name."""
         context.temporary = self.temporary
+        self.global_tables: set[int] = set()
+        """Object ids of the ##tables that the session made."""
         self.local_version = 0
         """Bumped when a local table comes or goes."""
         self.bulk_load: InsertBulk | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from emulator.catalog.names import is_local_temporary
 from emulator.cdc.guards import refuse_alter, refuse_index_removal
 from emulator.cdc.retype import use_assigner
 from emulator.errors import SqlError, not_supported
@@ -77,7 +78,7 @@ class TableAlterer:
 
     def alter_add(self, node: AlterAdd, frame: Frame) -> None:
         """ALTER TABLE ADD."""
-        if node.table[-1].startswith("#"):
+        if is_local_temporary(node.table[-1]):
             self._alter_temporary_add(node, frame)
             return
         database, table = self._altered(node.table, node.line)
@@ -262,7 +263,7 @@ class TableAlterer:
 
     def alter_drop(self, node: AlterDrop, _: Frame) -> None:
         """ALTER TABLE DROP."""
-        if node.table[-1].startswith("#"):
+        if is_local_temporary(node.table[-1]):
             self._alter_temporary_drop(node)
             return
         database, table = self._altered(node.table, node.line)
@@ -300,7 +301,7 @@ class TableAlterer:
 
     def alter_column(self, node: AlterColumn, frame: Frame) -> None:
         """ALTER TABLE ALTER COLUMN."""
-        if node.table[-1].startswith("#"):
+        if is_local_temporary(node.table[-1]):
             raise not_supported("ALTER COLUMN of a temporary table")
         database, table = self._altered(node.table, node.line)
         definition = node.column

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary
 from emulator.cdc.enable_database import drop_jobs_of, keep_job_names
 from emulator.cdc.guards import refuse_drop, refuse_index_removal
 from emulator.collations import collation
@@ -29,6 +30,7 @@ from emulator.tsql.definition.database_options import set_database_option
 from emulator.tsql.definition.definitions import DefinitionBuilder
 from emulator.tsql.definition.foreign_key_rules import Referencing, checked_foreign_key
 from emulator.tsql.definition.function_rules import function_type, refuse_side_effects
+from emulator.tsql.definition.global_tables import make_room
 from emulator.tsql.definition.index_filters import index_filter
 from emulator.tsql.definition.partitions import place
 from emulator.tsql.definition.schema_binding import (
@@ -205,12 +207,14 @@ class Definer(TableAlterer):
         parts = builder.parts(node.columns, node.constraints)
         indexes = [*parts.indexes]
         indexes += [self._index(builder, index, parts.columns) for index in node.indexes]
-        if name.startswith("#"):
-            if name.startswith("##"):
-                raise not_supported("global temporary tables (##name)")
+        if is_local_temporary(name):
             self.create_temporary(name, parts.columns, indexes, parts.checks)
             return
         foreign_keys: list[ForeignKey] = []
+        if where.name.startswith(GLOBAL_PREFIX):
+            parts.foreign_keys.clear()  # they are not enforced on temporary tables
+            parts.referenced.clear()
+            make_room(self.context, where.name)
         for key, shown in zip(parts.foreign_keys, parts.referenced, strict=True):
             own = Referencing(0, name, parts.columns, indexes, foreign_keys)
             foreign_keys.append(checked_foreign_key(where.database, own, key, shown))
@@ -225,6 +229,8 @@ class Definer(TableAlterer):
                 foreign_keys=foreign_keys,
                 checks=parts.checks,
             )
+            if where.name.startswith(GLOBAL_PREFIX):
+                self.workspace.global_tables.add(table.object_id)
             placement = _clustered_placement(node) or node.placement
             if placement is not None:
                 place(self.context, where.database, table, placement)
@@ -313,7 +319,7 @@ class Definer(TableAlterer):
         return made
 
     def _create_index(self, node: CreateIndex, frame: Frame) -> None:
-        if node.table[-1].startswith("#"):
+        if is_local_temporary(node.table[-1]):
             local = self.temporary_table(node.table[-1])
             builder = DefinitionBuilder(self.compilation(frame), local.shown)
             local.add_index(self._index(builder, node, list(local.table.columns)))
@@ -376,7 +382,7 @@ class Definer(TableAlterer):
             raise not_supported(f"DROP {node.kind}")
 
     def _drop_index(self, name: str, node: DropObject) -> None:
-        if node.table[-1].startswith("#"):
+        if is_local_temporary(node.table[-1]):
             local = self.temporary_table(node.table[-1])
             if not local.drop_index(name):
                 raise messages.cannot_drop("index", f"{local.shown}.{name}")
@@ -388,7 +394,7 @@ class Definer(TableAlterer):
         store_ddl.drop_index(store, database, table, name)
 
     def _drop_table(self, name: Name, node: DropObject) -> None:
-        if name[-1].startswith("#"):
+        if is_local_temporary(name[-1]):
             local = self.workspace.temporary.pop(name[-1].casefold(), None)
             if local is None:
                 raise messages.cannot_drop("table", name[-1])

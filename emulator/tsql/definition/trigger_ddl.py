@@ -30,9 +30,13 @@ def create_trigger(context: SessionContext, node: CreateModule) -> None:
     """CREATE, ALTER and CREATE OR ALTER TRIGGER.
 
     Raises:
-        SqlError: 8197 no such table, 2714 name taken, 208 nothing to alter, 2110 and 2103 of
-            another table, 2111 a second INSTEAD OF trigger, 2113 against a cascade.
+        SqlError: 167 a temporary table, 8197 no such table, 2714 name taken, 208 nothing to alter,
+            2110 and 2103 of another table, 2111 a second INSTEAD OF trigger, 2113 against a cascade.
     """
+    if node.table[-1].startswith("#"):
+        raise messages.compile_error(
+            167, "Cannot create trigger on a temporary object.", severity=15, line=node.line
+        )
     database, table = _table(context, node.table, node)
     schema = node.name[-2] if len(node.name) > 1 and node.name[-2] else table.schema
     name = node.name[-1]

@@ -13,8 +13,9 @@ from emulator.tsql.certain import known
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.sequence_rules import not_in_subqueries
 from emulator.tsql.compile.through import is_updatable
-from emulator.tsql.syntax.nodes import Select
+from emulator.tsql.syntax.nodes import Select, TableName
 from emulator.tsql.syntax.statements import CreateModule
+from emulator.tsql.syntax.walk import walk
 
 if TYPE_CHECKING:
     from emulator.tsql.compile.compiler import Compilation
@@ -26,10 +27,18 @@ def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, 
     Raises:
         SqlError: what the query does not compile for; 1033 ORDER BY without TOP, 8158 and 8159 for
             a wrong number of names, 4511 for a column without one, 4506 for a name given twice,
-            4510 WITH CHECK OPTION of a view through which nothing can be changed.
+            4508 a temporary table, 4510 WITH CHECK OPTION of a view through which nothing can be
+            changed.
     """
     query = known(node.query, "query of a view")
     body = query.body
+    if any(isinstance(found, TableName) and found.name[-1][:1] == "#" for found in walk(query)):
+        raise messages.compile_error(
+            4508,
+            "Views or functions are not allowed on temporary tables. Table names that begin with"
+            " '#' denote temporary tables.",
+            line=node.line,
+        )
     limited = query.offset is not None or (isinstance(body, Select) and body.top is not None)
     if query.order_by and not limited:
         raise messages.compile_error(

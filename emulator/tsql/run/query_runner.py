@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
+from emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary
 from emulator.errors import SqlError, not_supported
 from emulator.results import EncodedRows, Event, ResultSet, Rows, StatementDone
 from emulator.storage import ddl as store_ddl
@@ -28,6 +29,7 @@ from emulator.tsql.compile.sequence_rules import refuse_next_values
 from emulator.tsql.compile.values import Value
 from emulator.tsql.definition.ddl import Definer
 from emulator.tsql.definition.definition_access import authorize_new_table
+from emulator.tsql.definition.global_tables import make_room
 from emulator.tsql.run.large_rows import cut_values, is_limited
 from emulator.tsql.run.owed_messages import owed_messages
 from emulator.tsql.syntax.nodes import Name, Query, Select
@@ -275,18 +277,24 @@ class QueryRunner:
         self, name: Name, columns: list[Column], rows: list[tuple[StorageValue, ...]]
     ) -> int:
         """Creates a table and inserts rows."""
-        if name[-1].startswith("#"):
+        if is_local_temporary(name[-1]):
             local = self.definer.create_temporary(name[-1], columns, [], [])
             local.insert(rows)
             return len(rows)
         where = creation_name(self.context, name, 1)
-        authorize_new_table(self.context, where)
+        is_global = where.name.startswith(GLOBAL_PREFIX)
+        if is_global:
+            make_room(self.context, where.name)
+        else:
+            authorize_new_table(self.context, where)
 
         def body() -> int:
             table = store_ddl.create_table(
                 self.context.store, where.database, where.schema, where.name, columns
             )
             self.context.store.insert(table, rows)
+            if is_global:
+                self.workspace.global_tables.add(table.object_id)
             return len(rows)
 
         return self.context.store.run(body, "INSERT")

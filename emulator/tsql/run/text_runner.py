@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator.catalog.names import is_local_temporary
 from emulator.catalog.replicated_size import check_addition
 from emulator.catalog.text_pointers import (
     POINTED_TYPES,
@@ -136,7 +137,7 @@ class TextRunner:
         Raises:
             SqlError: 208, 207; 7122, 7123, 7125, 7133 for a pointer that leads nowhere; 50900.
         """
-        if node.table[-1].startswith("#"):
+        if is_local_temporary(node.table[-1]):
             raise not_supported(f"{statement} of a temporary table")
         where = base_object(self.context, node.table, line)
         table = where.database.table(where.schema, where.name)

@@ -30,13 +30,13 @@ def drop_global_tables(engine: Engine, object_ids: Iterable[int]) -> None:
     engine.abandoned_tables.update(object_ids)
     tempdb = engine.databases["tempdb"]
     for object_id in list(engine.abandoned_tables):
-        table = tempdb.table_by_id(object_id)
-        if table is not None:
-            try:
-                with engine.write() as connection:
+        try:
+            with engine.write() as connection:
+                table = tempdb.table_by_id(object_id)
+                if table is not None:
                     store_ddl.drop_table(connection, tempdb, table)
-            except SqlError:
-                continue  # locked: it is tried again later
+        except SqlError:
+            continue  # locked: it is tried again later
         engine.abandoned_tables.discard(object_id)
 
 

@@ -335,14 +335,23 @@ def _sql_modules(context: SessionContext, database: Database) -> Iterator[Row]:
         yield item.object_id, text, *_MODULE_OPTIONS
 
 
+_SYSSTAT: Final = {"S": 1, "V": 2, "U": 3, "P": 4, "D": 6, "TR": 8}
+
+
 @view(
     "sys.sysobjects",
     """name sysname!, id int!, xtype char(2)!, uid smallint, info smallint, status int,
- parent_obj int!, crdate datetime!, type char(2)""",
+ base_schema_ver int, replinfo int, parent_obj int!, crdate datetime!, ftcatid smallint,
+ schema_ver int, stats_schema_ver int, type char(2), userstat smallint, sysstat smallint,
+ indexdel smallint, refdate datetime!, version int, deltrig int, instrig int, updtrig int,
+ seltrig int, category int, cache smallint""",
 )
 def _sysobjects(context: SessionContext, database: Database) -> Iterator[Row]:
+    """Of the status words only the kind in ``sysstat & 0xf`` is told: old scripts ask for it."""
     for item in objects(context, database):
+        made, letters = datetime_of(item.create_ticks), item.type.ljust(2)
         yield (
-            *(item.name, item.object_id, item.type.ljust(2), schema_id(database, item.schema), 0),
-            *(0, item.parent_object_id, datetime_of(item.create_ticks), item.type.ljust(2)),
+            *(item.name, item.object_id, letters, schema_id(database, item.schema), 0),
+            *(0, 0, 0, item.parent_object_id, made, 0, 0, 0, letters, 0),
+            *(_SYSSTAT.get(item.type, 0), 0, made, 0, 0, 0, 0, 0, 0, 0),
         )

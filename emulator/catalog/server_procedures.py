@@ -30,7 +30,7 @@ from emulator.cdc.guards import refuse_alter, refuse_rename_of_column
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
 from emulator.security.access import of_object
-from emulator.storage import alter
+from emulator.storage import alter, ddl
 from emulator.types import SYSNAME, SqlType, StorageValue, nvarchar, varchar
 
 if TYPE_CHECKING:
@@ -136,11 +136,17 @@ def _rename_part(context: SessionContext, table: Table, old: str, new: str, comm
 
 
 def _rename_constraint(context: SessionContext, name: str, new_name: str, command: str) -> None:
-    """A constraint by its own name; procedures and their like are refused."""
+    """A constraint by its own name, or a view, procedure, function or trigger."""
     parts = split_name(name)
     schema = (parts.schema if parts is not None else "") or "dbo"
-    if parts is not None and context.database.module(schema, parts.name) is not None:
-        raise not_supported("sp_rename of a procedure, view, function or trigger")
+    database = context.database
+    module = database.module(schema, parts.name) if parts is not None else None
+    if module is not None:
+        if not context.security.has(of_object(database, module), "ALTER"):
+            raise _ambiguous(name, "OBJECT")
+        _refuse_bound(context, name, (module.object_id, 0))
+        ddl.rename_module(context.store, database, module, new_name)
+        return
     for table in context.database.tables():
         if parts is None or table.schema.casefold() != schema.casefold():
             continue

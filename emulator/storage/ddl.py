@@ -295,6 +295,28 @@ def _put_module(connection: apsw.Connection, database: Database, module: Module)
     database.version += 1
 
 
+def rename_module(target: DdlTarget, database: Database, module: Module, name: str) -> Module:
+    """Rename a stored T-SQL object (sp_rename); its text keeps the old name, as in SQL Server.
+
+    Raises:
+        SqlError: 15335 when the name is taken.
+    """
+    with ddl_scope(target, database) as connection:
+        taken = database.table(module.schema, name) or database.module(module.schema, name)
+        if taken is not None and taken.object_id != module.object_id:
+            raise SqlError(
+                15335,
+                f"Error: The new name '{name}' is already in use as a OBJECT name and would cause a"
+                " duplicate that is not permitted.",
+                severity=11,
+            )
+        database.engine.will_change_catalog()
+        del database.modules[module.schema.casefold(), module.name.casefold()]
+        renamed = replace(module, name=name, modify_ticks=database.engine.clock.now_ticks())
+        _put_module(connection, database, renamed)
+        return renamed
+
+
 def drop_module(target: DdlTarget, database: Database, module: Module) -> None:
     """Drop a stored T-SQL object."""
     with ddl_scope(target, database) as connection:

@@ -39,12 +39,13 @@ class MergePlan:
     clauses: tuple[ClausePlan, ...]
     program: RowProgram | None
     output: OutputPlan | None
+    top: Plan | None = None
+    """Yields how many rows TOP lets it change."""
 
     def run(self, execution: Execution) -> int:
         """Merges; returns how many rows. Called inside a statement, perhaps repeatedly."""
         connection = execution.workspace.connection
-        if execution.context.options.rowcount > 0:
-            raise not_supported("MERGE under SET ROWCOUNT")
+        left = self._limit(execution)
         found: list[list[tuple[Any, ...]]] = []
         touched: set[int] = set()
         for clause in self.clauses:
@@ -64,10 +65,22 @@ class MergePlan:
         for clause, rows in sorted(
             zip(self.clauses, found, strict=True), key=lambda pair: order[pair[0].action]
         ):
+            if left is not None:
+                rows = rows[:left]  # noqa: PLW2901
+                left -= len(rows)
             if rows:
                 self._apply(execution, clause, rows)
                 count += len(rows)
         return count
+
+    def _limit(self, execution: Execution) -> int | None:
+        """How many rows TOP and SET ROWCOUNT let it change; None for all."""
+        limits = [execution.context.options.rowcount] * (execution.context.options.rowcount > 0)
+        if self.top is not None:
+            text, bindings = self.top.prepare(execution)
+            rows: list[Any] = execution.workspace.connection.execute(text, bindings).fetchall()
+            limits.append(rows[0][0])
+        return min(limits) if limits else None
 
     def _apply(self, execution: Execution, clause: ClausePlan, rows: list[tuple[Any, ...]]) -> None:
         """Writes what one clause found."""
@@ -114,8 +127,11 @@ class MergeCompiler:
     def compile(self) -> MergePlan:
         """The plan."""
         node = self.node
+        top = None
         if node.top is not None:
-            raise not_supported("MERGE TOP (n)")
+            if node.top.percent:
+                raise not_supported("MERGE TOP (n) PERCENT")
+            top = self.compilation.plan(f"SELECT {self.compiler.row_count(node.top.count)}")
         prefix = self.compiler.enter_common_tables(node.common_tables)
         target = resolve_target(self.compilation, node.target)
         if any(target.is_replaced(clause.action) for clause in node.clauses):
@@ -166,7 +182,8 @@ class MergeCompiler:
                     clause, target, bound, clause_scope, prefix, origin, conditions, beside
                 )
             )
-        return MergePlan(target, tuple(clauses), row_program(self.compilation, target), output)
+        program = row_program(self.compilation, target)
+        return MergePlan(target, tuple(clauses), program, output, top)
 
     def _clause(
         self,

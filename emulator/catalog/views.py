@@ -8,6 +8,7 @@ from emulator.catalog import (
     absent_features,
     cdc_views,
     column_views,
+    compatibility_views,
     extended_properties,
     information_schema,
     lock_views,
@@ -33,6 +34,7 @@ _DECLARING_MODULES = (
     absent_features,
     cdc_views,
     column_views,
+    compatibility_views,
     extended_properties,
     information_schema,
     msdb_history_views,
@@ -48,7 +50,9 @@ _DECLARING_MODULES = (
 )
 """Importing them registers their views."""
 
-_COMPATIBILITY_VIEWS = frozenset({"sysobjects", "sysusers", "sysdatabases"})
+_COMPATIBILITY_VIEWS = frozenset(
+    {"sysobjects", "sysusers", "sysdatabases", "syscolumns", "syscomments"}
+)
 """Views of SQL Server 2000, which are found in schema dbo too."""
 
 

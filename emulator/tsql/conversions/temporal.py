@@ -116,6 +116,7 @@ _TIME: Final = r"""
 """
 _ZONE: Final = r"\s*(?P<zone>[Zz]|[+-]\d{1,2}:\d{2})?"
 _DATES: Final = (
+    r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",
     r"(?P<one>\d{1,4})(?P<mark>[-/.])(?P<two>\d{1,4})(?P<other>[-/.])(?P<three>\d{1,4})",
     r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})",
     r"(?P<year>\d{2})(?P<month>\d{2})(?P<day>\d{2})",
@@ -126,6 +127,8 @@ _DATES: Final = (
 _MOMENT_PATTERNS: Final = tuple(
     re.compile(rf"\s*{date}(?:(?:[Tt]|\s+){_TIME}{_ZONE})?\s*\Z", re.VERBOSE) for date in _DATES
 )
+_MONTH_FIRST: Final = frozenset({"mdy", "ymd", "myd"})
+"""Orders under which every type reads a year in front as year, month, day: the first pattern."""
 _TIME_PATTERN: Final = re.compile(rf"\s*{_TIME}{_ZONE}\s*\Z", re.VERBOSE)
 _YEAR_PATTERN: Final = re.compile(r"\s*(\d{4})\s*\Z")
 
@@ -145,7 +148,8 @@ def parse_moment(text: str, *, order: str = "", legacy: bool = False) -> Moment:
     """
     if not text.strip():
         return Moment(DAYS_1900 * TICKS_PER_DAY, None, 0)
-    for pattern in _MOMENT_PATTERNS:
+    plain = not legacy or order or CURRENT.order in _MONTH_FIRST
+    for pattern in _MOMENT_PATTERNS if plain else _MOMENT_PATTERNS[1:]:
         match = pattern.match(text)
         if match:
             parts = match.groupdict()

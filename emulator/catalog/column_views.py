@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.objects import derived_id
+from emulator.catalog.objects import QueryFunction, derived_id, query_functions
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import (
     Relation,
@@ -18,12 +18,14 @@ from emulator.catalog.relations import (
 )
 from emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
 from emulator.catalog.type_views import TYPE_COLUMNS, user_type_rows
+from emulator.cdc.query_functions import all_changes_columns, net_changes_columns
+from emulator.storage.model import Column
 from emulator.types import DEFAULT_COLLATION, SYSNAME_USER_TYPE_ID, SqlType
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
-    from emulator.storage.model import Column, Table
+    from emulator.storage.model import Table
 
 _COLUMN_COLUMNS: Final = """object_id int!, name sysname, column_id int!, system_type_id tinyint!,
  user_type_id int!, max_length smallint!, precision tinyint!, scale tinyint!,
@@ -63,9 +65,23 @@ def _collation(sql_type: SqlType) -> str | None:
     return sql_type.collation or DEFAULT_COLLATION
 
 
+def _of_function(database: Database, function: QueryFunction) -> Relation:
+    """A query function of CDC with the columns that it returns."""
+    item, table = function.item, database.table_by_id(function.instance.object_id)
+    named: tuple[tuple[str, SqlType], ...] = ()
+    if table is not None:
+        named = net_changes_columns(table) if function.net else all_changes_columns(table)
+    columns = (Column(number, *column) for number, column in enumerate(named, 1))
+    return Relation(item.object_id, item.schema, item.name, tuple(columns))
+
+
 @view("sys.columns", _COLUMN_COLUMNS)
 def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
     for relation in relations(context, database):
+        for column in relation.columns:
+            yield _column_row(relation, column)
+    for function in query_functions(context.store.connection, database):
+        relation = _of_function(database, function)
         for column in relation.columns:
             yield _column_row(relation, column)
     for found in database.state.user_types.values():

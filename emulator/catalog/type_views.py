@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.like import matches
-from emulator.catalog.objects import schema_id
+from emulator.catalog.objects import query_functions, schema_id
 from emulator.catalog.odbc_types import OdbcType, legacy_code, odbc_type
 from emulator.catalog.procedure_registry import (
     Arguments,
@@ -30,12 +30,13 @@ from emulator.catalog.type_facts import (
     type_facts,
 )
 from emulator.catalog.visibility import sees
-from emulator.types import BIT, DEFAULT_COLLATION, INT, SYSNAME, SqlType, nvarchar
+from emulator.storage.database import ModuleParameter
+from emulator.types import BIT, DEFAULT_COLLATION, INT, LSN, SYSNAME, SqlType, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.results import Event
-    from emulator.storage.database import Module, ModuleParameter
+    from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.storage.user_types import UserType
 
@@ -108,19 +109,33 @@ def _numbered(database: Database, module: Module) -> Iterator[tuple[int, ModuleP
 def _parameters(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in _modules(context, database):
         for number, parameter in _numbered(database, module):
-            if parameter.type is None:
-                shape = (TABLE_SYSTEM_TYPE_ID, parameter.user_type_id, -1, 0, 0)
-            else:
-                facts = type_facts(parameter.type)
-                shape = (
-                    *(facts.system_type_id, parameter.user_type_id or facts.user_type_id),
-                    *(facts.max_length, facts.precision, facts.scale),
-                )
-            output = int(parameter.is_output or number == 0)
-            yield (
-                *(module.object_id, parameter.name, number, *shape, output, 0, 0, 0, None, 0),
-                *(int(parameter.is_readonly), 1, None, None, None, None, None, None),
-            )
+            yield _parameter_row(module.object_id, number, parameter)
+    for function in query_functions(context.store.connection, database):
+        for number, parameter in enumerate(_OF_QUERY_FUNCTIONS, 1):
+            yield _parameter_row(function.item.object_id, number, parameter)
+
+
+_OF_QUERY_FUNCTIONS: Final = (
+    ModuleParameter("@from_lsn", LSN),
+    ModuleParameter("@to_lsn", LSN),
+    ModuleParameter("@row_filter_option", nvarchar(30)),
+)
+
+
+def _parameter_row(object_id: int, number: int, parameter: ModuleParameter) -> Row:
+    if parameter.type is None:
+        shape = (TABLE_SYSTEM_TYPE_ID, parameter.user_type_id, -1, 0, 0)
+    else:
+        facts = type_facts(parameter.type)
+        shape = (
+            *(facts.system_type_id, parameter.user_type_id or facts.user_type_id),
+            *(facts.max_length, facts.precision, facts.scale),
+        )
+    output = int(parameter.is_output or number == 0)
+    return (
+        *(object_id, parameter.name, number, *shape, output, 0, 0, 0, None, 0),
+        *(int(parameter.is_readonly), 1, None, None, None, None, None, None),
+    )
 
 
 @view(

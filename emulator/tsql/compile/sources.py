@@ -31,6 +31,7 @@ from emulator.tsql.functions.table_functions import (
 )
 from emulator.tsql.functions.xml_methods import NODE, nodes_rows
 from emulator.tsql.syntax import literals
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import (
     ColumnName,
     DefaultMark,
@@ -47,7 +48,6 @@ from emulator.tsql.syntax.nodes import (
     VariableTable,
 )
 from emulator.tsql.syntax.parser import parse_expression, parse_module
-from emulator.tsql.syntax.statements import CreateModule
 from emulator.types import BIGINT, SqlType, StorageValue
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from emulator.tsql.compile.plan import Execution
 from emulator.tsql.compile.user_types import with_types
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.syntax import literals
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import DefaultMark, Expression, Literal, Variable
 from emulator.tsql.syntax.parser import parse_module
-from emulator.tsql.syntax.statements import CreateModule
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 from emulator.errors import SqlError
 from emulator.storage.user_types import UserType
 from emulator.tsql.certain import known
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.parser import parse_batch
-from emulator.tsql.syntax.statements import (
-    ColumnDefinition,
-    ConstraintDefinition,
-    CreateModule,
-    Declaration,
-)
+from emulator.tsql.syntax.statements import ColumnDefinition, ConstraintDefinition, Declaration
 from emulator.tsql.syntax.type_names import NamedType, unknown_type
 from emulator.tsql.syntax.type_statements import CreateType
 from emulator.types import SqlType

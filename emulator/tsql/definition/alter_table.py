@@ -26,13 +26,9 @@ from emulator.tsql.definition.definitions import DefinitionBuilder, generated_na
 from emulator.tsql.definition.foreign_key_rules import checked_foreign_key, referencing
 from emulator.tsql.definition.maintenance import statistics_on
 from emulator.tsql.definition.schema_binding import bound_users
+from emulator.tsql.syntax.definition_statements import AlterAdd, AlterColumn, AlterDrop
 from emulator.tsql.syntax.parser import parse_expression
-from emulator.tsql.syntax.statements import (
-    AlterAdd,
-    AlterColumn,
-    AlterDrop,
-    ConstraintDefinition,
-)
+from emulator.tsql.syntax.statements import ConstraintDefinition
 from emulator.tsql.syntax.switches import SwitchConstraints
 
 if TYPE_CHECKING:

@@ -7,26 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary
-from emulator.cdc.enable_database import drop_jobs_of, keep_job_names
+from emulator.cdc.enable_database import drop_jobs_of
 from emulator.cdc.guards import refuse_drop, refuse_index_removal
-from emulator.collations import collation
 from emulator.errors import SqlError, not_supported
-from emulator.security.messages import cannot_find
-from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
-from emulator.storage.filegroups import add_file, add_filegroup
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
 from emulator.storage.object_details import put_binding, put_columns, put_parameters
-from emulator.storage.principals import DBO_ID, set_owner
 from emulator.tsql import messages
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.index_options import is_demanding, require_options
 from emulator.tsql.compile.local_tables import TEMPDB_ID, LocalTable
 from emulator.tsql.compile.names import creation_name, resolve_name, stored_table
 from emulator.tsql.compile.user_types import TableShape, with_types
-from emulator.tsql.definition import sequences, synonyms, type_definitions
+from emulator.tsql.definition import databases, sequences, synonyms, type_definitions
 from emulator.tsql.definition.alter_table import TableAlterer
-from emulator.tsql.definition.database_options import set_database_option
 from emulator.tsql.definition.definitions import DefinitionBuilder
 from emulator.tsql.definition.foreign_key_rules import Referencing, checked_foreign_key
 from emulator.tsql.definition.function_rules import function_type, refuse_side_effects
@@ -45,16 +39,11 @@ from emulator.tsql.definition.trigger_ddl import (
     switch_trigger,
 )
 from emulator.tsql.definition.view_columns import view_columns
-from emulator.tsql.syntax.nodes import Name
-from emulator.tsql.syntax.sequence_statements import DefineSequence
-from emulator.tsql.syntax.statements import (
-    MODIFY_NAME,
+from emulator.tsql.syntax.definition_statements import (
     AlterAdd,
     AlterColumn,
     AlterDatabase,
     AlterDrop,
-    ColumnDefinition,
-    ConstraintDefinition,
     CreateDatabase,
     CreateIndex,
     CreateModule,
@@ -62,16 +51,20 @@ from emulator.tsql.syntax.statements import (
     CreateSynonym,
     CreateTable,
     DropObject,
+)
+from emulator.tsql.syntax.nodes import Name
+from emulator.tsql.syntax.sequence_statements import DefineSequence
+from emulator.tsql.syntax.statements import (
+    ColumnDefinition,
+    ConstraintDefinition,
     Placement,
     Statement,
 )
 from emulator.tsql.syntax.switches import SwitchConstraints, SwitchTrigger
 from emulator.tsql.syntax.type_statements import CreateType
-from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
-    from emulator.storage.engine import Database
     from emulator.tsql.compile.bindings import Binding
     from emulator.tsql.compile.workspace import Workspace
 
@@ -94,9 +87,9 @@ class Definer(TableAlterer):
     def __init__(self, context: SessionContext, workspace: Workspace) -> None:
         super().__init__(context, workspace)
         self._methods: dict[type, Callable[[Any, Frame], None]] = {
-            CreateDatabase: self._create_database,
-            AlterDatabase: self._alter_database,
-            CreateSchema: self._create_schema,
+            CreateDatabase: lambda node, _: databases.create_database(context, node),
+            AlterDatabase: lambda node, _: databases.alter_database(context, node),
+            CreateSchema: lambda node, _: databases.create_schema(context, node),
             CreateTable: self._create_table,
             CreateIndex: self._create_index,
             CreateSynonym: lambda node, _: synonyms.create(context, node),
@@ -129,74 +122,6 @@ class Definer(TableAlterer):
                 self._methods[type(statement)](statement, frame)
             return
         self._methods[type(statement)](statement, frame)
-
-    # Databases and schemas ----------------------------------------------------------------------
-
-    def _create_database(self, node: CreateDatabase, _: Frame) -> None:
-        if self.context.store.trancount:
-            raise SqlError(
-                226,
-                "CREATE DATABASE statement not allowed within multi-statement transaction.",
-                state=6,
-            )
-        name = node.collation or DEFAULT_COLLATION
-        found = collation(name)
-        if not found.page:
-            raise SqlError(
-                453,
-                f"Collation '{name}' is supported on Unicode data types only and cannot be set at"
-                " the database or server level.",
-            )
-        database = self.context.engine.create_database(node.name, found.name)
-        if node.filegroups:
-            with self.context.engine.write() as connection:
-                for group, files in node.filegroups:
-                    add_filegroup(connection, database, group)
-                    for file in files:
-                        add_file(connection, database, group, file)
-        login = self.context.security.login
-        if login is not None and login.principal_id != SA_ID:
-            set_owner(self.context.store, database, "database", login.principal_id)
-
-    def _alter_database(self, node: AlterDatabase, _: Frame) -> None:
-        engine = self.context.engine
-        name = node.name or self.context.database.name
-        database = engine.databases.get(name.casefold())
-        if database is None:
-            raise messages.cannot_alter_database(name)
-        for option, value in node.settings:
-            if option == MODIFY_NAME:
-                self._rename_database(database, value)
-                continue
-            with engine.write() as connection:
-                set_database_option(database, option, value, connection)
-
-    def _rename_database(self, database: Database, new_name: str) -> None:
-        """ALTER DATABASE .. MODIFY NAME; the names of its jobs stay as they are.
-
-        Raises:
-            SqlError: 226 in a transaction, 1801 name taken, 5016 of a system database.
-        """
-        if self.context.store.trancount:
-            raise SqlError(
-                226,
-                "ALTER DATABASE statement not allowed within multi-statement transaction.",
-                state=6,
-            )
-        self.context.engine.rename_database(database.name, new_name, keep_job_names)
-
-    def _create_schema(self, node: CreateSchema, _: Frame) -> None:
-        database, store = self.context.database, self.context.store
-        owner = None
-        if node.owner is not None:
-            owner = find_principal(database, node.owner)
-            if owner is None:
-                raise cannot_find("principal", node.owner)
-        schema_id = store_ddl.create_schema(store, database, node.name)
-        creator = self.context.security.user(database).principal
-        number = (owner or creator).principal_id
-        if number != DBO_ID:
-            set_owner(store, database, f"schema:{schema_id}", number)
 
     # Tables -------------------------------------------------------------------------------------
 

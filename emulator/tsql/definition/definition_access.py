@@ -25,6 +25,19 @@ from emulator.tsql import messages
 from emulator.tsql.compile.access import OWNER, SELF
 from emulator.tsql.compile.names import ObjectName, creation_name, resolve_name
 from emulator.tsql.compile.user_types import no_type
+from emulator.tsql.syntax.definition_statements import (
+    AlterAdd,
+    AlterColumn,
+    AlterDatabase,
+    AlterDrop,
+    CreateDatabase,
+    CreateIndex,
+    CreateModule,
+    CreateSchema,
+    CreateSynonym,
+    CreateTable,
+    DropObject,
+)
 from emulator.tsql.syntax.labels import Goto, Label
 from emulator.tsql.syntax.maintenance_statements import (
     AlterIndex,
@@ -47,21 +60,10 @@ from emulator.tsql.syntax.security_statements import (
 )
 from emulator.tsql.syntax.sequence_statements import CheckIdentity, DefineSequence
 from emulator.tsql.syntax.statements import (
-    AlterAdd,
-    AlterColumn,
-    AlterDatabase,
-    AlterDrop,
     Block,
-    CreateDatabase,
-    CreateIndex,
-    CreateModule,
-    CreateSchema,
-    CreateSynonym,
-    CreateTable,
     CursorStatement,
     Declare,
     Delete,
-    DropObject,
     Execute,
     ExecuteString,
     If,

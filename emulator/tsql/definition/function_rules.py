@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from emulator.errors import SqlError
 from emulator.tsql import messages
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import Call, Join, Node, Select, Source, TableName, VariableTable
 from emulator.tsql.syntax.statements import (
     Block,
-    CreateModule,
     CursorStatement,
     Declare,
     Delete,

@@ -13,6 +13,7 @@ from emulator.storage.model import Column, FilterTerm
 from emulator.tsql import messages
 from emulator.tsql.compile.arithmetic import negated
 from emulator.tsql.compile.values import Value, constant, converted
+from emulator.tsql.syntax.definition_statements import CreateIndex
 from emulator.tsql.syntax.nodes import (
     ColumnName,
     Comparison,
@@ -23,7 +24,6 @@ from emulator.tsql.syntax.nodes import (
     Logical,
     Unary,
 )
-from emulator.tsql.syntax.statements import CreateIndex
 from emulator.types import varchar
 
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}

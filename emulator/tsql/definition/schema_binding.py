@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.database import Database, Module
     from emulator.storage.model import Column, Table
+    from emulator.tsql.syntax.definition_statements import CreateModule
     from emulator.tsql.syntax.nodes import Name
-    from emulator.tsql.syntax.statements import CreateModule
 
 
 def begin_binding(database: Database, node: CreateModule) -> Binding | None:

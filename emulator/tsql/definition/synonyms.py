@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from emulator.storage.object_details import create_synonym, drop_synonym
 from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
+from emulator.tsql.syntax.definition_statements import CreateSynonym
 from emulator.tsql.syntax.nodes import Name
-from emulator.tsql.syntax.statements import CreateSynonym
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
+    from emulator.tsql.syntax.definition_statements import CreateModule
     from emulator.tsql.syntax.nodes import Name
-    from emulator.tsql.syntax.statements import CreateModule
     from emulator.tsql.syntax.switches import SwitchTrigger
 
 

@@ -24,8 +24,9 @@ from emulator.tsql.compile.access import acting_as, chain_of
 from emulator.tsql.compile.firing import Firing
 from emulator.tsql.compile.targets import StoredTarget
 from emulator.tsql.compile.triggered_target import TriggeredTarget, Written
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.parser import parse_module
-from emulator.tsql.syntax.statements import CreateModule, Delete, Merge, Statement, Update
+from emulator.tsql.syntax.statements import Delete, Merge, Statement, Update
 
 if TYPE_CHECKING:
     from emulator.storage.database import Module

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
     from emulator.tsql.compile.compiler import Compilation
-    from emulator.tsql.syntax.nodes import Name
-    from emulator.tsql.syntax.statements import (
+    from emulator.tsql.syntax.definition_statements import (
         CreateModule,
         ProcedureParameterDefinition,
     )
+    from emulator.tsql.syntax.nodes import Name
     from emulator.tsql.syntax.type_statements import CreateType
     from emulator.types import SqlType
 

@@ -13,8 +13,8 @@ from emulator.tsql.certain import known
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.sequence_rules import not_in_subqueries
 from emulator.tsql.compile.through import is_updatable
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import Select, TableName
-from emulator.tsql.syntax.statements import CreateModule
 from emulator.tsql.syntax.walk import walk
 
 if TYPE_CHECKING:

@@ -32,14 +32,7 @@ from emulator.tsql.definition.triggers import refuse_output
 from emulator.tsql.run.owed_messages import owed_messages
 from emulator.tsql.run.query_runner import translated
 from emulator.tsql.syntax.bulk_load import InsertBulk
-from emulator.tsql.syntax.statements import (
-    Delete,
-    Insert,
-    Merge,
-    Statement,
-    Truncate,
-    Update,
-)
+from emulator.tsql.syntax.statements import Delete, Insert, Merge, Statement, Truncate, Update
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:

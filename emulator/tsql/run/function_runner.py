@@ -19,8 +19,8 @@ from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.user_types import with_types
 from emulator.tsql.definition.options import options_of
 from emulator.tsql.functions.operators import pack
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.parser import parse_module
-from emulator.tsql.syntax.statements import CreateModule
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:

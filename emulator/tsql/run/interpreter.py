@@ -8,6 +8,7 @@ transaction leave it open but doomed, as in SQL Server.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.configuration import reconfigure
@@ -28,6 +29,7 @@ from emulator.tsql.definition.security import SecurityRunner
 from emulator.tsql.definition.triggers import TriggerRunner
 from emulator.tsql.run.cursors import Cursors
 from emulator.tsql.run.data_runner import DataRunner
+from emulator.tsql.run.dynamic_text import execute_string
 from emulator.tsql.run.format_only import format_only, is_formatted
 from emulator.tsql.run.function_runner import FunctionRunner
 from emulator.tsql.run.message_statements import MessageStatements
@@ -145,7 +147,7 @@ class Interpreter:
             RaiseError: self.messages.raise_error,
             Throw: self.messages.throw,
             Execute: self.procedures.execute,
-            ExecuteString: self.procedures.execute_string,
+            ExecuteString: partial(execute_string, self.procedures),
             Transaction: self.transactions.run,
             Use: self._use,
             WaitFor: self._wait_for,

@@ -1,10 +1,9 @@
-"""EXEC: system procedures, stored procedures, sp_executesql and dynamic text."""
+"""EXEC: system procedures and stored procedures (text that runs: dynamic_text.py)."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.job_procedures import REFUSED_IN_MSDB
@@ -12,7 +11,6 @@ from emulator.catalog.procedure_registry import Procedure, Required
 from emulator.catalog.procedures import find_procedure
 from emulator.errors import SqlError, not_supported
 from emulator.results import (
-    DatabaseChanged,
     ErrorMessage,
     Event,
     ReturnStatus,
@@ -30,20 +28,16 @@ from emulator.tsql.compile.arguments import (
 )
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.names import resolve_name
-from emulator.tsql.compile.user_types import resolved, with_types
+from emulator.tsql.compile.user_types import with_types
 from emulator.tsql.conversions import convert
 from emulator.tsql.definition.options import options_of, put_options
 from emulator.tsql.run.described import describe_first_result_set, describe_undeclared_parameters
+from emulator.tsql.run.dynamic_text import execute_sql
 from emulator.tsql.run.table_arguments import take_table
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import GlobalVariable, Name, Variable
-from emulator.tsql.syntax.parser import parse_batch, parse_declarations, parse_module
-from emulator.tsql.syntax.statements import (
-    Argument,
-    CreateModule,
-    Execute,
-    ExecuteString,
-    ProcedureParameterDefinition,
-)
+from emulator.tsql.syntax.parser import parse_module
+from emulator.tsql.syntax.statements import Argument, Execute
 from emulator.tsql.syntax.type_names import NamedType
 from emulator.types import INT, MAX, StorageValue, nvarchar
 
@@ -155,7 +149,7 @@ class ProcedureRunner:
         """
         folded = name[-1].casefold()
         if folded == "sp_executesql":
-            yield from self._execute_sql(given, frame)
+            yield from execute_sql(self, given, frame)
             return
         if folded in _DESCRIBING:
             yield from self._describe(folded, given)
@@ -280,7 +274,7 @@ class ProcedureRunner:
                 )
         clause = statement.execute_as
         with self.inside(database), acting_as(self.context, database, module, clause):
-            yield from self._counted(self.run_body(body, frame, module), frame)
+            yield from self.counted(self.run_body(body, frame, module), frame)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
             if parameter.output and argument is not None and argument.output:
@@ -341,7 +335,7 @@ class ProcedureRunner:
                 workspace.local_version += 1
             drop_tables(frame)
 
-    def _counted(self, running: Iterator[Event], frame: Frame) -> Iterator[Event]:
+    def counted(self, running: Iterator[Event], frame: Frame) -> Iterator[Event]:
         """A procedure or dynamic text, which is to leave as many transactions as it found.
 
         An error of its compilation ends it, and its caller goes on.
@@ -354,7 +348,7 @@ class ProcedureRunner:
         try:
             yield from running
         except SqlError as error:
-            raise self._reported(error, frame) from error.__cause__
+            raise self.reported(error, frame) from error.__cause__
         now = store.trancount
         begun_implicitly = options.implicit_transactions and before == 0
         if now == before or begun_implicitly or options.xact_abort:
@@ -374,7 +368,7 @@ class ProcedureRunner:
             266, mismatch.message, mismatch.severity, mismatch.state, mismatch.procedure, 0
         )
 
-    def _reported(self, error: SqlError, frame: Frame) -> SqlError:
+    def reported(self, error: SqlError, frame: Frame) -> SqlError:
         """An error on its way out of a scope."""
         self.interpreter.raised_in(error, frame)
         if error.aborts == "scope":
@@ -386,75 +380,6 @@ class ProcedureRunner:
         if self.context.options is not options:
             put_options(self.context, options)
 
-    # Dynamic text -------------------------------------------------------------------------------
-
-    def execute_string(self, node: ExecuteString, frame: Frame) -> Iterator[Event]:
-        """``EXEC (text)``: it sees no variables; USE in it ends with it."""
-        text = self.interpreter.evaluate(node.text, frame, nvarchar(MAX))
-        if text is None:
-            return
-        yield from self._text(str(text), self.frame(frame))
-
-    def _text(self, text: str, frame: Frame) -> Iterator[Event]:
-        """A batch in a frame."""
-        database = self.context.database
-        options = self.context.options
-        try:
-            block = parse_batch(text, quoted_identifier=options.quoted_identifier)
-        except SqlError as error:
-            raise self._reported(error, frame) from error
-        try:
-            yield from self._counted(self.run_body(block, frame), frame)
-        finally:
-            if self.context.database is not database:
-                old = self.context.database
-                self.context.database = database
-                yield DatabaseChanged(old.name, database.name, old.collation, database.collation)
-
-    def _execute_sql(self, given: Sequence[Given], caller: Frame) -> Iterator[Event]:
-        """``EXEC sp_executesql @statement, @params, ..``."""
-        for text, name in zip(given[:2], ("@statement", "@params"), strict=False):
-            is_text = isinstance(text.value, str) and text.type.name in _UNICODE
-            if not is_text and not (name == "@params" and text.value is None):
-                raise _wrong_text(name)
-        if not given:
-            raise _wrong_text("@statement")
-        declarations: tuple[ProcedureParameterDefinition, ...] = ()
-        if len(given) > 1 and given[1].value is not None:
-            declarations = parse_declarations(str(given[1].value))
-        frame = self.frame(caller)
-        bound = bind_arguments("sp_executesql", [(d.name, d.type) for d in declarations], given[2:])
-        database = self.context.database
-        declarations = tuple(
-            replace(d, type=resolved(database, d.type, number))
-            for number, d in enumerate(declarations, 1)
-        )
-        for declaration in declarations:
-            argument = bound.get(declaration.name.casefold())
-            if argument is None:
-                raise SqlError(
-                    8178,
-                    "The parameterized query expects the parameter"
-                    f" '{declaration.name}', which was not supplied.",
-                )
-            if isinstance(declaration.type, NamedType):
-                named = (declaration.name, declaration.type)
-                take_table(self.interpreter, database, frame, named, argument)
-                continue
-            declared = declaration.type.collated(frame.collation)
-            value = convert_argument(argument, declared, "sp_executesql", declaration.name)
-            frame.declare(declaration.name, declared, value)
-        yield from self._text(str(given[0].value), frame)
-        for declaration in declarations:
-            argument = bound[declaration.name.casefold()]
-            if declaration.output and argument.output:
-                yield ReturnValue(
-                    argument.name or declaration.name,
-                    declaration.type,
-                    frame.values[declaration.name.casefold()],
-                )
-        yield ReturnStatus(0)
-
 
 FAILURE: Final = 1
 """What a system procedure returns after its own error message: "0 (success) or 1 (failure)"."""
@@ -465,18 +390,6 @@ RAISED_NUMBERS: Final = range(13_000, 50_000)
 def is_reported_by_procedures(error: SqlError) -> bool:
     """Whether a system procedure sends an error by itself and goes on to RETURN (1)."""
     return error.number in RAISED_NUMBERS and error.aborts == "statement" and error.severity < 20
-
-
-_UNICODE: Final = frozenset({"nchar", "nvarchar", "ntext"})
-
-
-def _wrong_text(parameter: str) -> SqlError:
-    """214."""
-    return SqlError(
-        214,
-        f"Procedure expects parameter '{parameter}' of type 'ntext/nchar/nvarchar'.",
-        procedure="sp_executesql",
-    )
 
 
 def drop_tables(frame: Frame) -> None:

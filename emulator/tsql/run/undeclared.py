@@ -21,10 +21,10 @@ from emulator.tsql.compile.plan import Guard
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.user_types import scalar_type, with_types
 from emulator.tsql.compile.values import Constant, Value
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import Name, Variable
 from emulator.tsql.syntax.parser import parse_batch, parse_module
 from emulator.tsql.syntax.statements import (
-    CreateModule,
     Declare,
     Delete,
     Execute,

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.errors import not_supported
-from emulator.tsql.syntax.nodes import Name
-from emulator.tsql.syntax.parse_definitions import MODULES
-from emulator.tsql.syntax.parse_maintenance import MaintenanceParser
-from emulator.tsql.syntax.statements import (
+from emulator.tsql.syntax.definition_statements import (
     MODIFY_NAME,
     AlterAdd,
     AlterColumn,
     AlterDatabase,
     AlterDrop,
+    DropObject,
+)
+from emulator.tsql.syntax.nodes import Name
+from emulator.tsql.syntax.parse_definitions import MODULES
+from emulator.tsql.syntax.parse_maintenance import MaintenanceParser
+from emulator.tsql.syntax.statements import (
     ColumnDefinition,
     ConstraintDefinition,
-    DropObject,
     Ignored,
     Statement,
 )

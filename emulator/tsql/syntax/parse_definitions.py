@@ -7,19 +7,17 @@ from typing import Final
 
 from emulator.errors import not_supported
 from emulator.tsql.certain import known
-from emulator.tsql.syntax.nodes import Name
-from emulator.tsql.syntax.parse_partitions import PartitionParser
-from emulator.tsql.syntax.parse_text import TextParser
-from emulator.tsql.syntax.statements import (
-    ColumnDefinition,
-    ConstraintDefinition,
+from emulator.tsql.syntax.definition_statements import (
     CreateDatabase,
     CreateIndex,
     CreateSchema,
     CreateSynonym,
     CreateTable,
-    Statement,
 )
+from emulator.tsql.syntax.nodes import Name
+from emulator.tsql.syntax.parse_partitions import PartitionParser
+from emulator.tsql.syntax.parse_text import TextParser
+from emulator.tsql.syntax.statements import ColumnDefinition, ConstraintDefinition, Statement
 from emulator.tsql.syntax.tokens import Kind, Token
 from emulator.tsql.syntax.type_statements import CreateType
 

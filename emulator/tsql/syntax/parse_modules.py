@@ -6,15 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from emulator.errors import not_supported
+from emulator.tsql.syntax.definition_statements import CreateModule, ProcedureParameterDefinition
 from emulator.tsql.syntax.nodes import Name
 from emulator.tsql.syntax.parse_control import ControlParser
-from emulator.tsql.syntax.statements import (
-    Block,
-    CreateModule,
-    Declaration,
-    ProcedureParameterDefinition,
-    Statement,
-)
+from emulator.tsql.syntax.statements import Block, Declaration, Statement
 from emulator.tsql.syntax.switches import SwitchTrigger
 from emulator.tsql.syntax.tokens import Kind, Token
 

@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import Final
 
 from emulator.tsql import messages
+from emulator.tsql.syntax.definition_statements import ProcedureParameterDefinition
 from emulator.tsql.syntax.nodes import Expression
 from emulator.tsql.syntax.parse_modules import BatchParser
-from emulator.tsql.syntax.statements import Block, ProcedureParameterDefinition, Statement
+from emulator.tsql.syntax.statements import Block, Statement
 from emulator.tsql.syntax.text_cache import TextCache
 from emulator.tsql.syntax.tokens import Kind
 

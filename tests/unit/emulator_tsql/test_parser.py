@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.errors import SqlError
+from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.parser import parse_batch
-from emulator.tsql.syntax.statements import CreateModule
 from emulator.tsql.syntax.tokens import Kind, tokenize
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -26,17 +25,25 @@ from spark_sink.errors import (
     ChangesLost,
     LedgerMismatch,
     SinkError,
+    TopicGone,
     TopicMadeAnew,
+    TopicUnknown,
     UnsupportedSchemaChange,
 )
 from spark_sink.jvm_errors import translated
-from spark_sink.kafka_ranges import read_values
 from spark_sink.metrics import SinkMetrics
 from spark_sink.progress import BatchPlan, SchemaById
 from spark_sink.session import TunedSession
 from spark_sink.topic_ranges import TopicRange
+from spark_sink.topic_reader import TopicReader
 
-OF_ONE_TABLE: Final = (UnsupportedSchemaChange, ChangesLost, LedgerMismatch, TopicMadeAnew)
+OF_ONE_TABLE: Final = (
+    UnsupportedSchemaChange,
+    ChangesLost,
+    LedgerMismatch,
+    TopicGone,
+    TopicMadeAnew,
+)
 """Errors that concern one table, whatever the others do; a new snapshot brings it back."""
 
 Hook = Callable[[str, str], None]
@@ -104,6 +111,7 @@ class BatchApplier:
         for session in self._sessions:
             self._idle.put(session.spark)
         self._is_small = True
+        self._reader = TopicReader(spark, config)
 
     def close(self) -> None:
         """Wait for running tables and end the workers."""
@@ -131,7 +139,8 @@ class BatchApplier:
         }
         sources = _without(sources, stopped)
         if is_small:
-            values, lost = self._values(sources)
+            ranges = {s.topic_range.topic: s.topic_range for s in sources if s.writers}
+            values, lost = self._reader.values(ranges)
             stopped |= lost
             sources = [
                 replace(source, values=values.get(source.topic_range.topic))
@@ -144,9 +153,13 @@ class BatchApplier:
         others: list[Future[dict[str, int]]] = []
         for source, future in zip(sources, futures, strict=True):
             error = future.exception()
-            if isinstance(error, OF_ONE_TABLE):
-                stopped[source.topic_range.topic] = error
+            topic = source.topic_range.topic
+            if isinstance(error, TopicUnknown):
+                stopped[topic] = self._reader.gone(topic, error)
+            elif isinstance(error, OF_ONE_TABLE):
+                stopped[topic] = error
             else:
+                self._reader.known(topic)
                 others.append(future)
         versions: dict[str, int] = {}
         for future in _failed_last(others):
@@ -176,47 +189,6 @@ class BatchApplier:
             found = writer_schema(schema_id, self._schema_by_id(schema_id), topic)
             self._writers[schema_id] = found
         return found
-
-    def _values(
-        self, sources: Sequence[_Source]
-    ) -> tuple[dict[str, pa.Table], dict[str, SinkError]]:
-        """Read all topics of a small batch at once; the tables take their part from memory.
-
-        Returns:
-            The messages by topic, and the error of each topic that does not hold what it should.
-        """
-        ranges = {
-            source.topic_range.topic: source.topic_range for source in sources if source.writers
-        }
-        values: dict[str, pa.Table] = {}
-        lost: dict[str, SinkError] = {}
-        try:
-            values = self._read(ranges)
-        except ChangesLost:
-            # Which of them lost theirs, the error does not tell.
-            for topic, found in ranges.items():
-                try:
-                    values |= self._read({topic: found})
-                except ChangesLost as error:
-                    lost[topic] = error
-        for topic, found in values.items():
-            if found.num_rows != ranges[topic].count:
-                lost[topic] = LedgerMismatch(topic, ranges[topic].count, found.num_rows)
-        return values, lost
-
-    def _read(self, ranges: Mapping[str, TopicRange]) -> dict[str, pa.Table]:
-        if not ranges:
-            return {}
-        try:
-            read: pa.Table = read_values(self._spark, self._config.kafka, ranges.values()).toArrow()
-        except (PySparkException, Py4JError) as error:
-            raise translated(f"reading {', '.join(sorted(ranges))}", error) from error
-        return {
-            topic: read.filter(pc.equal(read["topic"], topic))
-            .select(["partition", "offset", "value"])
-            .combine_chunks()
-            for topic in ranges
-        }
 
     def _apply_table(self, source: _Source, batch: int, cut: str) -> dict[str, int]:
         session = self._idle.get()

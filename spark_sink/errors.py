@@ -35,6 +35,10 @@ class KafkaUnavailable(SinkError):
     retryable = True
 
 
+class TopicUnknown(KafkaUnavailable):
+    """The brokers do not know a topic: they have just started, or it was deleted."""
+
+
 class ApplyFailed(SinkError):
     """Spark could not carry out a step of a batch; tried again a bounded number of times.
 
@@ -65,6 +69,20 @@ class ChangesLost(SinkError):
             f"{step}: the topics no longer hold changes that the lake needs ({reason}); raise their"
             " retention, and take a new snapshot of the table (tailrace snapshot); when the"
             " progress topic lost records, start with a new snapshot into a new lake address"
+        )
+
+
+class TopicGone(SinkError):
+    """A topic was deleted before the lake had all of it.
+
+    The table stops alone; a new snapshot brings it back.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(
+            f"topic {topic} was deleted, with changes that the lake needs; restart the publisher,"
+            " which makes it anew with a new snapshot of its table"
         )
 
 

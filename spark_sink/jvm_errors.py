@@ -7,17 +7,17 @@ from typing import Any, Final
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from spark_sink.errors import ApplyFailed, ChangesLost, KafkaUnavailable, SinkError
+from spark_sink.errors import ApplyFailed, ChangesLost, KafkaUnavailable, SinkError, TopicUnknown
 
 _CAUSES_MAX: Final = 20
 _REASON_CHARACTERS_MAX: Final = 400
 _KAFKA: Final = "org.apache.kafka.common.errors."
+_UNKNOWN_TOPIC: Final = f"{_KAFKA}UnknownTopicOrPartitionException"
 _UNAVAILABLE: Final = frozenset(
     {
         f"{_KAFKA}TimeoutException",
         f"{_KAFKA}DisconnectException",
         f"{_KAFKA}NetworkException",
-        f"{_KAFKA}UnknownTopicOrPartitionException",
         f"{_KAFKA}LeaderNotAvailableException",
         f"{_KAFKA}NotLeaderOrFollowerException",
         f"{_KAFKA}CoordinatorNotAvailableException",
@@ -50,6 +50,8 @@ def translated(step: str, error: PySparkException | Py4JError) -> SinkError:
             return ChangesLost(step, reason)
     if _LOST.intersection(classes):
         return ChangesLost(step, reason)
+    if _UNKNOWN_TOPIC in classes:
+        return TopicUnknown(f"{step}: {reason}")
     if _UNAVAILABLE.intersection(classes):
         return KafkaUnavailable(f"{step}: Kafka is not available: {reason}")
     return ApplyFailed(step, reason, classes)

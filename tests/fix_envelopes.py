@@ -114,11 +114,14 @@ class Source:
         for future in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             future.result(30)
 
-    def recreate_topic(self, table: SourceTable) -> None:
-        """Delete the topic of a table and make it again."""
+    def delete_topic(self, table: SourceTable) -> None:
+        """Delete the topic of a table."""
         for future in self.admin.delete_topics([table.topic]).values():
             future.result(30)
         self._wait_for(table.topic, exists=False)
+
+    def make_topic(self, table: SourceTable) -> None:
+        """Make the topic of a table again."""
         self._create(table.topic, PARTITIONS)
         self._wait_for(table.topic, exists=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from spark_sink.errors import ChangesLost
+from spark_sink.errors import ChangesLost, TopicUnknown
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 
@@ -55,7 +55,8 @@ def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: 
         source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(10)))
     source.publish()
     lake.catch_up()
-    source.recreate_topic(loses)
+    source.delete_topic(loses)
+    source.make_topic(loses)
     source.commit(lambda t: t.insert(keeps, id=10), lambda t: t.insert(loses, id=10))
     source.publish()
 
@@ -66,6 +67,30 @@ def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: 
     assert "made again" in json.loads(commit["stopped"])[loses.topic]
     assert len(lake.rows("keeps")) == 11
 
+    brought_back(source, lake, loses)
+
+
+def test_a_topic_that_was_deleted_stops_its_table_alone(
+    source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
+):
+    columns = (column(1, "id", "int", key=1),)
+    keeps, loses = source.table("keeps", *columns), source.table("loses", *columns)
+    for table in (keeps, loses):
+        source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(10)))
+    source.publish()
+    source.delete_topic(loses)
+
+    with pytest.raises(TopicUnknown, match="loses"):  # perhaps a broker has just started
+        lake.catch_up()
+    assert lake.commits() == []
+    monkeypatch.setattr("spark_sink.topic_reader.TOPIC_GONE_AFTER_S", 0)
+    lake.catch_up()
+
+    (commit,) = lake.commits()
+    assert set(commit["tables"]) == {"shop/dbo/keeps"}
+    assert "was deleted" in json.loads(commit["stopped"])[loses.topic]
+
+    source.make_topic(loses)
     brought_back(source, lake, loses)
 
 

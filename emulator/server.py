@@ -253,12 +253,13 @@ class _Client(threading.Thread):
         except SqlError as error:
             self._refuse((error,))
             return None
+        transport.interrupt_statement = session.interrupt
+        session.can_be_killed(transport.kill)
         asked = login.packet_bytes or PACKET_BYTES_DEFAULT
         packet_bytes = min(max(asked, PACKET_BYTES_MIN), PACKET_BYTES_MAX)
         transport.send_message(self._login_answer(login, session, packet_bytes))
         transport.packet_bytes = packet_bytes
         transport.protocol.logged_in()
-        transport.interrupt_statement = session.interrupt
         return session
 
     def _refuse(self, errors: tuple[SqlError, ...]) -> None:
@@ -333,7 +334,7 @@ class _Client(threading.Thread):
         if attention:
             # The interrupted answer ended as a message of its own; JDBC waits for ever otherwise.
             transport.send_message(Done(status=DoneStatus.ATTENTION).encode())
-        return may_go_on
+        return may_go_on and not transport.killed
 
     def _answer_error(self, error: SqlError) -> None:
         transport = self.transport

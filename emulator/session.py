@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import apsw
@@ -29,7 +29,12 @@ from emulator.security.authentication import (
     login_failed,
 )
 from emulator.security.context import SecurityContext
-from emulator.security.sessions import session_began, session_ended
+from emulator.security.sessions import (
+    session_began,
+    session_can_be_killed,
+    session_ended,
+    session_is_over,
+)
 from emulator.security.throttle import LoginThrottle
 from emulator.storage.engine import Database, Engine
 from emulator.storage.transaction import StoreSession
@@ -59,6 +64,12 @@ _ISOLATION_NAMES: Final = {
 }
 FATAL_SEVERITY: Final = 20
 """From this severity on, SQL Server closes the connection."""
+
+
+def _in_kill_state() -> SqlError:
+    """596: what a request is told that KILL ended."""
+    text = "Cannot continue the execution because the session is in the kill state."
+    return SqlError(596, text, severity=21)
 
 
 class Credentials:
@@ -110,6 +121,7 @@ class Session:
         self._login_database = context.database
         self._procedures = Procedures(runner)
         self._told_descriptor = 0
+        self._killed = False
 
     def execute(self, request: Request, response: Response, *, reset: bool) -> bool:
         """Run a request and write its whole answer.
@@ -142,12 +154,18 @@ class Session:
                 case Attention():
                     pass
         except SqlError as error:
-            response.error(error)
+            if not self._killed:
+                response.error(error)
             may_go_on = error.severity < FATAL_SEVERITY
         except ConnectionClosedError:
             raise
         except Exception as error:  # noqa: BLE001 -- a defect must reach the client as an error
-            response.error(self._failed(error))
+            failure = self._failed(error)
+            if not self._killed:
+                response.error(failure)
+        if self._killed:
+            response.error(_in_kill_state())
+            may_go_on = False
         self._tell_transaction(response)
         response.finish()
         return may_go_on
@@ -156,8 +174,23 @@ class Session:
         """End the statement that is being executed; called from another thread."""
         self.context.store.connection.interrupt()
 
+    def can_be_killed(self, disconnect: Callable[[], None]) -> None:
+        """From now on KILL ends the session.
+
+        Args:
+            disconnect: interrupts the request that runs and closes the connection after its
+                answer, or at once when none runs; does not wait.
+        """
+
+        def end() -> None:
+            self._killed = True
+            disconnect()
+
+        session_can_be_killed(self.context.engine, self.context.session_id, end)
+
     def close(self) -> None:
         """The connection is gone: what it left open is rolled back."""
+        session_is_over(self.context.engine, self.context.session_id)
         session_ended(self.context.engine, self._login_id)
         self._runner.close()
 
@@ -166,6 +199,8 @@ class Session:
         try:
             self._drain(events, response)
         except SqlError as error:
+            if self._killed:
+                raise
             response.error(error)
             return error.severity < FATAL_SEVERITY
         except ConnectionClosedError:
@@ -198,6 +233,8 @@ class Session:
         handle = response.handle
         try:
             for event in events:
+                if self._killed:
+                    return
                 handle(event)
                 if cancelled():
                     return

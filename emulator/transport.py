@@ -27,6 +27,8 @@ from emulator.wire.packets import PACKET_BYTES_DEFAULT, MessageWriter, PacketTyp
 _RECEIVE_BYTES = 256 * 1024
 _TICK_S = 0.02
 """How often running requests are looked at: an attention waits at most twice as long."""
+KILL_GRACE_S = 2.0
+"""How long the answer of a killed request may take to go out, seconds."""
 _log = logging.getLogger(__name__)
 
 
@@ -39,6 +41,7 @@ class Transport:
         spid: session id, in every packet that is sent.
         interrupted: set by an attention or by the client's going away.
         closed: whether the client went away.
+        killed: whether another session ended this one.
         interrupt_statement: called at an interruption, from another thread than the request's.
         deadline: until when (time.monotonic()) the client may go on sending, however slowly; None
             after its login.
@@ -51,6 +54,7 @@ class Transport:
         self.spid = 0
         self.interrupted = threading.Event()
         self.closed = False
+        self.killed = False
         self.interrupt_statement: Callable[[], None] | None = None
         self.deadline: float | None = None
         self._tls: TlsChannel | None = None
@@ -206,6 +210,24 @@ class Transport:
         with contextlib.suppress(OSError):  # the client closed first
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
+
+    def kill(self) -> None:
+        """End the connection, from another thread and without waiting for its end.
+
+        A request that runs is interrupted and its answer, which says so, goes out; whoever does
+        not read it within KILL_GRACE_S is not waited for.
+        """
+        with self._lock:
+            self.killed = True
+            executing = self._executing
+            if executing:
+                self._interrupt()
+        if not executing:
+            self.close()
+            return
+        last_resort = threading.Timer(KILL_GRACE_S, self.close)
+        last_resort.daemon = True
+        last_resort.start()
 
     def _limit_wait(self) -> None:
         """Let the next wait end at the deadline.

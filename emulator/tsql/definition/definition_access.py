@@ -44,6 +44,7 @@ from emulator.tsql.syntax.maintenance_statements import (
     ConsoleCommand,
     CreateStatistics,
     DropStatistics,
+    Kill,
     UpdateStatistics,
 )
 from emulator.tsql.syntax.nodes import Name, TableName
@@ -365,6 +366,7 @@ _CHECKED_ELSEWHERE: Final = frozenset(
         Ignored,
         Insert,
         Jump,
+        Kill,
         Label,
         Merge,
         Permissions,

@@ -16,11 +16,13 @@ from emulator.storage.model import Column, Statistics, Table
 from emulator.storage.object_details import put_statistics
 from emulator.tsql import messages
 from emulator.tsql.compile.names import stored_table
+from emulator.tsql.definition.killing import kill_session
 from emulator.tsql.syntax.maintenance_statements import (
     AlterIndex,
     ConsoleCommand,
     CreateStatistics,
     DropStatistics,
+    Kill,
     UpdateStatistics,
 )
 
@@ -50,6 +52,7 @@ class MaintenanceRunner:
             CreateStatistics: self._create,
             UpdateStatistics: self._update,
             DropStatistics: self._drop,
+            Kill: self._kill,
         }
 
     def _table(self, name: Name, node: Statement) -> tuple[Database | None, Table] | None:
@@ -149,6 +152,11 @@ class MaintenanceRunner:
             if len(kept) == len(known):
                 raise messages.cannot_drop("statistics", messages.dotted(name))
             put_statistics(self.context.store, database, table.object_id, kept)
+
+    def _kill(self, node: Kill, _: Frame) -> Iterator[Event]:
+        """KILL."""
+        yield from ()
+        kill_session(self.context, node)
 
     def _alter_index(self, node: AlterIndex, _: Frame) -> Iterator[Event]:
         """ALTER INDEX.

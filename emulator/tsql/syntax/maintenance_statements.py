@@ -1,4 +1,4 @@
-"""Statements about statistics and indexes that exist, as parsed."""
+"""Statements about statistics, indexes and sessions that exist, as parsed."""
 
 from __future__ import annotations
 
@@ -48,3 +48,11 @@ class ConsoleCommand(Statement):
 
     name: str
     silent: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kill(Statement):
+    """KILL session_id; ``status_only`` asks how far its rollback is."""
+
+    session_id: int
+    status_only: bool = False

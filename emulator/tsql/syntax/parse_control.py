@@ -89,6 +89,7 @@ class ControlParser(ObjectParser):
             "UPDATETEXT": self.update_text,
             "CHECKPOINT": self._checkpoint,
             "DBCC": self.console_command,
+            "KILL": self.kill,
             "OPEN": self._cursor,
             "FETCH": self._cursor,
             "CLOSE": self._cursor,
@@ -129,7 +130,7 @@ class ControlParser(ObjectParser):
                 return self.labels.label(token.text, token.line)
             if self.accept("GOTO"):
                 return self.labels.jump(self.identifier(), self.tokens[self.position - 1].line)
-            if self.at_any("KILL", "BACKUP", "RESTORE", "BULK", "SHUTDOWN", "RECONFIGURE"):
+            if self.at_any("BACKUP", "RESTORE", "BULK", "SHUTDOWN", "RECONFIGURE"):
                 if self.accept("RECONFIGURE"):
                     self.accept("WITH", "OVERRIDE")
                     return Ignored("RECONFIGURE")

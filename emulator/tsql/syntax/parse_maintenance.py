@@ -1,4 +1,4 @@
-"""Grammar of statistics, of ALTER INDEX and of DBCC commands without an effect here."""
+"""Grammar of statistics, ALTER INDEX, KILL, and of DBCC commands without an effect here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from emulator.tsql.syntax.maintenance_statements import (
     ConsoleCommand,
     CreateStatistics,
     DropStatistics,
+    Kill,
     UpdateStatistics,
 )
 from emulator.tsql.syntax.parse_definitions import DefinitionParser
@@ -114,3 +115,18 @@ class MaintenanceParser(DefinitionParser):
                 if not self.accept(","):
                     break
         return ConsoleCommand(name, silent, line=line)
+
+    def kill(self) -> Statement:
+        """KILL session_id [WITH STATUSONLY]."""
+        line = self.advance().line
+        if self.token.kind is Kind.STRING or self.at_any("QUERY", "STATS"):
+            raise not_supported("KILL of anything but a session")
+        negative = self.accept("-")
+        if self.token.kind is not Kind.NUMBER or not self.token.text.isdecimal():
+            self.fail()
+        number = int(self.advance().text)
+        status_only = False
+        if self.accept("WITH"):
+            self.expect("STATUSONLY")
+            status_only = True
+        return Kill(-number if negative else number, status_only, line=line)

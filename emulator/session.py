@@ -134,25 +134,7 @@ class Session:
             if reset:
                 self._reset(response)
             self.context.read_dates()
-            match request:
-                case SqlBatch(sql):
-                    self._drain(self._runner.run(sql), response)
-                case RpcRequest(calls):
-                    for call in calls:
-                        response.begin_call()
-                        events, ordinals = self._procedures.call(call)
-                        may_go_on = self._guarded(events, response) and may_go_on
-                        response.end_call(ordinals)
-                        if self.context.cancelled.is_set():
-                            break
-                case BulkLoad(columns, rows):
-                    types = [from_wire(info) for info in columns]
-                    self._drain(self._runner.bulk_load(types, rows), response)
-                case TransactionRequest():
-                    events = self._transaction(request)
-                    self._drain((e for e in events if not isinstance(e, StatementDone)), response)
-                case Attention():
-                    pass
+            may_go_on = self._run(request, response)
         except SqlError as error:
             if not self._killed:
                 response.error(error)
@@ -168,6 +150,30 @@ class Session:
             may_go_on = False
         self._tell_transaction(response)
         response.finish()
+        return may_go_on
+
+    def _run(self, request: Request, response: Response) -> bool:
+        """Run a request; returns whether the connection may go on."""
+        may_go_on = True
+        match request:
+            case SqlBatch(sql):
+                self._drain(self._runner.run(sql), response)
+            case RpcRequest(calls):
+                for call in calls:
+                    response.begin_call()
+                    events, ordinals = self._procedures.call(call)
+                    may_go_on = self._guarded(events, response) and may_go_on
+                    response.end_call(ordinals)
+                    if self.context.cancelled.is_set():
+                        break
+            case BulkLoad(columns, rows):
+                types = [from_wire(info) for info in columns]
+                self._drain(self._runner.bulk_load(types, rows), response)
+            case TransactionRequest():
+                events = self._transaction(request)
+                self._drain((e for e in events if not isinstance(e, StatementDone)), response)
+            case Attention():
+                pass
         return may_go_on
 
     def interrupt(self) -> None:

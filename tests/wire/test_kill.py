@@ -59,8 +59,8 @@ def test_a_connection_that_waits_is_told(shop, waits):
     victim.execute("BEGIN TRANSACTION; INSERT dbo.t VALUES (7, 7)")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         running = pool.submit(lambda: victim.execute(waits).fetchall())
-        time.sleep(0.3)
-        assert not running.done()
+        with pytest.raises(TimeoutError):
+            running.result(timeout=0.3)
         killer.execute(f"KILL {session}")
         with pytest.raises(pyodbc.Error) as caught:
             running.result(timeout=10)

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from emulator.storage.model import Column
     from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.compile.targets import Target
+    from emulator.tsql.compile.values import Views
 
 Chain = tuple[int, int]
 """Database id and owner's principal id of the module whose text runs."""
 
+PERMISSION_DENIED: Final = 229
 OWNER: Final = "OWNER"
 SELF: Final = "SELF"
 
@@ -105,6 +107,8 @@ class StatementAccess:
         self._context = compilation.context
         self.chain = chain
         """Changes while the text of a view is compiled."""
+        self.reads = True
+        """Whether reading is checked: not where a view is compiled to insert through it."""
 
     def _applies(self, securable: Securable) -> bool:
         """Whether anything is to be checked; the plan then depends on who is in which role."""
@@ -145,7 +149,7 @@ class StatementAccess:
         Raises:
             SqlError: 229 when nothing of it may be read; 916.
         """
-        if not self._applies(securable):
+        if not self._applies(securable) or not self.reads:
             return {}
         token = self._context.security.user(securable.database)
         whole = permits(token, securable, "SELECT")
@@ -170,6 +174,87 @@ class StatementAccess:
             for name, is_allowed in allowed.items()
             if not is_allowed
         }
+
+    def read_view(
+        self, database: Database, module: Module, *, is_target: bool = False
+    ) -> Check | None:
+        """Check that a view may be read.
+
+        Args:
+            database: the view's.
+            module: the view.
+            is_target: it is the view that a statement changes rows through, which needs SELECT
+                only where the statement names one of its columns.
+
+        Returns:
+            What each of its columns has to pass when it is used; None without such a check.
+
+        Raises:
+            SqlError: 229, 916.
+        """
+        try:
+            if self.reads:
+                self.require(of_object(database, module), "SELECT")
+        except SqlError as error:
+            if not is_target or error.number != PERMISSION_DENIED:
+                raise
+            return _raising(error)
+        return None
+
+    def change_through(
+        self,
+        views: Views,
+        target: Target,
+        permission: str,
+        columns: Sequence[Column] = (),
+    ) -> None:
+        """Check that a statement may change a table that it reaches through views.
+
+        Each view is asked for, and what is beneath only where its owner is another one.
+
+        Args:
+            views: the outermost first; none where the statement names the table.
+            target: the table.
+            permission: INSERT, UPDATE or DELETE.
+            columns: those of the table that UPDATE sets.
+
+        Raises:
+            SqlError: 229, 230, 916.
+        """
+        with self.within(views, permission):
+            self.change(target, permission, columns)
+
+    def read_changed(self, views: Views, target: Target) -> None:
+        """Check that OUTPUT may show a table that a statement changes, perhaps through views.
+
+        Raises:
+            SqlError: 229, 916.
+        """
+        database = getattr(target, "database", None)
+        if database is not None:
+            with self.within(views, "SELECT"):
+                self.read(of_object(database, target.table), target.table.columns)
+
+    @contextlib.contextmanager
+    def within(self, views: Views, permission: str = "") -> Iterator[None]:
+        """Go on in the ownership chain of the innermost of views within each other.
+
+        Args:
+            views: the outermost first.
+            permission: what is checked on each; nothing where it is empty.
+
+        Raises:
+            SqlError: 229, 916.
+        """
+        outer = self.chain
+        try:
+            for database, module in views:
+                if permission:
+                    self.require(of_object(database, module), permission)
+                self.chain = chain_of(database, module)
+            yield
+        finally:
+            self.chain = outer
 
     def change(self, target: Target, permission: str, columns: Sequence[Column] = ()) -> None:
         """Check that a statement may change a table; temporary tables are always one's own.

@@ -170,7 +170,8 @@ class ChangeCompiler:
             if node.output is not None and through.renames:
                 raise not_supported("OUTPUT of a change through columns with other names")
         named = [find_column(target, a.column[-1])[1] for a in node.assignments if a.column]
-        self.compilation.access.change(target, "UPDATE", named)
+        views = through.views if through is not None else ()
+        self.compilation.access.change_through(views, target, "UPDATE", named)
         assigned_columns = assignments(self.compiler, node.assignments, target, bound, scope)
         texts = [f"{bound.key}.rid"]
         values: list[str] = []
@@ -187,6 +188,7 @@ class ChangeCompiler:
             target,
             ["inserted", "deleted"],
             [s for s in scope.sources if s is not bound and through is None],
+            views=views,
         )
         if output is not None:
             texts += [f"{bound.key}.{c.sqlite_name}" for c in target.table.columns]
@@ -211,7 +213,8 @@ class ChangeCompiler:
         prefix = self._enter(node)
         target, source, scope, bound, through = self._sources(node.target, node.source, ())
         joined = node.source is not None or through is not None
-        self.compilation.access.change(target, "DELETE")
+        views = through.views if through is not None else ()
+        self.compilation.access.change_through(views, target, "DELETE")
         texts = [f"{bound.key}.rid"]
         if node.output is not None and through is not None and through.renames:
             raise not_supported("OUTPUT of a change through columns with other names")
@@ -221,6 +224,7 @@ class ChangeCompiler:
             target,
             ["deleted"],
             [s for s in scope.sources if s is not bound and through is None],
+            views=views,
         )
         if output is not None:
             texts += [f"{bound.key}.{c.sqlite_name}" for c in target.table.columns]
@@ -266,6 +270,7 @@ class ChangeCompiler:
         scope = Scope()
         if source is None:
             if self._is_common_table(node) or find_view(self.compilation, node):
+                self.compiler.changed = node
                 return self._through(node, node, scope, columns)
             target = resolve_target(self.compilation, node)
             self.compiler.changed = node
@@ -278,6 +283,7 @@ class ChangeCompiler:
             or self._is_common_table(named)
             or find_view(self.compilation, named)
         ):
+            self.compiler.changed = named
             return self._through(source, node, scope, columns)
         text = self.compiler.source(source, scope)
         matches = [s for s in scope.sources if s.answers_to(name)]
@@ -309,8 +315,12 @@ class ChangeCompiler:
         target = resolve_target(self.compilation, through.target)
         inner = Scope()
         self.compiler.changed = through.target
-        extra = self.compiler.source(through.target, inner)
+        with self.compilation.access.within(through.views):
+            extra = self.compiler.source(through.target, inner)
         bound = inner.sources[0]
+        refused = next((column.check for column in relation.columns if column.check), None)
+        for column in bound.columns:
+            column.check = column.check or refused
         joined = f"{text} JOIN {extra} ON {bound.key}.rid = {through.rid}"
         return target, joined, scope, bound, through
 

@@ -25,7 +25,7 @@ from emulator.tsql.compile.scope import Scope
 from emulator.tsql.compile.sequence_rules import refuse_next_values
 from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
 from emulator.tsql.compile.through import find_view, inserted_through
-from emulator.tsql.compile.values import Value, converted
+from emulator.tsql.compile.values import Value, Views, converted
 from emulator.tsql.compile.view_checks import ViewCheck, view_check
 from emulator.tsql.conversions import Conversion, check_allowed
 from emulator.tsql.syntax.nodes import (
@@ -178,10 +178,11 @@ class InsertCompiler:
         self.compilation = compilation
         self.node = node
         self.compiler = QueryCompiler(compilation)
+        self.views: Views = ()
         if isinstance(node.target, TableName) and find_view(compilation, node.target):
             node = self.node = self._through(node, node.target)
         self.target = resolve_target(compilation, node.target)
-        compilation.access.change(self.target, "INSERT")
+        compilation.access.change_through(self.views, self.target, "INSERT")
 
     def compile(self) -> InsertPlan:
         """The plan.
@@ -193,7 +194,9 @@ class InsertCompiler:
         given = self._given_positions()
         plan = empty_plan(self.compilation, self.target, given)
         plan.check = view_check(self.compilation, self.target)
-        plan.output = compile_output(self.compilation, node.output, self.target, ["inserted"])
+        plan.output = compile_output(
+            self.compilation, node.output, self.target, ["inserted"], views=self.views
+        )
         if node.default_values:
             plan.cells = ((),)
             return plan
@@ -211,10 +214,13 @@ class InsertCompiler:
         """The INSERT into the table behind a view."""
         scope = Scope()
         self.compiler.exposes_rows = True
+        self.compilation.access.reads = False
         self.compiler.source(view, scope)
+        self.compilation.access.reads = True
         self.compiler.exposes_rows = False
-        target, columns = inserted_through(node, view.name, scope.sources[0])
-        return replace(node, target=target, columns=columns)
+        through, columns = inserted_through(node, view.name, scope.sources[0])
+        self.views = through.views
+        return replace(node, target=through.target, columns=columns)
 
     def _given_positions(self) -> tuple[int, ...]:
         """Positions of the columns that the source gives."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from emulator.results import ColumnMeta, Event, ResultSet, Rows
-from emulator.security.access import of_object
 from emulator.tsql.compile.plan import Execution, Plan
 from emulator.tsql.compile.planner import column_meta
 from emulator.tsql.compile.queries import QueryCompiler
@@ -19,6 +18,7 @@ from emulator.types import StorageValue, nvarchar
 if TYPE_CHECKING:
     from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.compile.targets import Target
+    from emulator.tsql.compile.values import Views
     from emulator.tsql.syntax.statements import Output
     from emulator.tsql.syntax.statements import Target as TargetName
 
@@ -70,6 +70,7 @@ def compile_output(
     sources: Sequence[BoundSource] = (),
     *,
     optional: bool = False,
+    views: Views = (),
 ) -> OutputPlan | None:
     """The plan of an OUTPUT clause, or None without one.
 
@@ -80,13 +81,12 @@ def compile_output(
         pseudo: which of inserted and deleted exist here.
         sources: the statement's tables other than the target.
         optional: whether inserted may have no row (MERGE that deletes).
+        views: through which the target is changed, the outermost first.
     """
     if output is None:
         return None
     own = type(compilation)(compilation.context, compilation.workspace, compilation.frame)
-    database = getattr(target, "database", None)
-    if database is not None:
-        own.access.read(of_object(database, target.table), target.table.columns)
+    own.access.read_changed(views, target)
     compiler = QueryCompiler(own)
     holder = RowExecution()
     scope = Scope()

@@ -23,7 +23,7 @@ from emulator.tsql.compile.plan import Execution
 from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.compile.source_holes import FunctionHole, ViewHole, reads_columns, rows_call
 from emulator.tsql.compile.user_functions import called, table_function_of
-from emulator.tsql.compile.values import HIDDEN, Origin, Value, converted
+from emulator.tsql.compile.values import HIDDEN, Origin, Value, View, converted
 from emulator.tsql.functions.table_functions import (
     TABLE_FUNCTIONS,
     CompiledTable,
@@ -61,7 +61,8 @@ class SourceCompiler(ExpressionCompiler):
     """Adds sources to expressions."""
 
     changed: object = None
-    """The table in FROM that the statement changes: reading it needs no permission by itself."""
+    """The table or view in FROM that the statement changes: reading it needs no permission by
+    itself."""
 
     exposes_rows = False
     """Whether sources show row ids, because a change goes through a query that is compiled now."""
@@ -210,8 +211,13 @@ class SourceCompiler(ExpressionCompiler):
             return f"{self.compilation.hole(ViewHole(view, where.database))} AS {key}"
         module = where.database.module(where.schema, where.name)
         if module is not None and module.type == "V":
+            is_target = node is self.changed
+            refused = self.compilation.access.read_view(where.database, module, is_target=is_target)
             text, values = self._view(module, where.database)
             self._bind_values(scope, alias, key, values, path)
+            if refused is not None:
+                for column in scope.sources[-1].columns:
+                    column.check = None if column.name.startswith(HIDDEN) else refused
             return f"({text}) AS {key}"
         raise messages.invalid_object(name, node.line)
 
@@ -242,7 +248,6 @@ class SourceCompiler(ExpressionCompiler):
         if self.exposes_rows and statement.has_check_option:
             self.compilation.checked_views.append((database, module))
         outer, access = self.compilation.database, self.compilation.access
-        access.require(of_object(database, module), "SELECT")
         outer_chain, access.chain = access.chain, chain_of(database, module)
         self.compilation.database = database
         binding, self.compilation.binding = self.compilation.binding, None
@@ -253,6 +258,8 @@ class SourceCompiler(ExpressionCompiler):
             self.compilation.database = outer
             self.compilation.binding = binding
             access.chain = outer_chain
+        if self.exposes_rows:
+            values = [_seen_through(value, (database, module)) for value in values]
         if statement.column_names:
             values = [
                 replace(v, name=n) for v, n in zip(values, statement.column_names, strict=False)
@@ -443,6 +450,14 @@ class SourceCompiler(ExpressionCompiler):
             columns.append(SourceColumn(column.name, column.type, column.nullable, text))
         self._bind(scope, alias, key, _renamed(columns, node.column_names))
         return f"json_each({table.text}) AS {key}"
+
+
+def _seen_through(value: Value, view: View) -> Value:
+    """A column of a view, which knows that it is one."""
+    origin = value.origin
+    if origin is None:
+        return value
+    return replace(value, origin=replace(origin, views=(view, *origin.views)))
 
 
 def _make_nullable(sources: Sequence[BoundSource]) -> None:

@@ -17,7 +17,7 @@ from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile.names import base_object
 from emulator.tsql.compile.scope import BoundSource
-from emulator.tsql.compile.values import HIDDEN, Origin
+from emulator.tsql.compile.values import HIDDEN, Origin, Views
 from emulator.tsql.functions.aggregates import contains_aggregate
 from emulator.tsql.syntax.nodes import Name, Select, TableName, VariableTable
 
@@ -46,11 +46,13 @@ class Through:
         target: the table, as the query names it.
         rid: SQLite text of the row id.
         names: the table's column by the query's column, casefolded.
+        views: through which the table is reached, the outermost first.
     """
 
     target: TableName | VariableTable
     rid: str
     names: dict[str, str]
+    views: Views = ()
 
     @property
     def renames(self) -> bool:
@@ -101,7 +103,7 @@ def behind(source: BoundSource, shown: str, columns: Sequence[str]) -> Through:
     names = {name.casefold(): o.column for name, o in origins if o.rid == rid}
     if carrier.origin is None:
         raise not_supported(f"changing rows through {shown}")
-    return Through(carrier.origin.target, carrier.sql, names)
+    return Through(carrier.origin.target, carrier.sql, names, carrier.origin.views)
 
 
 def _origin(source: BoundSource, shown: str, name: str) -> Origin:
@@ -135,8 +137,8 @@ def renamed(through: Through, assignments: Sequence[Assignment]) -> tuple[Assign
 
 def inserted_through(
     node: Insert, name: Name, source: BoundSource
-) -> tuple[TableName | VariableTable, tuple[str, ...]]:
-    """The table and columns that an INSERT into a view means.
+) -> tuple[Through, tuple[str, ...]]:
+    """The table behind a view, and its columns that an INSERT into the view means.
 
     Raises:
         SqlError: as :func:`behind`.
@@ -144,4 +146,4 @@ def inserted_through(
     visible = [c.name for c in source.columns if not c.name.startswith(HIDDEN)]
     given = node.columns or tuple(visible)
     through = behind(source, messages.dotted(name), given)
-    return through.target, tuple(through.names[column.casefold()] for column in given)
+    return through, tuple(through.names[column.casefold()] for column in given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import SqlError
 from emulator.storage.collation import ordering_of
@@ -12,6 +12,13 @@ from emulator.tsql.conversions import Conversion, check_allowed, converter
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.syntax.nodes import TableName, VariableTable
 from emulator.types import INT, SqlType, StorageValue
+
+if TYPE_CHECKING:
+    from emulator.storage.database import Database, Module
+
+View = tuple["Database", "Module"]
+Views = tuple[View, ...]
+"""Views within each other, the outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +40,13 @@ class Origin:
         rid: name of the hidden column with the row's id.
         target: the table, as the query names it.
         column: the column's name; empty for the row id itself.
+        views: through which it is seen, the outermost first.
     """
 
     rid: str
     target: TableName | VariableTable
     column: str
+    views: Views = ()
 
 
 @dataclass(frozen=True, slots=True)

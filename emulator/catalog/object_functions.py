@@ -139,6 +139,21 @@ def _col_name(
     return column.name if column is not None else None
 
 
+@scalar("INDEX_COL", SYSNAME, _NAME, INT, INT)
+def _index_col(
+    context: SessionContext, table_name: StorageValue, index_id: StorageValue, key_id: StorageValue
+) -> StorageValue:
+    found = visible_object(context, table_name)
+    table = _table(context, found.object_id) if found is not None else None
+    index = next((i for i in table.indexes if i.index_id == index_id), None) if table else None
+    if table is None or index is None or not isinstance(key_id, int):
+        return None
+    if not 1 <= key_id <= len(index.column_ids):
+        return None
+    column = table.column_by_id(index.column_ids[key_id - 1])
+    return column.name if column is not None else None
+
+
 def _table(context: SessionContext, object_id: StorageValue) -> Table | None:
     return context.database.table_by_id(object_id) if isinstance(object_id, int) else None
 

@@ -1,4 +1,4 @@
-"""sys.sequences and sp_sequence_get_range.
+"""sys.sequences, INFORMATION_SCHEMA.SEQUENCES and sp_sequence_get_range.
 
 SQL Server types start, limits and current value as sql_variant; here they are bigint (decimal
 sequences that go beyond it show NULL).
@@ -60,6 +60,30 @@ def _sequences(context: SessionContext, database: Database) -> Iterator[Row]:
             *(facts.system_type_id, facts.system_type_id, facts.precision, facts.scale),
             *(_shown(current), int(values.is_exhausted(database, sequence))),
             values.last(database, sequence),
+        )
+
+
+@view(
+    "INFORMATION_SCHEMA.SEQUENCES",
+    """SEQUENCE_CATALOG nvarchar(128), SEQUENCE_SCHEMA nvarchar(128), SEQUENCE_NAME sysname!,
+ DATA_TYPE sysname!, NUMERIC_PRECISION tinyint!, NUMERIC_PRECISION_RADIX smallint,
+ NUMERIC_SCALE int, START_VALUE bigint, MINIMUM_VALUE bigint, MAXIMUM_VALUE bigint,
+ INCREMENT bigint, CYCLE_OPTION bit, DECLARED_DATA_TYPE sysname, DECLARED_NUMERIC_PRECISION tinyint,
+ DECLARED_NUMERIC_SCALE tinyint""",
+)
+def _information_schema(context: SessionContext, database: Database) -> Iterator[Row]:
+    by_id = {found.object_id: found for found in database.state.sequences.values()}
+    for item in objects(context, database):
+        sequence = by_id.get(item.object_id) if item.type == "SO" else None
+        if sequence is None:
+            continue
+        facts = type_facts(sequence.type)
+        name, size = sequence.type.name, (facts.precision, facts.scale)
+        limits = (sequence.start, sequence.minimum, sequence.maximum, sequence.increment)
+        yield (
+            *(database.name, sequence.schema, sequence.name, name, facts.precision, 10),
+            *(facts.scale, *(_shown(value) for value in limits), int(sequence.is_cycling)),
+            *(name, *size),
         )
 
 

@@ -156,8 +156,11 @@ def error_converting(source: str, target: str) -> SqlError:
     )
 
 
-def date_conversion_failed() -> SqlError:
-    """241."""
+def date_conversion_failed(target: str = "") -> SqlError:
+    """241; 295 of a text that is to become a smalldatetime."""
+    if target == "smalldatetime":
+        text = "Conversion failed when converting character string to smalldatetime data type."
+        return SqlError(295, text, state=3, aborts="transaction")
     return SqlError(
         241,
         "Conversion failed when converting date and/or time from character string.",

@@ -126,9 +126,9 @@ def _from_text(source: SqlType, target: SqlType, style: int | None) -> _Local:
         except ValueError as error:
             if legacy and _looks_out_of_range(value):
                 raise messages.date_out_of_range(source.name, target.name) from error
-            raise messages.date_conversion_failed() from error
+            raise messages.date_conversion_failed(target.name) from error
         if legacy and (moment.fraction_digits > 3 or moment.offset is not None):
-            raise messages.date_conversion_failed()
+            raise messages.date_conversion_failed(target.name)
         if moment.offset is not None and target.name in {"datetime2", "date", "time"}:
             return moment.ticks, None
         return moment.ticks, moment.offset

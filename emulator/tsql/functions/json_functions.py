@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError
+from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile.values import Value
 from emulator.tsql.conversions.families import Family, family
@@ -238,3 +238,17 @@ def _removed(text: str, parent: JsonNode | None, node: JsonNode) -> str:
     if position:
         return text[: parent.members[position - 1][2].end] + text[node.end :]
     return text[: starts[0]].rstrip() + text[node.end :].lstrip()
+
+
+@builtin("STRING_ESCAPE", 2)
+def string_escape(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    """A text as it stands inside a JSON string."""
+    text, kind = (compiler.as_text(argument) for argument in arguments)
+    return Value(f"t_string_escape({text.sql}, {kind.sql})", nvarchar(MAX))
+
+
+@sqlite_function("t_string_escape", 2)
+def _string_escape(text: str, kind: str) -> str:
+    if kind.casefold() != "json":
+        raise not_supported(f"STRING_ESCAPE of type '{kind}'")
+    return escaped(text)

@@ -417,7 +417,6 @@ class Interpreter:
         self.context.security.user(new)
         self.context.database = new
         yield DatabaseChanged(old.name, new.name, old.collation, new.collation)
-        yield Message(5701, f"Changed database context to '{new.name}'.", 0, 2)
 
     def _use(self, node: Use, _: Frame) -> Iterator[Event]:
         yield from self.use(node.database)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from emulator.results import Event, Message
 from emulator.tsql import messages
 from emulator.tsql.conversions import convert
+from emulator.tsql.functions.message_text import check_substitution
 from emulator.tsql.run.raise_error import (
     SEVERITY_MAX_WITHOUT_LOG,
     log_option_needed,
@@ -23,6 +24,9 @@ from emulator.types import StorageValue, nvarchar
 if TYPE_CHECKING:
     from emulator.tsql.compile.frames import Frame
     from emulator.tsql.run.interpreter import Interpreter
+
+FIXED_ARGUMENTS: Final = 3
+"""Of RAISERROR: text, severity and state; values follow."""
 
 
 class MessageStatements:
@@ -41,7 +45,10 @@ class MessageStatements:
 
     def raise_error(self, node: RaiseError, frame: Frame) -> Iterator[Event]:
         """RAISERROR."""
-        values = [self._message_argument(a, frame) for a in node.arguments]
+        values = [
+            self._message_argument(a, frame, n if n > FIXED_ARGUMENTS else 0)
+            for n, a in enumerate(node.arguments, 1)
+        ]
         if len(values) < 3:
             raise messages.syntax(")", node.line)
         template, severity, state = values[0], int(str(values[1])), int(str(values[2]))
@@ -59,9 +66,19 @@ class MessageStatements:
             return
         raise error
 
-    def _message_argument(self, node: Expression, frame: Frame) -> StorageValue:
-        """An argument of RAISERROR: an integer or text."""
+    def _message_argument(
+        self, node: Expression, frame: Frame, substituted: int = 0
+    ) -> StorageValue:
+        """An argument of RAISERROR or THROW: an integer or text.
+
+        Args:
+            node: the argument.
+            frame: where it is evaluated.
+            substituted: its position when its value is put into the text.
+        """
         plan, sql_type = self.interpreter.planner.scalar(node, frame)
+        if substituted:
+            check_substitution(sql_type, substituted)
         value = self.interpreter.queries.scalar(plan, frame)
         if value is None or (isinstance(value, int) and not sql_type.is_decimal):
             return value

@@ -2,72 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from emulator.errors import SqlError, not_supported
+from emulator.tsql.functions.message_text import FIRST_MESSAGE, format_message
 from emulator.types import StorageValue
 
 SEVERITY_MAX_WITHOUT_LOG: Final = 18
-FIRST_MESSAGE: Final = 13_000
-_SPECIFICATION: Final = re.compile(r"%([-+0 #]*)(\*|\d+)?(?:\.(\*|\d+))?(?:h|l|I64)?([diosuxX%])")
-
-
-def format_message(template: str, arguments: Sequence[StorageValue]) -> str:
-    """RAISERROR's substitution: %s, %d, %i, %u, %x, %X, %o with width and flags.
-
-    Raises:
-        SqlError: 2786 when an argument's type does not fit its specification.
-    """
-    remaining = list(arguments)
-
-    def substitute(match: re.Match[str]) -> str:
-        flags, width, precision, kind = match.groups()
-        if kind == "%":
-            return "%"
-        if width == "*":
-            width = str(remaining.pop(0) if remaining else "")
-        if precision == "*":
-            precision = str(remaining.pop(0) if remaining else "")
-        value = remaining.pop(0) if remaining else None
-        if value is None:
-            return "(null)"
-        if kind == "s":
-            if not isinstance(value, str):
-                raise _mismatch()
-            text = value if precision is None else value[: int(precision)]
-        elif isinstance(value, int):
-            text = _number(value, kind, flags)
-        else:
-            raise _mismatch()
-        size = int(width or 0)
-        if "-" in flags:
-            return text.ljust(size)
-        return text.rjust(size, "0" if "0" in flags and kind != "s" else " ")
-
-    return _SPECIFICATION.sub(substitute, template)[:2047]
-
-
-def _number(value: int, kind: str, flags: str) -> str:
-    """An integer under a conversion."""
-    if kind in "di":
-        return f"+{value}" if "+" in flags and value >= 0 else str(value)
-    unsigned = value & 0xFFFFFFFF if value < 0 else value
-    if kind == "u":
-        return str(unsigned)
-    text = f"{unsigned:{kind}}"
-    prefix = {"x": "0x", "X": "0X", "o": "0"}[kind] if "#" in flags else ""
-    return prefix + text
-
-
-def _mismatch() -> SqlError:
-    """2786."""
-    return SqlError(
-        2786,
-        "The data type of substitution parameter 1 does not match the expected type of the format"
-        " specification.",
-    )
 
 
 def raised(template: str, severity: int, state: int, arguments: Sequence[StorageValue]) -> SqlError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ from emulator.catalog.functions import table_function
 from emulator.catalog.names import is_local_temporary
 from emulator.catalog.views import system_view
 from emulator.errors import not_supported
-from emulator.results import ColumnMeta
 from emulator.security.access import Securable, of_object
 from emulator.tsql import messages
 from emulator.tsql.certain import known
@@ -21,9 +20,16 @@ from emulator.tsql.compile.names import base_object
 from emulator.tsql.compile.pivots import pivot_query, unpivot_query
 from emulator.tsql.compile.plan import Execution
 from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
+from emulator.tsql.compile.source_columns import (
+    make_nullable,
+    meta_columns,
+    named_columns,
+    renamed_columns,
+    seen_through,
+)
 from emulator.tsql.compile.source_holes import FunctionHole, ViewHole, reads_columns, rows_call
 from emulator.tsql.compile.user_functions import called, table_function_of
-from emulator.tsql.compile.values import HIDDEN, Origin, Value, View, converted
+from emulator.tsql.compile.values import HIDDEN, Origin, Value, converted
 from emulator.tsql.functions.table_functions import (
     TABLE_FUNCTIONS,
     CompiledTable,
@@ -126,13 +132,13 @@ class SourceCompiler(ExpressionCompiler):
         if node.kind.endswith("APPLY"):
             text = self._apply(node, left, scope)
             if node.kind == "OUTER APPLY":
-                _make_nullable(scope.sources[middle:])
+                make_nullable(scope.sources[middle:])
             return text
         right = self.source(node.right, scope)
         if node.kind in {"LEFT", "FULL"}:
-            _make_nullable(scope.sources[middle:])
+            make_nullable(scope.sources[middle:])
         if node.kind in {"RIGHT", "FULL"}:
-            _make_nullable(scope.sources[first:middle])
+            make_nullable(scope.sources[first:middle])
         if isinstance(node.right, Join):
             right = f"({right})"
         if node.condition is None:
@@ -165,7 +171,7 @@ class SourceCompiler(ExpressionCompiler):
         bound = [
             replace(column, sql=f"t_unpack({key}.value, {n})") for n, column in enumerate(columns)
         ]
-        self._bind(scope, alias, key, _named(bound, names, alias))
+        self._bind(scope, alias, key, named_columns(bound, names, alias))
         return f"{left} {'LEFT JOIN' if outer else 'JOIN'} json_each({rows}) AS {key}" + (
             " ON 1" if outer else ""
         )
@@ -206,7 +212,7 @@ class SourceCompiler(ExpressionCompiler):
             return f"{self.compilation.table_hole(table, node.hints)} AS {key}"
         view = system_view(self.compilation.context, where.database, where.schema, where.name)
         if view is not None:
-            bound = _meta_columns(view.columns, key)
+            bound = meta_columns(view.columns, key)
             self._bind(scope, alias, key, bound, path)
             return f"{self.compilation.hole(ViewHole(view, where.database))} AS {key}"
         module = where.database.module(where.schema, where.name)
@@ -259,7 +265,7 @@ class SourceCompiler(ExpressionCompiler):
             self.compilation.binding = binding
             access.chain = outer_chain
         if self.exposes_rows:
-            values = [_seen_through(value, (database, module)) for value in values]
+            values = [seen_through(value, (database, module)) for value in values]
         if statement.column_names:
             values = [
                 replace(v, name=n) for v, n in zip(values, statement.column_names, strict=False)
@@ -349,7 +355,7 @@ class SourceCompiler(ExpressionCompiler):
         text, columns = self.derived(node.query, parent)
         key = self.compilation.alias()
         bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
-        self._bind(scope, node.alias, key, _named(bound, node.column_names, node.alias))
+        self._bind(scope, node.alias, key, named_columns(bound, node.column_names, node.alias))
         return f"({text}) AS {key}"
 
     def _bind_values(
@@ -357,7 +363,7 @@ class SourceCompiler(ExpressionCompiler):
     ) -> None:
         """Columns v0, v1, ... of a CTE or view."""
         bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
-        self._bind(scope, alias, key, _named(bound, (), alias), path)
+        self._bind(scope, alias, key, named_columns(bound, (), alias), path)
 
     def _function(self, node: FunctionTable, scope: Scope, parent: Scope | None) -> str:
         """A table function: built in, or of the catalog."""
@@ -374,7 +380,7 @@ class SourceCompiler(ExpressionCompiler):
         if found is not None:
             text, own = called(self, found, node, Scope(parent=parent))
             bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(own)]
-            self._bind(scope, alias, key, _named(bound, node.column_names, alias))
+            self._bind(scope, alias, key, named_columns(bound, node.column_names, alias))
             return f"({text}) AS {key}"
         where = base_object(self.compilation.context, node.name, node.line)
         self.compilation.depend_on(where.database)
@@ -404,8 +410,8 @@ class SourceCompiler(ExpressionCompiler):
             text = self._rows_of(where.database, where.schema, where.name, values)
             return self._rows_function(CompiledTable(text, made), node, scope, key, alias)
         arguments = self.argument_reader(values)
-        columns = _meta_columns(function.columns, key)
-        self._bind(scope, alias, key, _renamed(columns, node.column_names))
+        columns = meta_columns(function.columns, key)
+        self._bind(scope, alias, key, renamed_columns(columns, node.column_names))
         hole = self.compilation.hole(FunctionHole(function, where.database, arguments))
         return f"{hole} AS {key}"
 
@@ -448,66 +454,5 @@ class SourceCompiler(ExpressionCompiler):
                 value = Value(text, column.source)
                 text = converted(value, column.type, explicit=True).sql
             columns.append(SourceColumn(column.name, column.type, column.nullable, text))
-        self._bind(scope, alias, key, _renamed(columns, node.column_names))
+        self._bind(scope, alias, key, renamed_columns(columns, node.column_names))
         return f"json_each({table.text}) AS {key}"
-
-
-def _seen_through(value: Value, view: View) -> Value:
-    """A column of a view, which knows that it is one."""
-    origin = value.origin
-    if origin is None:
-        return value
-    return replace(value, origin=replace(origin, views=(view, *origin.views)))
-
-
-def _make_nullable(sources: Sequence[BoundSource]) -> None:
-    """The side of an outer join that may find no row."""
-    for source in sources:
-        for column in source.columns:
-            column.nullable = True
-
-
-def _meta_columns(columns: Sequence[ColumnMeta], key: str) -> list[SourceColumn]:
-    """Columns of a system view or catalog function."""
-    return [SourceColumn(c.name, c.type, c.nullable, f"{key}.v{n}") for n, c in enumerate(columns)]
-
-
-def _renamed(columns: list[SourceColumn], names: Sequence[str]) -> list[SourceColumn]:
-    """``f() AS x(a, b)``."""
-    for column, name in zip(columns, names, strict=False):
-        column.name = name
-    return columns
-
-
-def _named(columns: list[Value], names: Sequence[str], alias: str) -> list[SourceColumn]:
-    """Columns of a subquery; each needs a name.
-
-    Raises:
-        SqlError: 8155 for a column without one, 8158 or 8159 for a wrong number of names.
-    """
-    shown = sum(not column.name.startswith(HIDDEN) for column in columns)
-    if names and len(names) != shown:
-        raise messages.compile_error(
-            8158 if shown > len(names) else 8159,
-            f"'{alias}' has {'more' if shown > len(names) else 'fewer'} columns than were"
-            " specified in the column list.",
-        )
-    bound = []
-    for position, column in enumerate(columns):
-        name = names[position] if position < len(names) else column.name
-        if not name:
-            raise messages.compile_error(
-                8155, f"No column name was specified for column {position + 1} of '{alias}'."
-            )
-        bound.append(
-            SourceColumn(
-                name,
-                column.type,
-                column.nullable,
-                column.sql,
-                column.identity,
-                column.computed,
-                origin=column.origin,
-            )
-        )
-    return bound

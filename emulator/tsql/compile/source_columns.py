@@ -1,0 +1,72 @@
+"""The columns that a source in FROM shows: their names, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from emulator.results import ColumnMeta
+from emulator.tsql import messages
+from emulator.tsql.compile.scope import BoundSource, SourceColumn
+from emulator.tsql.compile.values import HIDDEN, Value, View
+
+
+def seen_through(value: Value, view: View) -> Value:
+    """A column of a view, which knows that it is one."""
+    origin = value.origin
+    if origin is None:
+        return value
+    return replace(value, origin=replace(origin, views=(view, *origin.views)))
+
+
+def make_nullable(sources: Sequence[BoundSource]) -> None:
+    """The side of an outer join that may find no row."""
+    for source in sources:
+        for column in source.columns:
+            column.nullable = True
+
+
+def meta_columns(columns: Sequence[ColumnMeta], key: str) -> list[SourceColumn]:
+    """Columns of a system view or catalog function."""
+    return [SourceColumn(c.name, c.type, c.nullable, f"{key}.v{n}") for n, c in enumerate(columns)]
+
+
+def renamed_columns(columns: list[SourceColumn], names: Sequence[str]) -> list[SourceColumn]:
+    """``f() AS x(a, b)``."""
+    for column, name in zip(columns, names, strict=False):
+        column.name = name
+    return columns
+
+
+def named_columns(columns: list[Value], names: Sequence[str], alias: str) -> list[SourceColumn]:
+    """Columns of a subquery; each needs a name.
+
+    Raises:
+        SqlError: 8155 for a column without one, 8158 or 8159 for a wrong number of names.
+    """
+    shown = sum(not column.name.startswith(HIDDEN) for column in columns)
+    if names and len(names) != shown:
+        raise messages.compile_error(
+            8158 if shown > len(names) else 8159,
+            f"'{alias}' has {'more' if shown > len(names) else 'fewer'} columns than were"
+            " specified in the column list.",
+        )
+    bound = []
+    for position, column in enumerate(columns):
+        name = names[position] if position < len(names) else column.name
+        if not name:
+            raise messages.compile_error(
+                8155, f"No column name was specified for column {position + 1} of '{alias}'."
+            )
+        bound.append(
+            SourceColumn(
+                name,
+                column.type,
+                column.nullable,
+                column.sql,
+                column.identity,
+                column.computed,
+                origin=column.origin,
+            )
+        )
+    return bound

@@ -51,6 +51,8 @@ _OF_ALL: Final = frozenset(
         "sp_sproc_columns_90",
         "sp_sproc_columns_100",
         "sp_databases",
+        "sp_refreshsqlmodule",
+        "sp_refreshview",
         "sp_rename",
     }
 )

@@ -337,7 +337,7 @@ class Definer(TableAlterer):
 
     # Modules ------------------------------------------------------------------------------------
 
-    def _module_columns(
+    def module_columns(
         self, node: CreateModule, frame: Frame, binding: Binding | None
     ) -> tuple[Column, ...]:
         """The columns of a view or of what a function returns."""
@@ -384,7 +384,7 @@ class Definer(TableAlterer):
         if known is not None:
             refuse_bound_change(where.database, "ALTER", known.object_id, node.name)
         binding = begin_binding(where.database, node)
-        columns = self._module_columns(node, frame, binding)
+        columns = self.module_columns(node, frame, binding)
         if binding is not None and node.body is not None:
             note_body(self.context, binding, node)
         module = store_ddl.create_module(

@@ -33,6 +33,7 @@ from emulator.tsql.conversions import convert
 from emulator.tsql.definition.options import options_of, put_options
 from emulator.tsql.run.described import describe_first_result_set, describe_undeclared_parameters
 from emulator.tsql.run.dynamic_text import execute_sql
+from emulator.tsql.run.refreshing import refreshing
 from emulator.tsql.run.table_arguments import take_table
 from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import GlobalVariable, Name, Variable
@@ -162,7 +163,8 @@ class ProcedureRunner:
             if module is not None and module.type == "P":
                 yield from self._call_module(module, database, given, frame)
                 return
-        procedure = find_procedure(schema or None, name[-1])
+        procedure = refreshing(self.interpreter.definer, folded)
+        procedure = procedure or find_procedure(schema or None, name[-1])
         if procedure is None:
             if database.name == "msdb" and folded in REFUSED_IN_MSDB:
                 raise not_supported(f"msdb.dbo.{folded}")

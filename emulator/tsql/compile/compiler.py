@@ -147,6 +147,17 @@ class Compilation:
         self.guard.local_version = self.workspace.local_version
 
     @contextmanager
+    def inside(self, database: Database) -> Iterator[None]:
+        """Compile the text of a module in its own database, where its names are looked up."""
+        context, outer = self.context, self.database
+        current = context.database
+        self.database = context.database = database
+        try:
+            yield
+        finally:
+            self.database, context.database = outer, current
+
+    @contextmanager
     def under(self, *, ansi_nulls: bool) -> Iterator[None]:
         """Compiles what keeps the ANSI_NULLS of its creation."""
         outer = self.semantics

@@ -9,14 +9,26 @@ from emulator.results import ColumnMeta
 from emulator.tsql import messages
 from emulator.tsql.compile.scope import BoundSource, SourceColumn
 from emulator.tsql.compile.values import HIDDEN, Value, View
+from emulator.tsql.syntax.nodes import TableName
 
 
-def seen_through(value: Value, view: View) -> Value:
-    """A column of a view, which knows that it is one."""
+def seen_through(value: Value, view: View, *, is_elsewhere: bool) -> Value:
+    """A column of a view, which knows that it is one.
+
+    Args:
+        value: the column.
+        view: the view and its database.
+        is_elsewhere: whether that is another database than the one that names the view: its table
+            is named with its database then.
+    """
     origin = value.origin
     if origin is None:
         return value
-    return replace(value, origin=replace(origin, views=(view, *origin.views)))
+    target = origin.target
+    if is_elsewhere and isinstance(target, TableName) and len(target.name) < 3:
+        name = (view[0].name, *("",) * (2 - len(target.name)), *target.name)
+        target = replace(target, name=name)
+    return replace(value, origin=replace(origin, target=target, views=(view, *origin.views)))
 
 
 def make_nullable(sources: Sequence[BoundSource]) -> None:

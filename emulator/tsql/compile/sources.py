@@ -253,19 +253,23 @@ class SourceCompiler(ExpressionCompiler):
         query = known(statement.query, "query of a view")
         if self.exposes_rows and statement.has_check_option:
             self.compilation.checked_views.append((database, module))
-        outer, access = self.compilation.database, self.compilation.access
+        access = self.compilation.access
         outer_chain, access.chain = access.chain, chain_of(database, module)
-        self.compilation.database = database
         binding, self.compilation.binding = self.compilation.binding, None
         try:
-            with self.compilation.under(ansi_nulls=module.uses_ansi_nulls):
+            with (
+                self.compilation.inside(database),
+                self.compilation.under(ansi_nulls=module.uses_ansi_nulls),
+            ):
                 compiled, values = self.derived(query, None)
         finally:
-            self.compilation.database = outer
             self.compilation.binding = binding
             access.chain = outer_chain
         if self.exposes_rows:
-            values = [seen_through(value, (database, module)) for value in values]
+            is_elsewhere = database is not self.compilation.context.database
+            values = [
+                seen_through(v, (database, module), is_elsewhere=is_elsewhere) for v in values
+            ]
         if statement.column_names:
             values = [
                 replace(v, name=n) for v, n in zip(values, statement.column_names, strict=False)

@@ -173,20 +173,21 @@ def _inline(
             " 32).",
             aborts="batch",
         )
-    outer, compilation.database = compilation.database, found.database
     access = compilation.access
     outer_chain, access.chain = access.chain, chain_of(found.database, found.module)
     compilation.parameters.append(dict(zip(names, values, strict=True)))
     binding, compilation.binding = compilation.binding, None
     try:
         query = known(node.query, "query of an inline function")
-        with compilation.under(ansi_nulls=found.module.uses_ansi_nulls):
+        with (
+            compilation.inside(found.database),
+            compilation.under(ansi_nulls=found.module.uses_ansi_nulls),
+        ):
             compiled = QueryCompiler(compilation).query(query)
     finally:
         compilation.parameters.pop()
         compilation.binding = binding
         access.chain = outer_chain
-        compilation.database = outer
     return compiled.text, compiled.columns
 
 

@@ -81,8 +81,8 @@ class TopicGone(SinkError):
     def __init__(self, topic: str) -> None:
         self.topic = topic
         super().__init__(
-            f"topic {topic} was deleted, with changes that the lake needs; restart the publisher,"
-            " which makes it anew with a new snapshot of its table"
+            f"topic {topic} was deleted, with changes that the lake needs; take a new snapshot"
+            " of its table (tailrace snapshot), which makes it anew"
         )
 
 

@@ -16,7 +16,7 @@ from publisher.errors import PublisherError
 from schemas.checkpoint import CheckpointKey
 from schemas.registry import RegistryError, SchemaRegistry
 from schemas.signals import SnapshotSignal
-from schemas.topics import TableName
+from schemas.topics import TableName, value_subject
 from tailrace.topics import existing_data_topics
 
 if TYPE_CHECKING:
@@ -65,15 +65,33 @@ def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
         for table in map(config.topics.table_of, topics)
         if table is not None and table.database == config.source.database
     }
-    unknown = [name for name in names if name.casefold() not in published]
+    found: dict[str, TableName] = {}
+    unknown: list[str] = []
+    for name in names:
+        table = published.get(name.casefold()) or _registered(config, name)
+        if table is None:
+            unknown.append(name)
+        else:
+            found[name] = table
     if unknown:
         known = ", ".join(sorted(f"{t.schema}.{t.table}" for t in published.values())) or "none"
         raise SnapshotNotAsked(
             f"not published under prefix {config.prefix}: {', '.join(unknown)}; name tables as"
-            f" schema.table. Published: {known}. A table whose topic was deleted comes back when"
-            " the publisher is restarted"
+            f" schema.table. Published: {known}"
         )
-    return [published[name.casefold()] for name in dict.fromkeys(names)]
+    return list(dict.fromkeys(found.values()))
+
+
+def _registered(config: PublisherConfig, name: str) -> TableName | None:
+    """A table whose topic is gone: the registry still has its schemas."""
+    schema, _, table = name.partition(".")
+    found = TableName(config.source.database, schema, table)
+    try:
+        subject = value_subject(config.topics.data(found))
+        with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+            return found if registry.versions(subject) else None
+    except (ValueError, RegistryError) as error:
+        raise SnapshotNotAsked(f"whether {name} was published cannot be asked: {error}") from error
 
 
 def _extra(config: PublisherConfig) -> dict[str, str]:

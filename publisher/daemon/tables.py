@@ -161,7 +161,10 @@ class PublishedTables:
     def begin_again(self, table: PublishedTable) -> None:
         """Take a new snapshot of a table: of one that goes on, or of one that was stopped.
 
+        Its topic is made anew should it be gone: with the snapshot nothing of the table is missing.
+
         Raises:
+            TableFailed: its topic is refused.
             PublisherError: as :meth:`refresh`.
         """
         if table.is_stopped:
@@ -171,6 +174,11 @@ class PublishedTables:
             table = self._tables.get(table.name, table)
             if table.is_stopped:
                 return  # for what keeps it from going on, which was told
+        else:
+            try:
+                self._ensure_topics([TopicSpec(table.topic, self._config.kafka.partitions)])
+            except DeliveryRejected as error:
+                raise TableFailed(table.name, error) from error
         if not table.versions or self.snapshot_of(table).state in _TO_BE_READ:
             _log.info("snapshot_runs_already", table=str(table.name))
             return

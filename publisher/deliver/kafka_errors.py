@@ -61,8 +61,8 @@ _FIXES: Final = {
     KafkaError.SASL_AUTHENTICATION_FAILED: "check sasl.username and sasl.password in kafka.extra",
     KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* options in kafka.extra",
     KafkaError.UNKNOWN_TOPIC_OR_PART: (
-        "the topic was deleted, and its events with it: restart the publisher, which makes it anew"
-        " with a new snapshot of its table"
+        "the topic was deleted, and its events with it: take a new snapshot of its table, which"
+        " makes it anew"
     ),
     KafkaError.INVALID_TRANSACTION_TIMEOUT: (
         "raise transaction.max.timeout.ms of the brokers above the publisher's transaction timeout"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from publisher.config import PublisherConfig
 from schemas.signals import SnapshotSignal
@@ -110,6 +111,28 @@ def test_a_stopped_table_comes_back_without_a_restart(shop: Pipe):
         )
         stopped = publisher.metrics.stopped_tables.labels(table=f"{source.name}.dbo.orders")
         assert stopped._value.get() == 0
+
+
+@pytest.mark.parametrize("is_noticed", [False, True], ids=["unnoticed", "stopped for it"])
+def test_a_topic_that_was_deleted_is_made_anew(shop: Pipe, is_noticed: bool):
+    topic = shop.topics.names.data(TableName(shop.source.name, "dbo", "orders"))
+    admin = AdminClient({"bootstrap.servers": shop.topics.bootstrap})
+
+    def delete() -> None:
+        for future in admin.delete_topics([topic]).values():
+            future.result(10)
+
+    if is_noticed:
+        delete()
+    with Running(shop.config()) as publisher:
+        publisher.until(lambda: "heartbeat" in publisher.steps, "it runs")
+        if is_noticed:
+            assert publisher.told("table_stopped")
+        else:
+            delete()
+        ask(shop.config(), ["dbo.orders"], 30)
+        publisher.until(lambda: snapshot_keys(shop, "orders") == [1, 2], "orders is read again")
+        publisher.until(shop.is_caught_up, "it is over")
 
 
 @pytest.mark.parametrize(

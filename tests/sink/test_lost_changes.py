@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -26,34 +25,27 @@ def test_changes_that_retention_removed_end_the_sink_of_a_single_table(source: S
     assert lake.commits() == []
 
 
-@pytest.mark.parametrize("local_changes_max", [10_000, 1], ids=["small", "large"])
-def test_changes_that_retention_removed_stop_their_table_alone(
-    source: Source, lake: Lake, local_changes_max: int
-):
-    options = {"local_changes_max": local_changes_max}
-    columns = (column(1, "id", "int", key=1),)
-    keeps, loses = source.table("keeps", *columns), source.table("loses", *columns)
-    for table in (keeps, loses):
-        source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(10)))
-    source.publish()
+def test_changes_that_retention_removed_stop_their_table_alone(source: Source, lake: Lake):
+    _, loses = two_tables(source)
     delete_records(source, loses)
 
-    lake.catch_up(**options)
+    lake.catch_up()
 
-    (commit,) = lake.commits()
-    assert set(commit["tables"]) == {"shop/dbo/keeps"}
-    assert "new snapshot" in json.loads(commit["stopped"])[loses.topic]
-    assert len(lake.rows("keeps")) == 10
+    stopped_alone(lake, loses, "new snapshot")
+    brought_back(source, lake, loses)
 
-    brought_back(source, lake, loses, **options)
+
+def test_the_same_in_a_batch_that_is_read_table_by_table(source: Source, lake: Lake):
+    _, loses = two_tables(source)
+    delete_records(source, loses)
+
+    lake.catch_up(local_changes_max=1)
+
+    stopped_alone(lake, loses, "new snapshot")
 
 
 def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: Lake):
-    columns = (column(1, "id", "int", key=1),)
-    keeps, loses = source.table("keeps", *columns), source.table("loses", *columns)
-    for table in (keeps, loses):
-        source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(10)))
-    source.publish()
+    keeps, loses = two_tables(source)
     lake.catch_up()
     source.delete_topic(loses)
     source.make_topic(loses)
@@ -62,22 +54,14 @@ def test_a_topic_that_was_made_anew_stops_its_table_alone(source: Source, lake: 
 
     lake.catch_up()
 
-    commit = lake.commits()[-1]
-    assert set(commit["tables"]) == {"shop/dbo/keeps"}
-    assert "made again" in json.loads(commit["stopped"])[loses.topic]
+    stopped_alone(lake, loses, "made again")
     assert len(lake.rows("keeps")) == 11
-
-    brought_back(source, lake, loses)
 
 
 def test_a_topic_that_was_deleted_stops_its_table_alone(
     source: Source, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ):
-    columns = (column(1, "id", "int", key=1),)
-    keeps, loses = source.table("keeps", *columns), source.table("loses", *columns)
-    for table in (keeps, loses):
-        source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(10)))
-    source.publish()
+    _, loses = two_tables(source)
     source.delete_topic(loses)
 
     with pytest.raises(TopicUnknown, match="loses"):  # perhaps a broker has just started
@@ -86,12 +70,26 @@ def test_a_topic_that_was_deleted_stops_its_table_alone(
     monkeypatch.setattr("spark_sink.topic_reader.TOPIC_GONE_AFTER_S", 0)
     lake.catch_up()
 
-    (commit,) = lake.commits()
-    assert set(commit["tables"]) == {"shop/dbo/keeps"}
-    assert "was deleted" in json.loads(commit["stopped"])[loses.topic]
-
+    stopped_alone(lake, loses, "was deleted")
     source.make_topic(loses)
     brought_back(source, lake, loses)
+
+
+def two_tables(source: Source) -> tuple[SourceTable, SourceTable]:
+    """Tables of ten rows each, published."""
+    columns = (column(1, "id", "int", key=1),)
+    tables = source.table("keeps", *columns), source.table("loses", *columns)
+    for table in tables:
+        source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(10)))
+    source.publish()
+    return tables
+
+
+def stopped_alone(lake: Lake, table: SourceTable, reason: str) -> None:
+    """The newest cut has the other table, and says why it has not this one."""
+    commit = lake.commits()[-1]
+    assert set(commit["tables"]) == {"shop/dbo/keeps"}
+    assert reason in json.loads(commit["stopped"])[table.topic]
 
 
 def delete_records(source: Source, table: SourceTable) -> None:
@@ -101,14 +99,14 @@ def delete_records(source: Source, table: SourceTable) -> None:
         future.result(30)
 
 
-def brought_back(source: Source, lake: Lake, table: SourceTable, **options: Any) -> None:
+def brought_back(source: Source, lake: Lake, table: SourceTable) -> None:
     """A new snapshot makes a stopped table whole, and part of the cut."""
     source.publish(snapshotting=[table])
     rows = list(table.rows.values())[1:]  # one was deleted while nobody followed the table
     table.rows.clear()
     source.snapshot(table, rows)
     source.publish()
-    lake.catch_up(**options)
+    lake.catch_up()
     commit = lake.commits()[-1]
     assert commit["stopped"] == "{}"
     assert f"shop/dbo/{table.name.table}" in commit["tables"]

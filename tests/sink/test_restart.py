@@ -274,7 +274,7 @@ def test_it_waits_for_the_publisher_to_make_the_topics(
     lake: Lake, spark: SparkSession, kafka: str, registry: str
 ):
     with Served(spark, lake, prefix="late", retry_backoff_max_s=0.5) as served:
-        served.wait_for_retry("KafkaUnavailable")
+        served.wait_for_retry("TopicUnknown")
         late = Source(kafka, registry, prefix="late")
         try:
             table = late.table("t", column(1, "id", "int", key=1))

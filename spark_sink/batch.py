@@ -98,7 +98,6 @@ class BatchApplier:
         metrics: SinkMetrics,
         hook: Hook | None = None,
     ) -> None:
-        self._spark = spark
         self._config = config
         self._schema_by_id = schema_by_id
         self._metrics = metrics

@@ -98,8 +98,9 @@ def audit(
             result.through_lsn = max(record.through_lsn for record in records)
         check_chain(records, result.problems)
         ledger = ranges_by_partition(records, topics)
+        positions = _Positions(registry)
         for entries in ledger.values():
-            _audit_partition(consumer, registry, entries, result)
+            _audit_partition(consumer, positions, entries, result)
     finally:
         consumer.close()
     return result
@@ -116,12 +117,11 @@ def _progress(
 
 
 def _audit_partition(
-    consumer: Consumer, registry: SchemaRegistry, entries: Sequence[PartitionProgress], into: Audit
+    consumer: Consumer, positions: _Positions, entries: Sequence[PartitionProgress], into: Audit
 ) -> None:
     topic, number = entries[0].topic, entries[0].partition
     low, _ = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_S)
     partition = PartitionAudit(entries, low, into.problems)
-    positions = _Positions(registry)
     for message in _read(consumer, topic, number, partition.begin, partition.end):
         value = message.value()
         position = None

@@ -59,7 +59,9 @@ def ask(config: PublisherConfig, names: Sequence[str], wait_s: float) -> None:
 
 
 def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
-    topics = existing_data_topics(config.kafka.bootstrap, config.topics, _extra(config))
+    topics = existing_data_topics(
+        config.kafka.bootstrap, config.topics, config.kafka.librdkafka_options()
+    )
     published = {
         f"{table.schema}.{table.table}".casefold(): table
         for table in map(config.topics.table_of, topics)
@@ -94,16 +96,12 @@ def _registered(config: PublisherConfig, name: str) -> TableName | None:
         raise SnapshotNotAsked(f"whether {name} was published cannot be asked: {error}") from error
 
 
-def _extra(config: PublisherConfig) -> dict[str, str]:
-    return config.kafka.librdkafka_options()
-
-
 def _send(config: PublisherConfig, signal: SnapshotSignal) -> int:
     """Write the signal; returns its offset."""
     reports: list[tuple[Any, Any]] = []
     producer = Producer(
         {
-            **_extra(config),
+            **config.kafka.librdkafka_options(),
             "bootstrap.servers": config.kafka.bootstrap,
             "enable.idempotence": True,
             "log_level": 2,
@@ -141,7 +139,7 @@ def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:
                     config.source.database,
                     _KAFKA_TIMEOUT_S,
                     registry=registry,
-                    extra=_extra(config),
+                    extra=config.kafka.librdkafka_options(),
                 )
             except (PublisherError, RegistryError) as error:
                 raise SnapshotNotAsked(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from emulator.errors import SqlError, not_supported
 from emulator.storage.values import GENERATED
 from emulator.tsql import messages
-from emulator.tsql.compile import types_of
 from emulator.tsql.compile.output import OutputPlan, compile_output
 from emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
 from emulator.tsql.compile.queries import QueryCompiler
@@ -25,13 +24,19 @@ from emulator.tsql.compile.scope import Scope
 from emulator.tsql.compile.sequence_rules import refuse_next_values
 from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
 from emulator.tsql.compile.through import find_view, inserted_through
-from emulator.tsql.compile.values import Value, Views, converted
+from emulator.tsql.compile.value_cells import (
+    DEFAULT,
+    Cell,
+    constant_cell,
+    united,
+    variable_cell,
+)
+from emulator.tsql.compile.values import Value, Views
 from emulator.tsql.compile.view_checks import ViewCheck, view_check
 from emulator.tsql.conversions import Conversion, check_allowed
 from emulator.tsql.syntax.nodes import (
     DefaultMark,
     Expression,
-    Literal,
     Query,
     TableName,
     ValueRows,
@@ -40,14 +45,10 @@ from emulator.tsql.syntax.nodes import (
 from emulator.types import SqlType, StorageValue
 
 if TYPE_CHECKING:
+    from emulator.storage.model import Column
     from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.syntax.nodes import Name
     from emulator.tsql.syntax.statements import Insert
-
-_DEFAULT: Final = object()
-"""Stands for DEFAULT among given values."""
-
-Cell = Callable[[Execution], Any]
 
 
 @dataclass(slots=True)
@@ -114,11 +115,11 @@ class InsertPlan:
     def complete(self, execution: Execution, given: Sequence[Any]) -> tuple[Any, ...]:
         """The full row of some given values."""
         row = list(self.template)
-        if self.evaluates or _DEFAULT in given:
+        if self.evaluates or DEFAULT in given:
             for position, value in self.defaults.values(execution).items():
                 row[position] = value
         for position, value in zip(self.given, given, strict=True):
-            if value is not _DEFAULT:
+            if value is not DEFAULT:
                 row[position] = value
         return tuple(row)
 
@@ -137,7 +138,7 @@ class InsertPlan:
         """Given values in which NULL is DEFAULT where the column has one."""
         columns = self.target.table.columns
         return [
-            _DEFAULT if value is None and columns[position].default is not None else value
+            DEFAULT if value is None and columns[position].default is not None else value
             for position, value in zip(self.given, given, strict=True)
         ]
 
@@ -236,26 +237,25 @@ class InsertCompiler:
         for row in body.rows:
             if len(row) != width:
                 raise self._width_error(len(row), width, query=False)
-        rows = []
+        given = []
         for row in body.rows:
             self.compilation.taken_sequences.clear()  # each row takes values of its own
-            rows.append([self._value(e) for e in row])
-        if len(rows) > 1:
-            rows = _united(rows)
+            given.append([self._value(e) for e in row])
+        rows = united(given) if len(given) > 1 else given
         columns = [self.target.table.columns[p] for p in plan.given]
         semantics = self.compilation.semantics
         simple = not semantics.is_lenient and all(
-            isinstance(e, Literal | Variable | DefaultMark) or (v is not None and v.constant)
+            v is None or v.constant is not None or isinstance(e, Variable)
             for row, values in zip(body.rows, rows, strict=True)
             for e, v in zip(row, values, strict=True)
         )
         if simple:
             plan.cells = tuple(
                 tuple(
-                    self._cell(e, v, column.type, column.name)
-                    for e, v, column in zip(row, values, columns, strict=True)
+                    self._cell(e, g, v, column)
+                    for e, g, v, column in zip(row, before, values, columns, strict=True)
                 )
-                for row, values in zip(body.rows, rows, strict=True)
+                for row, before, values in zip(body.rows, given, rows, strict=True)
             )
             return
         plans, fixed = [], []
@@ -263,7 +263,7 @@ class InsertCompiler:
             texts, marks = [], {}
             for place, (value, column) in enumerate(zip(values, columns, strict=True)):
                 if value is None:
-                    marks[place] = _DEFAULT
+                    marks[place] = DEFAULT
                 else:
                     texts.append(stored(value, column, self.target, semantics).sql)
             plans.append("SELECT " + (", ".join(texts) or "1"))
@@ -275,46 +275,19 @@ class InsertCompiler:
         """A value; None for DEFAULT."""
         return None if isinstance(node, DefaultMark) else self.compiler.value(node, Scope())
 
-    def _cell(self, node: Expression, value: Value | None, target: SqlType, column: str) -> Cell:
-        """Yields one given value."""
-        if value is None:
-            return lambda _: _DEFAULT
-        if value.is_null:
-            if value.learn is not None:
-                value.learn(target)
-            return lambda _: None
-        if isinstance(node, Variable):
-            return self._variable_cell(node, value.type, target, column)
-        check_allowed(value.type, target, explicit=False)
-        conversion = self._assigner(value.type, target, column)
-        known = value.constant.value if value.constant else None
-        if conversion is None or known is None:
-            return lambda _: known
-        convert = conversion
-        try:
-            done = convert(known)
-        except SqlError:
-            return lambda _: convert(known)
-        return lambda _: done
+    def _cell(
+        self, node: Expression, given: Value | None, value: Value | None, column: Column
+    ) -> Cell:
+        """Yields one given value: as it is written, and in the common type of VALUES."""
+        semantics, shown = self.compilation.semantics, self.target.shown
 
-    def _assigner(self, source: SqlType, target: SqlType, column: str) -> Conversion | None:
-        semantics = self.compilation.semantics
-        return column_assigner(source, target, self.target.shown, column, semantics)
+        def assigner(source: SqlType) -> Conversion | None:
+            check_allowed(source, column.type, explicit=False)
+            return column_assigner(source, column.type, shown, column.name, semantics)
 
-    def _variable_cell(self, node: Variable, source: SqlType, target: SqlType, column: str) -> Cell:
-        """Yields a variable's value, converted from the type that it has then."""
-        name = node.name.casefold()
-        check_allowed(source, target, explicit=False)
-        conversion = self._assigner(source, target, column)
-        if conversion is None:
-            return lambda execution: execution.frame.values[name]
-        convert = conversion
-
-        def read(execution: Execution) -> Any:
-            value = execution.frame.values[name]
-            return None if value is None else convert(value)
-
-        return read
+        if isinstance(node, Variable) and given is not None and value is not None:
+            return variable_cell(node, given, value, column.type, assigner)
+        return constant_cell(value, column.type, assigner)
 
     # Queries ------------------------------------------------------------------------------------
 
@@ -469,22 +442,6 @@ def empty_plan(compilation: Compilation, target: Target, given: tuple[int, ...])
 def _name_of(node: Insert) -> Name:
     """The target as the statement names it."""
     return (node.target.name,) if isinstance(node.target.name, str) else node.target.name
-
-
-def _united(rows: list[list[Value | None]]) -> list[list[Value | None]]:
-    """Rows of VALUES in common column types, as UNION ALL would give them."""
-    types = []
-    for place in range(len(rows[0])):
-        values = [row[place] for row in rows]
-        types.append(types_of.unite(v.type for v in values if v is not None and not v.is_null))
-    return [[_as_united(v, t) for v, t in zip(row, types, strict=True)] for row in rows]
-
-
-def _as_united(value: Value | None, target: SqlType) -> Value | None:
-    """One value of VALUES in its column's common type; DEFAULT stays."""
-    if value is None or value.is_null or (value.type.is_character and target.is_character):
-        return value
-    return converted(value, target)
 
 
 __all__ = ["InsertCompiler", "InsertPlan", "StorageValue", "empty_plan", "given_positions"]

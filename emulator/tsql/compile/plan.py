@@ -161,14 +161,8 @@ def split_holes(text: str, holes: Sequence[Hole]) -> tuple[str | Hole, ...]:
     )
 
 
-_GENERIC_LENGTHS: Final = {
-    "varchar": 8000,
-    "char": 8000,
-    "nvarchar": 4000,
-    "nchar": 4000,
-    "varbinary": 8000,
-    "binary": 8000,
-}
+_GENERIC_LENGTHS: Final = {"varchar": 8000, "nvarchar": 4000, "varbinary": 8000}
+"""Not of char, nchar and binary: values beside longer ones are padded to their length."""
 
 
 @lru_cache(maxsize=1024)

@@ -85,7 +85,9 @@ class Planner:
                 return found
         compilation = Compilation(self.context, self.workspace, frame)
         plan = self._compile(compilation, query)
-        if compilation.has_sized_variable:
+        # A sql_variant keeps the declared length of its value.
+        keeps = any(column.type.name == "sql_variant" for column in plan.columns)
+        if compilation.has_sized_variable and not keeps:
             generic = Compilation(self.context, self.workspace, frame, generic=True)
             generic_plan = self._compile(generic, query)
             if generic_plan.columns == plan.columns:
@@ -142,6 +144,8 @@ class Planner:
         """
 
         def make(compilation: Compilation) -> tuple[Plan, SqlType]:
+            if target is not None and target.name == "sql_variant":
+                compilation.generic = False  # it keeps the declared length of its value
             value = QueryCompiler(compilation).value(node, Scope())
             if target is not None:
                 value = assigned(value, target)

@@ -451,11 +451,8 @@ class QueryCompiler(SourceCompiler):
         texts = []
         changed = compiled.limited or nested
         for n, (column, sql_type) in enumerate(zip(compiled.columns, types, strict=True)):
-            outer = converted(
-                replace(column, sql=f"v{n}", constant=column.constant if column.is_null else None),
-                sql_type,
-                explicit=column.type.is_character,
-            )
+            constant = column.constant if column.is_null else None
+            outer = converted(replace(column, sql=f"v{n}", constant=constant), sql_type)
             text = outer.sql if not outer.is_null else f"v{n}"
             if collate and sql_type.is_character:
                 text = replace(outer, sql=text).collated

@@ -201,6 +201,13 @@ def resolve_target(compilation: Compilation, node: TableName | VariableTable) ->
     Raises:
         SqlError: 208, 1087; 259 for a system view; 50900 for a view.
     """
+    target = _named_target(compilation, node)
+    if any(column.type.name == "sql_variant" for column in target.table.columns):
+        compilation.generic = False  # a sql_variant keeps the declared length of its value
+    return target
+
+
+def _named_target(compilation: Compilation, node: TableName | VariableTable) -> Target:
     if isinstance(node, VariableTable):
         local = compilation.frame.tables.get(node.name.casefold())
         compilation.depend_on_local_tables()

@@ -119,7 +119,7 @@ def common_type(left: SqlType, right: SqlType) -> SqlType:
         return high
     if high_family is Family.TEXT:
         return _common_text(high, low)
-    if high_family is Family.BINARY and low_family is Family.BINARY:
+    if high_family is Family.BINARY and low_family is Family.BINARY and high.name != "image":
         name = "binary" if high.name == low.name == "binary" else "varbinary"
         return SqlType(name, length=_longer(binary_length(high), binary_length(low)))
     if high_family in {Family.TIME, Family.MOMENT, Family.OFFSET} and low_family in {

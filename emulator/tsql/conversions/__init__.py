@@ -69,7 +69,9 @@ def check_allowed(source: SqlType, target: SqlType, *, explicit: bool) -> None:
         _check_variant(source, target, explicit=explicit)
         return
     newer = {"datetime2"} & {source.name, target.name}
-    allowed = to_family in _IMPLICIT[from_family]
+    allowed = to_family in _IMPLICIT[from_family] or (
+        target.name == "image" and source.name in {"char", "varchar"}
+    )
     also = to_family in _EXPLICIT_TOO.get(from_family, frozenset())
     numbers = {Family.INTEGER, Family.DECIMAL, Family.FLOAT}
     if newer and ({from_family, to_family} & numbers):

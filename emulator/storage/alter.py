@@ -20,6 +20,7 @@ from emulator.storage.encoded_rows import forget_encoded, is_change_table
 from emulator.storage.model import Column, Table
 from emulator.storage.object_details import forget_column
 from emulator.storage.sqlite_schema import column_definition, create_index_text, index_name
+from emulator.storage.transaction import StoreSession
 from emulator.types import StorageValue
 
 
@@ -73,6 +74,8 @@ def add_columns(
                     f'UPDATE main."{table.sqlite_name}" SET {added.sqlite_name} = ?', (value,)
                 )
             elif added.identity is not None:
+                if isinstance(target, StoreSession):
+                    target.reset_identity(table)
                 _number_rows(database, connection, table, added)
             table = replace(table, columns=(*table.columns, added), next_column_id=next_id)
             table = replace_table(

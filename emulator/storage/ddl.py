@@ -184,6 +184,7 @@ def create_table(
             table = with_index(table, index)
         lock_for_ddl(target, database, table)
         connection.execute(create_table_text(table, table.sqlite_name))
+        database.engine.identities.begin(connection, table)
         for index in table.kept_indexes:
             connection.execute(create_index_text(table, index))
         database.put_table(connection, table, table_to_text(table))

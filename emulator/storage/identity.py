@@ -61,6 +61,18 @@ class IdentityValues:
             else:
                 self._last[key] = value
 
+    def begin(self, connection: apsw.Connection, table: Table) -> None:
+        """A table has a new identity column, whose first value is its seed.
+
+        What a table that was rolled back has left under the same id goes.
+
+        Args:
+            connection: inside a write transaction.
+            table: the table.
+        """
+        self.reseed(table, None)
+        self.persist(connection, table)
+
     def forget_database(self, database_id: int) -> None:
         """A database is gone: the next one may get its id, and its tables the same ids."""
         with self._lock:

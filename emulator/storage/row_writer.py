@@ -237,8 +237,7 @@ def truncate_table(work: Work, table: Table) -> None:
     work.record_undo(writer.overlay, writer.overlay.visible_rids())
     writer.overlay.hide_all()
     if writer.plan.identity_position >= 0:
-        work.engine.identities.reseed(writer.table, None)
-        work.note_identity(writer.table)
+        work.reset_identity(writer.table)
 
 
 def _fill_identity(writer: RowWriter, rows: list[GivenRow]) -> tuple[list[GivenRow], int | None]:

@@ -46,6 +46,9 @@ class Sequence:
     cache: int | None = None
     create_ticks: int = 0
     modify_ticks: int = 0
+    generation: int = 0
+    """How often it began again (RESTART): each time with a counter of its own, so that the one
+    before is still there when a transaction takes the RESTART back."""
 
 
 @dataclass(slots=True)
@@ -61,17 +64,18 @@ class SequenceValues:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._lock = threading.Lock()
-        self._states: dict[tuple[int, int], _State] = {}
+        self._states: dict[tuple[int, int, int], _State] = {}
+        """By database, object id and generation."""
         self._connection = connection
 
     def _state(self, database: Database, sequence: Sequence) -> _State:
-        key = (database.database_id, sequence.object_id)
+        key = (database.database_id, sequence.object_id, sequence.generation)
         state = self._states.get(key)
         if state is None:
             rows: list[tuple[int]] = fetch(
                 self._connection,
                 "SELECT last_value FROM identity_values WHERE database_id = ? AND object_id = ?",
-                key,
+                key[:2],
             )
             last = rows[0][0] if rows else None
             state = self._states[key] = _State(last, last)
@@ -135,14 +139,47 @@ class SequenceValues:
             self._reserve(database, sequence, state, last, anew=bool(cycles))
         return first, last, cycles
 
-    def restart(self, connection: apsw.Connection, database: Database, sequence: Sequence) -> None:
-        """RESTART: the next value is the start; inside a write transaction."""
-        key = (database.database_id, sequence.object_id)
+    def begin(self, connection: apsw.Connection, database: Database, sequence: Sequence) -> None:
+        """A sequence is new, or of a new generation: its first value is its start.
+
+        What one that was rolled back has left under the same id goes.
+
+        Args:
+            connection: inside a write transaction.
+            database: where the sequence is.
+            sequence: it.
+        """
+        self._forget_reserve(connection, database, sequence)
         with self._lock:
-            connection.execute(
-                "DELETE FROM identity_values WHERE database_id = ? AND object_id = ?", key
-            )
+            key = (database.database_id, sequence.object_id, sequence.generation)
             self._states[key] = _State()
+        database.engine.after_commit(lambda: self._forget(database, sequence, sequence.generation))
+
+    def end(self, connection: apsw.Connection, database: Database, sequence: Sequence) -> None:
+        """A sequence is dropped, inside a write transaction."""
+        self._forget_reserve(connection, database, sequence)
+        database.engine.after_commit(
+            lambda: self._forget(database, sequence, sequence.generation + 1)
+        )
+
+    @staticmethod
+    def _forget_reserve(
+        connection: apsw.Connection, database: Database, sequence: Sequence
+    ) -> None:
+        connection.execute(
+            "DELETE FROM identity_values WHERE database_id = ? AND object_id = ?",
+            (database.database_id, sequence.object_id),
+        )
+
+    def _forget(self, database: Database, sequence: Sequence, below: int) -> None:
+        """Forget the counters of a sequence's generations below one."""
+        own = (database.database_id, sequence.object_id)
+        with self._lock:
+            self._states = {
+                key: state
+                for key, state in self._states.items()
+                if key[:2] != own or key[2] >= below
+            }
 
     def forget_database(self, database_id: int) -> None:
         """A database is gone: the next one may get its id."""
@@ -159,12 +196,23 @@ class SequenceValues:
         reserved = last + max(ahead - 1, 0) * sequence.increment
         reserved = max(sequence.minimum, min(sequence.maximum, reserved))
         with database.engine.write() as connection:
+            if not _is_there(database, sequence):
+                return  # rolled back, dropped or begun again since: another counter's place
             connection.execute(
                 "INSERT INTO identity_values VALUES (?, ?, ?)"
                 f" ON CONFLICT DO UPDATE SET last_value = {kept}",
                 (database.database_id, sequence.object_id, reserved),
             )
-        state.reserved = reserved
+            database.engine.after_commit(lambda: setattr(state, "reserved", reserved))
+
+
+def _is_there(database: Database, sequence: Sequence) -> bool:
+    """Whether a sequence still is, in the generation that is meant."""
+    return any(
+        (known.object_id, known.create_ticks, known.generation)
+        == (sequence.object_id, sequence.create_ticks, sequence.generation)
+        for known in database.state.sequences.values()
+    )
 
 
 def _beginning(sequence: Sequence) -> int:
@@ -232,6 +280,7 @@ def create_sequence(target: DdlTarget, database: Database, sequence: Sequence) -
         made = replace(
             sequence, object_id=object_id, schema=schema, create_ticks=now, modify_ticks=now
         )
+        database.engine.sequences.begin(connection, database, made)
         _put(connection, database, made)
         return made
 
@@ -241,17 +290,21 @@ def alter_sequence(
 ) -> None:
     """Replace a sequence's definition; ``restart`` begins again at its start."""
     with ddl_scope(target, database) as connection:
-        changed = replace(sequence, modify_ticks=database.engine.clock.now_ticks())
-        _put(connection, database, changed)
+        changed = replace(
+            sequence,
+            modify_ticks=database.engine.clock.now_ticks(),
+            generation=sequence.generation + restart,
+        )
         if restart:
-            database.engine.sequences.restart(connection, database, changed)
+            database.engine.sequences.begin(connection, database, changed)
+        _put(connection, database, changed)
 
 
 def drop_sequence(target: DdlTarget, database: Database, sequence: Sequence) -> None:
     """Drop a sequence."""
     with ddl_scope(target, database) as connection:
         delete_entry(connection, database.database_id, SEQUENCE, str(sequence.object_id))
-        database.engine.sequences.restart(connection, database, sequence)
+        database.engine.sequences.end(connection, database, sequence)
         database.engine.will_change_catalog()
         del database.state.sequences[sequence.schema.casefold(), sequence.name.casefold()]
         database.version += 1

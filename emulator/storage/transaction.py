@@ -123,6 +123,10 @@ class StoreSession(ReadLocks):
         with self._within_statement():
             truncate_table(self._work, table)
 
+    def reset_identity(self, table: Table) -> None:
+        """Let the identity of a locked table begin again, unless that is rolled back."""
+        self._work.reset_identity(table)
+
     def lock_table(self, table: Table) -> None:
         """Lock a table until the end of the transaction.
 

@@ -46,6 +46,8 @@ class WorkMark:
     command_count: int
     overlays: tuple[tuple[Overlay, bool], ...]
     """Each overlay that there was, and whether it had changes."""
+    reset_count: int = 0
+    """How many identity counters had been reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Work(SessionView):
         self._journals: dict[int, Journal] = {}
         self._savepoints: list[Savepoint] = []
         self._identity_tables: dict[tuple[int, int], Table] = {}
+        self._resets: list[tuple[Table, int | None]] = []
+        """Identity counters that were reset, with what each was before."""
         self._row_version_databases: set[int] = set()
         for schema in (JOURNAL_SCHEMA, STAGE_SCHEMA, UNDO_SCHEMA):
             connection.execute(schema)
@@ -106,6 +110,19 @@ class Work(SessionView):
     def note_identity(self, table: Table) -> None:
         """The commit is to persist the table's identity value."""
         self._identity_tables[table.database_id, table.object_id] = table
+
+    def reset_identity(self, table: Table) -> None:
+        """The identity of a table, which is locked, begins again; a rollback takes that back."""
+        identities = self.engine.identities
+        self._resets.append((table, identities.current(table)))
+        identities.reseed(table, None)
+        self.note_identity(table)
+
+    def _undo_resets(self, count: int) -> None:
+        """Put back what identity counters were when that many had been reset."""
+        for table, value in reversed(self._resets[count:]):
+            self.engine.identities.reseed(table, value)
+        del self._resets[count:]
 
     def note_row_version(self, database_id: int) -> None:
         """The commit is to persist the database's rowversion."""
@@ -156,11 +173,13 @@ class Work(SessionView):
             {key: journal.mark() for key, journal in self._journals.items() if journal.count},
             self.command_count,
             tuple([(overlay, overlay.dirty) for overlay in self._overlays.values()]),
+            len(self._resets),
         )
 
     def restore(self, mark: WorkMark) -> None:
         """Go back to a mark, SQLite having undone the TEMP tables themselves."""
         self.doubt_pending()
+        self._undo_resets(mark.reset_count)
         empty = JournalMark((), 0, 0)
         for key, journal in self._journals.items():
             journal.restore(mark.journals.get(key, empty))
@@ -205,6 +224,7 @@ class Work(SessionView):
             self._leave_exclusive()
         self.doubt_pending()
         self._undo_to(saved.undo_count)
+        self._undo_resets(saved.mark.reset_count)
         for key, journal in self._journals.items():
             mark = saved.mark.journals.get(key)
             journal.truncate(0 if mark is None else mark.count)
@@ -355,6 +375,7 @@ class Work(SessionView):
                 self.restore(self.outer_mark)
         for overlay in self._overlays.values():
             overlay.clear()
+        self._undo_resets(0)
         self._end(keep_locks=keep_locks)
 
     def _end(self, *, keep_locks: bool = False) -> None:
@@ -364,6 +385,7 @@ class Work(SessionView):
             self.connection.execute("DELETE FROM temp.undo")
             self._savepoints.clear()
         self._identity_tables.clear()
+        self._resets.clear()
         self._row_version_databases.clear()
         if not keep_locks:
             self.engine.locks.release(self.owner)

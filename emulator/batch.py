@@ -11,6 +11,7 @@ from typing import Final
 
 from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
+from emulator.not_finite import check_bulk_load
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
 from emulator.tsql.compile.arguments import Given, given_parameters
 from emulator.tsql.compile.frames import Frame
@@ -142,7 +143,7 @@ class BatchRunner:
         """The rows of the INSERT BULK that came before.
 
         Raises:
-            SqlError: 4002 when none came; what inserting the rows raises.
+            SqlError: 4002 when none came; 7339 for NaN or infinity; what inserting the rows raises.
         """
         frame = Frame(collation=self.context.database.collation)
         node, self._workspace.bulk_load = self._workspace.bulk_load, None
@@ -152,6 +153,7 @@ class BatchRunner:
                 "The incoming tabular data stream (TDS) protocol stream is incorrect. The stream"
                 " ended unexpectedly.",
             )
+        check_bulk_load(types, rows, node.columns)
         statement = InsertBulk(node.target, node.columns, node.options, types, rows, line=node.line)
         yield from self._guarded(self._interpreter.block((statement,), frame), frame)
 

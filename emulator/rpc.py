@@ -12,6 +12,7 @@ from typing import Final
 
 from emulator.batch import BatchRunner
 from emulator.errors import SqlError, not_supported
+from emulator.not_finite import check_parameters
 from emulator.parameter_binding import ParameterBinding, table_parameter
 from emulator.parameter_declarations import Declaration, parse_declarations
 from emulator.results import Event, Parameter, ReturnStatus, ReturnValue
@@ -132,8 +133,9 @@ class Procedures:
         """The events of a call.
 
         Raises:
-            SqlError: the call cannot begin.
+            SqlError: the call cannot begin; 8023 or 8043 for a value that its type cannot hold.
         """
+        check_parameters(call.parameters)
         arguments = _Arguments(call.parameters)
         if isinstance(call.procedure, int):
             by_id = self._by_id.get(call.procedure)

@@ -204,8 +204,11 @@ class Spread:
         divisor = count - 1 if self.sample else count
         if divisor < 1:
             return None
-        mean = math.fsum(self.numbers) / count
-        variance = math.fsum((x - mean) ** 2 for x in self.numbers) / divisor
+        try:
+            mean = math.fsum(self.numbers) / count
+            variance = math.fsum((x - mean) ** 2 for x in self.numbers) / divisor
+        except OverflowError as error:
+            raise messages.arithmetic_overflow("float") from error
         return math.sqrt(variance) if self.root else variance
 
     def final(self) -> Any:

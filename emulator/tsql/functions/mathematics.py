@@ -211,9 +211,12 @@ def _float_function(name: str, function: Callable[[float], float]) -> None:
     @sqlite_function(sqlite_name, 1)
     def call(value: float) -> float:
         try:
-            return function(value)
+            result = function(value)
         except (ValueError, OverflowError, ZeroDivisionError) as error:
             raise _invalid_operation() from error
+        if not math.isfinite(result):
+            raise _invalid_operation()
+        return result
 
     @builtin(name, 1)
     def build(_: ExpressionCompiler, arguments: list[Value]) -> Value:

@@ -7,6 +7,7 @@ The type of a constant decides the type of a result column, so the rules of "Con
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal, InvalidOperation
 
@@ -33,13 +34,22 @@ def number(token: Token) -> Literal:
     """The literal of a NUMBER token.
 
     Raises:
-        SqlError: 1007 for more than 38 digits.
+        SqlError: 1007 for more than 38 digits, 168 for a float that is too large.
     """
     text = token.text
     if "e" in text or "E" in text:
         mantissa, _, exponent = text.lower().partition("e")
         digits = exponent if exponent.lstrip("+-") else "0"
-        return Literal(FLOAT, float(f"{mantissa}e{digits}"))
+        real = float(f"{mantissa}e{digits}")
+        if math.isinf(real):
+            raise messages.compile_error(
+                168,
+                f"The floating point value '{text}' is out of the range of computer representation"
+                " (8 bytes).",
+                severity=15,
+                line=token.line,
+            )
+        return Literal(FLOAT, real)
     if "." not in text:
         value = int(text)
         if value <= _INT_MAX:

@@ -39,7 +39,7 @@ def _first_result_columns(planner: Planner, text: str, frame: Frame) -> tuple[Co
                 sql_type = scalar_type(planner.context.database, declared.type)
                 if sql_type is not None:
                     frame.declare(declared.name, sql_type)
-        elif isinstance(statement, QueryStatement):
+        elif isinstance(statement, QueryStatement) and statement.query.into is None:
             return planner.select(statement, statement.query, frame).columns
     return ()
 

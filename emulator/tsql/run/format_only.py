@@ -106,8 +106,8 @@ def _compile_only(planner: Planner, node: Statement, frame: Frame) -> None:
 def _yields_nothing(node: QueryStatement) -> bool:
     """Whether a SELECT fills a table or variables."""
     body = node.query.body
-    return isinstance(body, Select) and (
-        body.into is not None or any(item.variable for item in body.items)
+    return node.query.into is not None or (
+        isinstance(body, Select) and any(item.variable for item in body.items)
     )
 
 

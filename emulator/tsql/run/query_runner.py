@@ -17,7 +17,6 @@ from emulator.storage.model import Column, Identity
 from emulator.storage.stage import Stage
 from emulator.storage.transaction import StatementRestart
 from emulator.tsql import messages
-from emulator.tsql.certain import known
 from emulator.tsql.compile.arithmetic import arithmetic
 from emulator.tsql.compile.encoded_select import EncodedRun, encoded_run
 from emulator.tsql.compile.names import creation_name
@@ -77,13 +76,13 @@ class QueryRunner:
     def select(self, node: QueryStatement, frame: Frame) -> Iterator[Event]:
         """A SELECT statement of any kind."""
         body = node.query.body
-        if isinstance(body, Select):
-            if body.into is not None:
-                yield from self._select_into(node, body, frame)
-                return
-            if any(item.variable for item in body.items):
-                self._select_variables(node, body, frame)
-                return
+        into = node.query.into
+        if into is not None:
+            yield from self._select_into(node, into, frame)
+            return
+        if isinstance(body, Select) and any(item.variable for item in body.items):
+            self._select_variables(node, body, frame)
+            return
         runs: list[EncodedRun] = []
 
         def make() -> Plan:
@@ -252,10 +251,9 @@ class QueryRunner:
 
     # INTO ---------------------------------------------------------------------------------------
 
-    def _select_into(self, node: QueryStatement, body: Select, frame: Frame) -> Iterator[Event]:
+    def _select_into(self, node: QueryStatement, into: Name, frame: Frame) -> Iterator[Event]:
         """``SELECT .. INTO t``: makes the table, then fills it."""
         prepared = self.prepare(lambda: self.planner.select(node, node.query, frame), frame)
-        into = known(body.into, "INTO clause")
         columns = []
         for number, meta in enumerate(prepared.plan.columns, 1):
             if not meta.name:

@@ -478,3 +478,11 @@ class Query(Node):
     offset: Expression | None = None
     fetch: Expression | None = None
     for_clause: ForClause | None = None
+
+    @property
+    def into(self) -> Name | None:
+        """The table that its first SELECT makes."""
+        body = self.body
+        while isinstance(body, SetOperation):
+            body = body.left.body
+        return body.into if isinstance(body, Select) else None

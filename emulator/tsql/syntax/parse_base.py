@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NoReturn
 
 from emulator.errors import SqlError
@@ -12,6 +13,14 @@ from emulator.tsql.syntax.tokens import RESERVED, Kind, Token, tokenize
 from emulator.types import MAX, SqlType
 
 
+class Into(Enum):
+    """Where INTO of a SELECT may stand."""
+
+    HERE = "in the next SELECT"
+    BEFORE = "in the first SELECT of a set operation, which is past"
+    NOWHERE = "this is a subquery"
+
+
 class TokenCursor:
     """Reads tokens left to right; methods are named after the grammar they accept."""
 
@@ -20,6 +29,7 @@ class TokenCursor:
         self.tokens = tokenize(sql, quoted_identifier=quoted_identifier)
         self.position = 0
         self._declared: set[str] = set()
+        self._into = Into.NOWHERE
 
     @property
     def token(self) -> Token:

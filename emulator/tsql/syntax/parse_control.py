@@ -150,7 +150,7 @@ class ControlParser(ObjectParser):
     def _query_statement(self) -> Statement:
         """SELECT."""
         line = self.token.line
-        return QueryStatement(self.query(), line=line)
+        return QueryStatement(self.query_into(()), line=line)
 
     def _with_statement(self) -> Statement:
         """WITH before SELECT or a data statement."""
@@ -159,7 +159,7 @@ class ControlParser(ObjectParser):
         statement = self.data_statement(common_tables)
         if statement is not None:
             return statement
-        return QueryStatement(self.query_after_with(common_tables), line=line)
+        return QueryStatement(self.query_into(common_tables), line=line)
 
     # Control flow -------------------------------------------------------------------------------
 

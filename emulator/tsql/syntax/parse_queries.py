@@ -14,6 +14,7 @@ from emulator.tsql.syntax.nodes import (
     CommonTable,
     Expression,
     ForClause,
+    Name,
     Over,
     Query,
     Select,
@@ -22,6 +23,7 @@ from emulator.tsql.syntax.nodes import (
     Star,
     Top,
 )
+from emulator.tsql.syntax.parse_base import Into
 from emulator.tsql.syntax.parse_sources import NOT_AN_ALIAS, SourceParser
 from emulator.tsql.syntax.tokens import Kind
 
@@ -49,6 +51,14 @@ class QueryParser(SourceParser):
             self.expect(")")
             if not self.accept(","):
                 return tuple(tables)
+
+    def query_into(self, common_tables: tuple[CommonTable, ...]) -> Query:
+        """A query that is a statement: its first SELECT may have INTO."""
+        self._into = Into.HERE
+        try:
+            return self.query_after_with(common_tables)
+        finally:
+            self._into = Into.NOWHERE
 
     def query_after_with(self, common_tables: tuple[CommonTable, ...]) -> Query:
         """The rest of a query."""
@@ -173,11 +183,12 @@ class QueryParser(SourceParser):
     def select(self) -> Select:
         """One SELECT without ORDER BY."""
         line = self.token.line
+        place, self._into = self._into, Into.NOWHERE
         self.expect("SELECT")
         distinct = self.accept_any("ALL", "DISTINCT") == "DISTINCT"
         top = self.top()
         items = self.select_items()
-        into = self.dotted_name() if self.accept("INTO") else None
+        into = self._into_clause(place) if self.at("INTO") else None
         source = self.sources() if self.accept("FROM") else None
         where = self.condition() if self.accept("WHERE") else None
         group_by: tuple[Expression, ...] = ()
@@ -188,9 +199,29 @@ class QueryParser(SourceParser):
             group_by, sets = self._group_by()
         having = self.condition() if self.accept("HAVING") else None
         windows = self._windows() if self.at("WINDOW") else ()
+        self._into = Into.NOWHERE if place is Into.NOWHERE else Into.BEFORE
         return Select(
             items, line, distinct, top, into, source, where, group_by, having, sets, windows
         )
+
+    def _into_clause(self, place: Into) -> Name:
+        """``INTO name``.
+
+        Raises:
+            SqlError: 196 in another SELECT of a set operation than the first, 156 in a subquery.
+        """
+        if place is Into.NOWHERE:
+            self.fail()
+        if place is Into.BEFORE:
+            raise messages.compile_error(
+                196,
+                "SELECT INTO must be the first query in a statement containing a UNION, INTERSECT"
+                " or EXCEPT operator.",
+                severity=15,
+                line=self.token.line,
+            )
+        self.expect("INTO")
+        return self.dotted_name()
 
     def _windows(self) -> tuple[tuple[str, Over], ...]:
         """``WINDOW name AS (..), ...``."""

@@ -40,6 +40,8 @@ IDLE_LOOK_S: Final = 0.02
 IDLE_SCAN_S: Final = 1
 CLOCK_LOOK_S: Final = 1.0
 """The engine's clock may be moved by hand: the thread looks at it at least this often."""
+BLOCKED_LOOK_S: Final = 0.2
+"""How often a cleanup that open transactions are in the way of is tried again."""
 CLEANUP_TIME_OF_DAY: Final = 2 * 3600 * TICKS_PER_SECOND
 
 _log = logging.getLogger(__name__)
@@ -62,6 +64,8 @@ class _Schedule:
     run: JobRun
     parameters: JobParameters
     due: int
+    is_blocked: bool = False
+    """A cleanup has rows left that open transactions have changed: it is looked at again."""
 
 
 class Agent:
@@ -170,7 +174,9 @@ class Agent:
         now = self._engine.clock.now_ticks()
         waits = [CLOCK_LOOK_S, (self._next_cleanup - now) / TICKS_PER_SECOND]
         for schedule in self._schedules.values():
-            if _waits_for_commits(schedule.parameters):
+            if schedule.is_blocked:
+                waits.append(BLOCKED_LOOK_S)
+            elif _waits_for_commits(schedule.parameters):
                 waits.append(IDLE_LOOK_S)
             else:
                 waits.append((schedule.due - now) / TICKS_PER_SECOND)
@@ -238,8 +244,9 @@ class Agent:
         error: StepError | None = None
         try:
             if parameters.job_type == jobs.CLEANUP:
-                cleanup.run_cleanup_job(self._engine, database)
-                self._end(key, schedule.run)
+                schedule.is_blocked = cleanup.run_cleanup_job(self._engine, database).blocked
+                if not schedule.is_blocked:
+                    self._end(key, schedule.run)
                 return
             if is_enabled(database):
                 self._capture(database, schedule)

@@ -74,7 +74,7 @@ def _run_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name = (text(args["@job_name"]) or "").strip()
     database, job = _find_job(context, name)
     if job.job_type == jobs.CLEANUP:
-        cleanup.run_cleanup_job(context.engine, database)
+        cleanup.run_cleanup_job(context.engine, database, context.store)
     else:
         maxtrans = job.maxtrans or capture_scan.MAXTRANS_DEFAULT
         while True:

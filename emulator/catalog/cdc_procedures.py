@@ -300,6 +300,7 @@ def _cleanup_change_table(context: SessionContext, args: Arguments) -> Iterator[
         text(args["@capture_instance"]),
         mark if isinstance(mark, bytes) else None,
         integer(args["@threshold"]) or 0,
+        context.store,
     )
     yield from _failures(context, result)
     yield ReturnValue("@fCleanupFailed", BIT, int(bool(result.failed)))
@@ -309,14 +310,16 @@ def _failures(context: SessionContext, result: cleanup.CleanupResult) -> Iterato
     """One message for each change table that could not be cleaned up."""
     for name in result.failed:
         command = f"delete from cdc.{name}_CT"
-        text_of = message_text(22852, context.database.name, command, 0, name)
+        error = result.errors.get(name)
+        number, said = (error.number, error.message) if error is not None else (0, name)
+        text_of = message_text(22852, context.database.name, command, number, said)
         yield Message(22852, text_of, severity=10)
 
 
 @procedure("sp_MScdc_cleanup_job")
 def _cleanup_job(context: SessionContext, _args: Arguments) -> Iterator[Event]:
     refuse_within_ddl(context, "sys.sp_MScdc_cleanup_job")
-    result = cleanup.run_cleanup_job(context.engine, context.database)
+    result = cleanup.run_cleanup_job(context.engine, context.database, context.store)
     yield from _failures(context, result)
 
 

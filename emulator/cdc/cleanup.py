@@ -9,12 +9,15 @@ one statement, and a failure on one table does not stop the others.
 Inferred: the time is mapped to the first entry at or after it, so that what is older than the
 retention goes and what is younger stays; an instance whose low watermark is already above the new
 one keeps it. Mapping entries are kept as long as any instance may need them.
+
+A row that an open transaction has changed is waited for, as any DELETE waits; the Agent, whose
+thread runs the jobs of all databases, does not wait in place but comes back to it.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import apsw
@@ -30,12 +33,21 @@ from emulator.cdc.capture_instance import (
 from emulator.cdc.functions import max_lsn
 from emulator.cdc.lsn import ZERO_LSN
 from emulator.cdc.messages import cdc_error
-from emulator.cdc.metadata_tables import CHANGE_TABLES, metadata_table, sqlite_column
+from emulator.cdc.metadata_tables import (
+    CHANGE_TABLES,
+    LSN_TIME_MAPPING,
+    metadata_table,
+    sqlite_column,
+)
+from emulator.errors import SqlError
+from emulator.storage.removal import Removal
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database, Engine
+    from emulator.storage.transaction import StoreSession
 
 THRESHOLD_DEFAULT: Final = 5000
+LOCK_TIMEOUT: Final = 1222
 _TICKS_PER_MINUTE: Final = 60 * 10_000_000
 
 _log = logging.getLogger(__name__)
@@ -43,10 +55,77 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CleanupResult:
-    """What a cleanup did: rows deleted per instance name, and the instances that failed."""
+    """What a cleanup did.
+
+    Attributes:
+        deleted: rows per instance name.
+        failed: instances that failed.
+        errors: of those, what failed them, where it is an error of SQL Server's.
+        blocked: rows are left that open transactions have changed: only where nobody waits.
+    """
 
     deleted: dict[str, int]
     failed: tuple[str, ...] = ()
+    errors: dict[str, SqlError] = field(default_factory=dict)
+    blocked: bool = False
+
+
+class _Sweep:
+    """The deletes of one cleanup, after the watermarks."""
+
+    def __init__(
+        self, engine: Engine, database: Database, threshold: int, session: StoreSession | None
+    ) -> None:
+        self._engine = engine
+        self._database = database
+        self._threshold = threshold
+        self._session = session
+        self.deleted: dict[str, int] = {}
+        self.failed: list[str] = []
+        self.errors: dict[str, SqlError] = {}
+        self.blocked = False
+
+    def change_table(self, instance: CaptureInstance, mark: bytes) -> None:
+        """Deletes change rows below the mark, at most ``threshold`` by one statement."""
+        database, name = self._database, instance.name
+        removal = Removal(
+            self._engine, database, instance.object_id, "__$start_lsn", mark, self._session
+        )
+        try:
+            self.deleted[name] = removal.all(self._threshold)
+        except SqlError as error:
+            if error.number != LOCK_TIMEOUT:
+                raise
+            if self._session is None:
+                self.blocked = True
+            else:
+                self.failed.append(name)
+                self.errors[name] = error
+        except apsw.Error:
+            _log.exception("cleanup of %s.cdc.%s_CT failed", database.name, name)
+            self.failed.append(name)
+
+    def mapping(self) -> None:
+        """Deletes mapping entries below every instance's low watermark."""
+        with self._engine.write() as connection:
+            marks = [i.start_lsn for i in capture_instances(connection, self._database)]
+        known = [mark for mark in marks if mark is not None]
+        if not known:
+            return
+        table = metadata_table(self._database, LSN_TIME_MAPPING)
+        removal = Removal(
+            self._engine, self._database, table.object_id, "start_lsn", min(known), self._session
+        )
+        try:
+            removal.all(self._threshold)
+        except SqlError as error:
+            if error.number != LOCK_TIMEOUT or self._session is not None:
+                raise
+            self.blocked = True
+
+    def result(self) -> CleanupResult:
+        """What it did."""
+        return CleanupResult(self.deleted, tuple(self.failed), self.errors, self.blocked)
 
 
 def cleanup_change_table(
@@ -55,6 +134,7 @@ def cleanup_change_table(
     capture_instance: str | None,
     low_water_mark: bytes | None,
     threshold: int = THRESHOLD_DEFAULT,
+    session: StoreSession | None = None,
 ) -> CleanupResult:
     """sp_cdc_cleanup_change_table.
 
@@ -65,10 +145,12 @@ def cleanup_change_table(
         low_water_mark: the new low endpoint, which must be a start_lsn of
             cdc.lsn_time_mapping; None cleans up below the present one.
         threshold: rows deleted by one statement.
+        session: whose call it is, and who waits; see :class:`Removal`.
 
     Raises:
-        SqlError: 22901, 22963, 22920 unknown instance, 22850 threshold not positive, 22964 LSN
-            without an entry, 22957 LSN outside the instance's timeline.
+        SqlError: 1205, 3617 while it waits for a row; 22901, 22963, 22920 unknown instance, 22850
+            threshold not positive, 22964 LSN without an entry, 22957 LSN outside the instance's
+            timeline.
     """
     procedure = "sp_cdc_cleanup_change_table"
     require_enabled(database, procedure)
@@ -86,15 +168,11 @@ def cleanup_change_table(
             _raise_mark(connection, database, instance, mark)
     if mark is None:
         return CleanupResult({instance.name: 0})
-    try:
-        deleted = _delete_below(
-            engine, database, instance, max(mark, instance.start_lsn or mark), threshold
-        )
-    except apsw.Error:
-        _log.exception("cleanup of %s.cdc.%s_CT failed", database.name, instance.name)
-        return CleanupResult({}, (instance.name,))
-    _trim_mapping(engine, database, threshold)
-    return CleanupResult({instance.name: deleted})
+    sweep = _Sweep(engine, database, threshold, session)
+    sweep.change_table(instance, max(mark, instance.start_lsn or mark))
+    if not sweep.failed:
+        sweep.mapping()
+    return sweep.result()
 
 
 def _new_mark(
@@ -127,11 +205,19 @@ def _raise_mark(
     )
 
 
-def run_cleanup_job(engine: Engine, database: Database) -> CleanupResult:
+def run_cleanup_job(
+    engine: Engine, database: Database, session: StoreSession | None = None
+) -> CleanupResult:
     """sp_MScdc_cleanup_job: with the retention and threshold of msdb.dbo.cdc_jobs.
 
+    Args:
+        engine: the engine.
+        database: the database.
+        session: whose call it is, and who waits; see :class:`Removal`.
+
     Raises:
-        SqlError: 22910 database not enabled, 22997 no cleanup job.
+        SqlError: 1205, 3617 while it waits for a row; 22910 database not enabled, 22997 no cleanup
+            job.
     """
     if not is_enabled(database):
         raise cdc_error(22910, database.name, procedure="sp_MScdc_cleanup_job")
@@ -143,21 +229,12 @@ def run_cleanup_job(engine: Engine, database: Database) -> CleanupResult:
             for instance in instances:
                 _raise_mark(connection, database, instance, mark)
         instances = capture_instances(connection, database)
-    threshold = job.threshold or THRESHOLD_DEFAULT
-    deleted: dict[str, int] = {}
-    failed: list[str] = []
+    sweep = _Sweep(engine, database, job.threshold or THRESHOLD_DEFAULT, session)
     for instance in instances:
-        if instance.start_lsn is None:
-            continue
-        try:
-            deleted[instance.name] = _delete_below(
-                engine, database, instance, instance.start_lsn, threshold
-            )
-        except apsw.Error:
-            _log.exception("cleanup of %s.cdc.%s_CT failed", database.name, instance.name)
-            failed.append(instance.name)
-    _trim_mapping(engine, database, threshold)
-    return CleanupResult(deleted, tuple(failed))
+        if instance.start_lsn is not None:
+            sweep.change_table(instance, instance.start_lsn)
+    sweep.mapping()
+    return sweep.result()
 
 
 def retention_mark(
@@ -171,40 +248,3 @@ def retention_mark(
     return lsn_time_mapping.lsn_for_time(
         connection, database, "smallest greater than or equal", oldest_kept
     )
-
-
-def _delete_below(
-    engine: Engine, database: Database, instance: CaptureInstance, mark: bytes, threshold: int
-) -> int:
-    """Deletes change rows below the mark, ``threshold`` per statement and transaction."""
-    deleted = 0
-    while True:
-        with engine.write() as connection:
-            table = database.table_by_id(instance.object_id)
-            if table is None:
-                return deleted
-            start = sqlite_column(table, "__$start_lsn")
-            connection.execute(
-                f'DELETE FROM "{table.sqlite_name}" WHERE rid IN (SELECT rid FROM'
-                f' "{table.sqlite_name}" WHERE {start} < ? ORDER BY {start} LIMIT ?)',
-                (mark, threshold),
-            )
-            gone = int(connection.changes())
-        deleted += gone
-        if gone < threshold:
-            return deleted
-
-
-def _trim_mapping(engine: Engine, database: Database, threshold: int) -> int:
-    """Deletes mapping entries below every instance's low watermark."""
-    trimmed = 0
-    while True:
-        with engine.write() as connection:
-            marks = [i.start_lsn for i in capture_instances(connection, database)]
-            known = [mark for mark in marks if mark is not None]
-            if not known:
-                return trimmed
-            gone = lsn_time_mapping.remove_below(connection, database, min(known), threshold)
-        trimmed += gone
-        if gone < threshold:
-            return trimmed

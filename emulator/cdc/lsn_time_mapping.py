@@ -135,18 +135,6 @@ def smallest_lsn_of_same_time(
     return lsn_for_time(connection, database, "smallest greater than or equal", ended)
 
 
-def remove_below(connection: apsw.Connection, database: Database, lsn: bytes, limit: int) -> int:
-    """Deletes at most ``limit`` entries with a smaller LSN; returns how many went."""
-    table = metadata_table(database, LSN_TIME_MAPPING)
-    column = sqlite_column(table, "start_lsn")
-    connection.execute(
-        f'DELETE FROM "{table.sqlite_name}" WHERE {column} IN (SELECT {column} FROM'
-        f' "{table.sqlite_name}" WHERE {column} < ? ORDER BY {column} LIMIT ?)',
-        (lsn, limit),
-    )
-    return int(connection.changes())
-
-
 def remove_all(connection: apsw.Connection, database: Database) -> None:
     """Deletes every entry, inside the caller's write transaction."""
     connection.execute(f'DELETE FROM "{metadata_table(database, LSN_TIME_MAPPING).sqlite_name}"')

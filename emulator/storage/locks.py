@@ -74,7 +74,13 @@ class LockManager:
     # -- rows and keys --------------------------------------------------------------------------
 
     def lock(
-        self, owner: LockOwner, table: str, resources: Iterable[Hashable], mode: str = "X"
+        self,
+        owner: LockOwner,
+        table: str,
+        resources: Iterable[Hashable],
+        mode: str = "X",
+        *,
+        escalates: bool = True,
     ) -> bool:
         """Lock rows or keys of a table until :meth:`release`.
 
@@ -84,6 +90,8 @@ class LockManager:
             resources: row ids (int) or (index id, key) pairs.
             mode: X to write; S to read: others may share it, nobody may write it; U to read what
                 may be written next: others may share it, one at a time may have it.
+            escalates: whether many locks become one of the table; not of those that
+                :meth:`unlock` is to give back.
 
         Returns:
             Whether it had to wait (what it knew may be stale).
@@ -114,7 +122,7 @@ class LockManager:
                 free = writes and entry.exclusive is None and not entry.shared and not entry.updates
                 grant(entry, owner, resource, mode)
                 held.add(resource)
-            if len(held) >= ESCALATION_LOCKS:
+            if escalates and len(held) >= ESCALATION_LOCKS:
                 self._escalate(entry, owner, held, writes=writes)
         return waited
 
@@ -230,6 +238,19 @@ class LockManager:
                     ungrant(entry, owner, resource)
             owner.pending = {}
             owner.tables = {}
+            if self.waiters:
+                self._changed.notify_all()
+
+    def unlock(self, owner: LockOwner, table: str, resources: Iterable[Hashable]) -> None:
+        """Release rows or keys before the end; those that ``owner`` does not hold are skipped."""
+        with self._mutex:
+            entry, held = self._tables.get(table), owner.tables.get(table)
+            if entry is None or held is None:
+                return
+            for resource in resources:
+                if resource in held:
+                    held.discard(resource)
+                    ungrant(entry, owner, resource)
             if self.waiters:
                 self._changed.notify_all()
 

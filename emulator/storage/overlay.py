@@ -154,6 +154,12 @@ class Overlay:
         self.settle()
         return next(iter(fetch(self._connection, self._image, (rid,))), None)
 
+    def images(self) -> dict[int, Row]:
+        """Every uncommitted image, by row id."""
+        self.settle()
+        text = f'SELECT rid, {column_list(self.table)} FROM temp."{self.images_name}"'
+        return {row[0]: row[1:] for row in fetch(self._connection, text)}
+
     def hides(self, rid: int) -> bool:
         """Whether the committed row of that id is deleted or replaced here."""
         return self.may_hide and bool(fetch(self._connection, self._hides, (rid,)))

@@ -114,7 +114,7 @@ class ReadLocks(TransactionControl):
             SqlError: 1222, 1205, 3617; 3952 SNAPSHOT where the database does not allow it.
         """
         if table.is_ms_shipped:
-            return self.source(table), False
+            return self._read_shipped(table, hints), False
         level = next((_LEVEL_HINTS[hint] for hint in sorted(hints) if hint in _LEVEL_HINTS), "")
         level = level or self.isolation
         if level == "snapshot":
@@ -143,6 +143,15 @@ class ReadLocks(TransactionControl):
         if not mode:
             return self.source(table), False
         return self._guarded(table, mode, hints), True
+
+    def _read_shipped(self, table: Table, hints: frozenset[str]) -> str:
+        """The source of a table of change data capture, whose rows readers do not wait for.
+
+        With TABLOCKX, those who change its rows, and the cleanup, wait for the reader.
+        """
+        if "TABLOCKX" in hints:
+            self._lock_whole(table, "", hints)
+        return self.source(table)
 
     def _mode(self, table: Table, level: str, hints: frozenset[str]) -> str:
         if "XLOCK" in hints:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from emulator.storage.lock_state import LockOwner
 from emulator.storage.model import Table
 from emulator.storage.read_locks import ReadLocks
 from emulator.storage.row_writer import delete_rows, insert_rows, truncate_table, update_rows
+from emulator.storage.table_plan import Row
 from emulator.storage.values import GENERATED, GivenValue
 from emulator.storage.view import StatementRestart
 
@@ -122,6 +124,23 @@ class StoreSession(ReadLocks):
         """
         with self._within_statement():
             truncate_table(self._work, table)
+
+    @property
+    def lock_owner(self) -> LockOwner:
+        """Who holds the session's locks."""
+        return self._owner
+
+    def own_images(self, table: Table) -> dict[int, Row]:
+        """The rows that the open transaction has inserted or updated, by row id."""
+        overlay = self._work.changed(table)
+        return {} if overlay is None else overlay.images()
+
+    def take_away_images(self, table: Table, rids: Sequence[int]) -> None:
+        """Forget the open transaction's changes of rows that are not there any more."""
+        overlay = self._work.changed(table)
+        if overlay is not None:
+            images = overlay.images()
+            overlay.take_away([rid for rid in rids if rid in images])
 
     def reset_identity(self, table: Table) -> None:
         """Let the identity of a locked table begin again, unless that is rolled back."""

@@ -115,7 +115,6 @@ def _shared_collation(left: Value, right: Value) -> str:
 
 
 _COERCIBLE: Final = 0
-LONGEST_BINARY: Final = 8000
 
 
 def _rank(value: Value) -> int:
@@ -138,8 +137,6 @@ def _binary(left: Value, right: Value) -> tuple[str, str]:
     for value in (left, right):
         if value.type.name in {"binary", "timestamp"}:
             length = types_of.binary_length(value.type)
-            if length == LONGEST_BINARY:
-                continue  # a variable's length is not known to a plan that serves all lengths
             return _padded(left, length), _padded(right, length)
     return _trimmed(left), _trimmed(right)
 

@@ -342,7 +342,14 @@ class Session:
         ]
 
     def _current_encoder(self, pending: PendingTable) -> EnvelopeEncoder | None:
+        """The table's encoder; None when the instance is gone beside which its chunk was read.
+
+        The keys that changed since are known from that instance only.
+        """
         for reading in self._tables.readings(self._book.position.commit_lsn.increment()):
-            if reading.table.topic == pending.topic:
+            if (
+                reading.table.topic == pending.topic
+                and reading.instance.object_id == pending.instance.object_id
+            ):
                 return self._tables.encoder(reading.table, reading.schema)
         return None

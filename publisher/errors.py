@@ -175,6 +175,24 @@ class TableFailed(PublisherError):
         super().__init__(f"table {table}: {cause}")
 
 
+class UnexpectedTableError(PublisherError):
+    """Something that nobody foresaw happened while one table was read or encoded.
+
+    Attributes:
+        doing: what was being done, and where.
+        cause: the exception.
+    """
+
+    def __init__(self, doing: str, cause: Exception) -> None:
+        self.doing = doing
+        self.cause = cause
+        super().__init__(
+            f"{doing}: {type(cause).__name__}: {cause}. This is a fault of Tailrace: please report"
+            " it with the log's traceback (unexpected_error). Until then capture the table without"
+            " the column, or leave the table out with tables.exclude"
+        )
+
+
 class SchemaRefused(PublisherError):
     """The schema registry refused a schema for good; the text names the subject and the fix."""
 

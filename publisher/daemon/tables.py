@@ -13,11 +13,12 @@ from publisher.change.ranges import first_lsn_after
 from publisher.config import PublisherConfig, SnapshotMode
 from publisher.daemon.book import Book, InstanceState
 from publisher.daemon.registered import RegisteredVersions
-from publisher.daemon.stopped import OF_ONE_TABLE, StoppedTables
+from publisher.daemon.stopped import StoppedTables
 from publisher.deliver.topics import TopicSpec
 from publisher.encode.envelope import EnvelopeEncoder
 from publisher.errors import DeliveryRejected, PositionExpired, TableFailed
 from publisher.metrics import Metrics
+from publisher.one_table import of_one_table
 from publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from publisher.source.connection import Connection
 from publisher.source.instances import Catalog, by_table, choose_instance, read_catalog
@@ -262,10 +263,11 @@ class PublishedTables:
     def _taken_in(self, table: PublishedTable, catalog: Catalog) -> Exception | None:
         """Take a table in; gives what it cannot go on for, which is noted."""
         try:
-            self._take_in(table, catalog)
-        except OF_ONE_TABLE as error:
-            self._stopped.add(table.name, error)
-            return error
+            with of_one_table(table.name, "taking in its capture instances and schema versions"):
+                self._take_in(table, catalog)
+        except TableFailed as error:
+            self._stopped.add(table.name, error.cause)
+            return error.cause
         return None
 
     def _take_in(self, table: PublishedTable, catalog: Catalog) -> None:

@@ -251,19 +251,28 @@ class PublishedTables:
                 _log.info("capture_instance_not_recognised_yet", table=str(table.name))
                 table.versions.clear()
                 return
-            self._forget_gone(table)
-            self._stopped.take_up(self._book, table.name, table.recognised)
-            cause = self._taken_in(table, catalog)
+            cause = self._taken_in(table, catalog, anew=True)
         if cause is None:
             return
         self._stopped.stop(self._book, table.name, table.instances)
         table.versions.clear()
         table.is_stopped = True
 
-    def _taken_in(self, table: PublishedTable, catalog: Catalog) -> Exception | None:
-        """Take a table in; gives what it cannot go on for, which is noted."""
+    def _taken_in(
+        self, table: PublishedTable, catalog: Catalog, *, anew: bool = False
+    ) -> Exception | None:
+        """Take a table in; gives what it cannot go on for, which is noted.
+
+        Args:
+            table: the table.
+            catalog: what was found of it.
+            anew: whether it begins again, wherever it was.
+        """
         try:
             with of_one_table(table.name, "taking in its capture instances and schema versions"):
+                if anew:
+                    self._forget_gone(table)
+                    self._stopped.take_up(self._book, table.name, table.recognised)
                 self._take_in(table, catalog)
         except TableFailed as error:
             self._stopped.add(table.name, error.cause)
@@ -277,7 +286,6 @@ class PublishedTables:
         self._forget_made_again(table)
         if any(state.snapshot.state is SnapshotState.STOPPED for state in known.values()):
             self._stopped.take_up(self._book, table.name, recognised)
-            known = {name: known[name] for name in self._book.instances.keys() & known.keys()}
         else:
             self._check_place(table, known)
         table.versions.clear()

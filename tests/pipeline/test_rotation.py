@@ -19,6 +19,7 @@ from tests.pipeline.source_database import SourceDatabase
 from tests.pipeline.test_kill import scanning
 from tests.pipeline.test_stopped_tables import (
     keeps_is_out,
+    lose_changes,
     snapshot_keys,
     topic_of,
     two_tables,
@@ -122,6 +123,25 @@ def test_the_next_instance_is_not_recognised_yet(pipe: Pipe, on_gap: str):
         publisher.until(pipe.is_caught_up, "it goes on")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
     pipe.assert_exactly_once("keeps")
+
+
+def test_a_stopped_table_is_taken_up_with_another_instance(pipe: Pipe):
+    """It was stopped; while the publisher was away its instance was made anew."""
+    source = pipe.source
+    two_tables(pipe)
+    lose_changes(pipe)
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
+        assert publisher.told("table_stopped")
+    disable(source, "loses", "dbo_loses")
+    enable(source, "loses", "loses_2")
+    source.scan()
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "its new snapshot is out")
+        assert not publisher.told("table_stopped")
+        assert publisher.told("table_taken_up_again")
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
 
 
 def test_a_new_table_whose_instance_starts_behind_the_position_is_no_loss(pipe: Pipe):

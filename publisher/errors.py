@@ -87,19 +87,28 @@ class PermissionMissing(SourceError):
 
 
 class PositionExpired(SourceError):
-    """Change rows behind our position were cleaned up before they were read: a gap.
+    """Change rows behind our position are gone before they were read: a gap.
 
     Attributes:
         instance: the capture instance.
         requested: LSN from which rows are still needed.
-        minimum: lowest LSN that the capture instance still holds.
+        minimum: lowest LSN that the capture instance holds; None where it is not known yet.
+        disabled: instances that held the rows and were disabled; empty when cleanup took them.
     """
 
-    def __init__(self, instance: str, requested: Lsn, minimum: Lsn) -> None:
+    def __init__(
+        self, instance: str, requested: Lsn, minimum: Lsn | None, disabled: Sequence[str] = ()
+    ) -> None:
         self.instance = instance
         self.requested = requested
         self.minimum = minimum
-        super().__init__(
+        self.disabled = tuple(disabled)
+        begins = (
+            f"holds its table's changes from {minimum} on"
+            if minimum is not None
+            else "was disabled, and no other is recognised by the capture process yet"
+        )
+        text = (
             f"capture instance {instance}: rows after {requested} are needed but its change table"
             f" starts at {minimum} (sys.fn_cdc_get_min_lsn): the cleanup job has removed rows that"
             " were never published. Take a new snapshot of its table (tailrace snapshot, or"
@@ -107,6 +116,15 @@ class PositionExpired(SourceError):
             " and raise the retention with sys.sp_cdc_change_job @job_type = N'cleanup',"
             " @retention = <minutes>"
         )
+        if disabled:
+            text = (
+                f"capture instance {instance}: rows after {requested} are needed but it {begins}:"
+                f" {', '.join(disabled)} was disabled (sys.sp_cdc_disable_table) before its rows"
+                " up to there were published. Take a new snapshot of its table (tailrace snapshot,"
+                " or snapshot.on_gap: snapshot), and disable an older instance only when"
+                " the closed LSN (tailrace status) is behind the newer one's start"
+            )
+        super().__init__(text)
 
 
 class CaptureInstanceGone(SourceError):
@@ -155,6 +173,24 @@ class TableFailed(PublisherError):
         self.table = table
         self.cause = cause
         super().__init__(f"table {table}: {cause}")
+
+
+class UnexpectedTableError(PublisherError):
+    """Something that nobody foresaw happened while one table was read or encoded.
+
+    Attributes:
+        doing: what was being done, and where.
+        cause: the exception.
+    """
+
+    def __init__(self, doing: str, cause: Exception) -> None:
+        self.doing = doing
+        self.cause = cause
+        super().__init__(
+            f"{doing}: {type(cause).__name__}: {cause}. This is a fault of Tailrace: please report"
+            " it with the log's traceback (unexpected_error). Until then capture the table without"
+            " the column, or leave the table out with tables.exclude"
+        )
 
 
 class SchemaRefused(PublisherError):

@@ -31,7 +31,6 @@ from publisher.daemon.watch import CaptureWatch
 from publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from publisher.encode.envelope import EnvelopeEncoder
 from publisher.errors import (
-    EncodeError,
     PermissionMissing,
     PreflightError,
     PublisherError,
@@ -39,7 +38,7 @@ from publisher.errors import (
     TopicRefused,
 )
 from publisher.metrics import Metrics
-from publisher.snapshot.rounds import PendingTable, SnapshotPart, Snapshots
+from publisher.snapshot.rounds import PendingTable, Snapshots
 from publisher.source.connection import Connection
 from publisher.source.loss import check_not_backwards, check_same_database
 from publisher.source.queries import (
@@ -306,7 +305,9 @@ class Session:
             return False
         if not self._snapshots.has_passed(position):
             return False
-        parts = self._finished_parts(position)
+        parts = self._snapshots.finish(
+            position, self._stream.utc_offset_minutes, self._current_encoder
+        )
         self._committer.add_snapshot(part.rows for part in parts)
         for part in parts:
             self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
@@ -315,17 +316,6 @@ class Session:
                     self._tables.set_snapshot(table, part.progress)
         self._committer.commit()
         return True
-
-    def _finished_parts(self, position: Lsn) -> list[SnapshotPart]:
-        try:
-            return self._snapshots.finish(
-                position, self._stream.utc_offset_minutes, self._current_encoder
-            )
-        except EncodeError as error:
-            for table in self._tables:
-                if str(table.name) == error.table:
-                    raise TableFailed(table.name, error) from error
-            raise
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:
         """Tables to read next: their capture instance must cover what comes behind the position."""
@@ -342,7 +332,14 @@ class Session:
         ]
 
     def _current_encoder(self, pending: PendingTable) -> EnvelopeEncoder | None:
+        """The table's encoder; None when the instance is gone beside which its chunk was read.
+
+        The keys that changed since are known from that instance only.
+        """
         for reading in self._tables.readings(self._book.position.commit_lsn.increment()):
-            if reading.table.topic == pending.topic:
+            if (
+                reading.table.topic == pending.topic
+                and reading.instance.object_id == pending.instance.object_id
+            ):
                 return self._tables.encoder(reading.table, reading.schema)
         return None

@@ -17,32 +17,14 @@ from publisher.change.instance import CaptureInstance
 from publisher.config import OnGap, SnapshotConfig, SnapshotMode
 from publisher.daemon.book import Book, InstanceState
 from publisher.daemon.preflight import TableProblem
-from publisher.errors import (
-    EncodeError,
-    PermissionMissing,
-    PositionExpired,
-    PreflightError,
-    PublisherError,
-    SchemaRefused,
-    UnsupportedSchemaChange,
-)
+from publisher.errors import PositionExpired, PreflightError, PublisherError
 from publisher.metrics import Metrics
 from publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from schemas.lsn import Lsn
 from schemas.topics import TableName
-from schemas.types import UnsupportedType
 
 _log = structlog.get_logger(__name__)
 
-OF_ONE_TABLE: Final = (
-    EncodeError,
-    PermissionMissing,
-    PositionExpired,
-    SchemaRefused,
-    UnsupportedSchemaChange,
-    UnsupportedType,
-)
-"""Errors that concern one table, whatever the others do, when they come while it is handled."""
 _EFFECT: Final = "the other tables go on; this one is not part of the lake's cuts"
 
 _STOPPED: Final = SnapshotProgress(SnapshotState.STOPPED)

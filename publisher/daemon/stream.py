@@ -10,11 +10,11 @@ from publisher.change.ranges import first_lsn_after
 from publisher.config import PublisherConfig
 from publisher.daemon.book import Book
 from publisher.daemon.committer import Committer
-from publisher.daemon.stopped import OF_ONE_TABLE
 from publisher.daemon.tables import PublishedTables, Reading
 from publisher.encode.rows import EncodedRows
 from publisher.errors import CaptureInstanceGone, PermissionMissing, PublisherError, TableFailed
 from publisher.metrics import Metrics
+from publisher.one_table import of_one_table
 from publisher.source.connection import Connection
 from publisher.source.merge import merge
 from publisher.source.pages import ROWS_AHEAD_MAX, ChangePages, read_ahead
@@ -161,10 +161,13 @@ class Stream:
 
     def _pages(self, window: Window, reading: Reading, page_rows: int) -> Iterator[EncodedRows]:
         """The encoded pages of one instance; what goes wrong with them concerns its table."""
-        try:
+        span = window.span
+        doing = (
+            f"reading change rows of capture instance {reading.instance.name} behind {span.after}"
+            f" and up to {span.up_to}"
+        )
+        with of_one_table(reading.table.name, doing):
             yield from self._encoded_pages(window, reading, page_rows)
-        except OF_ONE_TABLE as error:
-            raise TableFailed(reading.table.name, error) from error
 
     def _encoded_pages(
         self, window: Window, reading: Reading, page_rows: int

@@ -13,15 +13,16 @@ from publisher.change.ranges import first_lsn_after
 from publisher.config import PublisherConfig, SnapshotMode
 from publisher.daemon.book import Book, InstanceState
 from publisher.daemon.registered import RegisteredVersions
-from publisher.daemon.stopped import OF_ONE_TABLE, StoppedTables
+from publisher.daemon.stopped import StoppedTables
 from publisher.deliver.topics import TopicSpec
 from publisher.encode.envelope import EnvelopeEncoder
 from publisher.errors import DeliveryRejected, PositionExpired, TableFailed
 from publisher.metrics import Metrics
+from publisher.one_table import of_one_table
 from publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from publisher.source.connection import Connection
 from publisher.source.instances import Catalog, by_table, choose_instance, read_catalog
-from publisher.source.loss import check_not_expired
+from publisher.source.loss import check_not_expired, check_place_kept
 from publisher.source.queries import CatalogState
 from publisher.source.versions import current_columns, timeline, version_at
 from schemas.envelope import TableSchema
@@ -31,6 +32,7 @@ from schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
+_HAS_BEGUN: Final = frozenset({SnapshotState.RUNNING, SnapshotState.DONE})
 _TO_BE_READ: Final = frozenset({SnapshotState.PENDING, SnapshotState.RUNNING})
 
 
@@ -45,6 +47,8 @@ class PublishedTable:
         versions: per recognised capture instance its schema versions, oldest first; empty when the
             table cannot go on.
         is_stopped: whether it cannot go on.
+        object_ids: of the change tables of its instances when it was last taken in: an instance
+            that was disabled and made again under its name has another one.
     """
 
     name: TableName
@@ -52,6 +56,12 @@ class PublishedTable:
     instances: list[CaptureInstance]
     versions: dict[str, tuple[TableSchema, ...]] = field(default_factory=dict)
     is_stopped: bool = False
+    object_ids: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def recognised(self) -> list[CaptureInstance]:
+        """The instances that the capture process has come to, oldest first."""
+        return [instance for instance in self.instances if instance.start_lsn is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +149,10 @@ class PublishedTables:
             }
         )
         for name, topic in topics.items():
-            table = self._tables.get(name) or PublishedTable(name, topic, found[name])
+            table = self._tables.setdefault(name, PublishedTable(name, topic, found[name]))
             table.instances = found[name]
-            self._tables[name] = table
-            self._take_in_or_stop(table, catalog)
+        for name in topics:
+            self._take_in_or_stop(self._tables[name], catalog)
         if self._tables and all(table.is_stopped for table in self._tables.values()):
             raise self._stopped.fail(self._tables)
         self._forget_unread()
@@ -220,8 +230,7 @@ class PublishedTables:
 
     def _forget_unread(self) -> None:
         """Forget instances that nothing is read from: replaced, disabled, or left out now."""
-        read = {i.name for table in self._tables.values() for i in table.instances}
-        for name in sorted(self._book.instances.keys() - read):
+        for name in sorted(self._book.instances.keys() - self._read_names()):
             _log.warning(
                 "capture_instance_left_behind",
                 capture_instance=name,
@@ -229,34 +238,62 @@ class PublishedTables:
             )
             self._book.forget(name)
 
+    def _read_names(self) -> set[str]:
+        """Names of all instances of the tables that are published."""
+        return {i.name for table in self._tables.values() for i in table.instances}
+
     def _take_in_or_stop(self, table: PublishedTable, catalog: Catalog) -> None:
         """Take a table in; what it cannot go on for stops it alone, or has it begin again."""
-        try:
-            if self._stopped.error_of(table.name) is None:
-                self._take_in(table, catalog)
-        except OF_ONE_TABLE as error:
-            self._stopped.add(table.name, error)
-        cause = self._stopped.error_of(table.name)
+        cause = self._stopped.error_of(table.name) or self._taken_in(table, catalog)
+        if cause is not None and self._stopped.is_taken_up(cause):
+            if not table.recognised:
+                # The error stays noted, so the table is part of no cut until it can begin again.
+                _log.info("capture_instance_not_recognised_yet", table=str(table.name))
+                table.versions.clear()
+                return
+            cause = self._taken_in(table, catalog, anew=True)
         if cause is None:
-            return
-        if self._stopped.is_taken_up(cause):
-            self._stopped.take_up(self._book, table.name, table.instances)
-            self._take_in(table, catalog)
             return
         self._stopped.stop(self._book, table.name, table.instances)
         table.versions.clear()
         table.is_stopped = True
 
+    def _taken_in(
+        self, table: PublishedTable, catalog: Catalog, *, anew: bool = False
+    ) -> Exception | None:
+        """Take a table in; gives what it cannot go on for, which is noted.
+
+        Args:
+            table: the table.
+            catalog: what was found of it.
+            anew: whether it begins again, wherever it was.
+        """
+        try:
+            with of_one_table(table.name, "taking in its capture instances and schema versions"):
+                if anew:
+                    self._forget_gone(table)
+                    self._stopped.take_up(self._book, table.name, table.recognised)
+                self._take_in(table, catalog)
+        except TableFailed as error:
+            self._stopped.add(table.name, error.cause)
+            return error.cause
+        return None
+
     def _take_in(self, table: PublishedTable, catalog: Catalog) -> None:
-        recognised = [instance for instance in table.instances if instance.start_lsn is not None]
+        recognised = table.recognised
+        registered = self._versions.of_topic(table.topic)
+        known = self._known_instances(table, registered)
+        self._forget_made_again(table)
+        if any(state.snapshot.state is SnapshotState.STOPPED for state in known.values()):
+            self._stopped.take_up(self._book, table.name, recognised)
+        else:
+            self._check_place(table, known)
+        table.versions.clear()
+        table.object_ids = {instance.name: instance.object_id for instance in table.instances}
         if not recognised:
             _log.info("capture_instance_not_recognised_yet", table=str(table.name))
             return
-        registered = self._versions.of_topic(table.topic)
-        states = [self._book.instances.get(instance.name) for instance in recognised]
-        if any(state and state.snapshot.state is SnapshotState.STOPPED for state in states):
-            self._stopped.take_up(self._book, table.name, recognised)
-        self._enter_in_book(table, recognised, registered)
+        self._enter_in_book(table, recognised, known)
         first = first_lsn_after(self._book.position)
         lossless = self._lossless.get(f"{table.name.schema}.{table.name.table}".casefold(), ())
         for instance in recognised:
@@ -273,23 +310,41 @@ class PublishedTables:
             )
             self.encoder(table, table.versions[instance.name][-1])
 
+    def _check_place(self, table: PublishedTable, known: dict[str, InstanceState]) -> None:
+        """Check that a table that is followed has an instance that holds what comes next.
+
+        Raises:
+            PositionExpired: it has none; the instance that held it was disabled.
+        """
+        states = {state.snapshot.state for state in known.values()}
+        covers = {
+            instance.name: self._book.instances[instance.name].covered_from
+            if instance.name in self._book.instances
+            else start
+            for instance in table.instances
+            if (start := instance.start_lsn) is not None
+        }
+        check_place_kept(
+            first_lsn_after(self._book.position).decrement(),
+            {name: state.covered_from for name, state in known.items()},
+            covers,
+            has_begun=bool(states & _HAS_BEGUN),
+            may_begin=states == {SnapshotState.PENDING},
+        )
+
     def _enter_in_book(
         self,
         table: PublishedTable,
         recognised: list[CaptureInstance],
-        registered: list[TableSchema],
+        known: dict[str, InstanceState],
     ) -> None:
         """Give every recognised instance a state: a new table's, or that of the one before it."""
-        known = self._known_instances(table, registered)
-        first = first_lsn_after(self._book.position)
         for instance in recognised:
             start = instance.start_lsn
             if instance.name in self._book.instances or start is None:
                 continue
             if known:
-                snapshot = self._book.instances[known[-1]].snapshot
-                if start > first and not set(known) & {i.name for i in table.instances}:
-                    raise PositionExpired(instance.name, first, start)
+                snapshot = known[max(known, key=lambda name: known[name].covered_from)].snapshot
             else:
                 initial = self._config.snapshot.mode is SnapshotMode.INITIAL
                 snapshot = SnapshotProgress(
@@ -311,12 +366,30 @@ class PublishedTables:
             )
             self._book.set_instance(instance.name, InstanceState(start, None, snapshot))
 
-    def _known_instances(self, table: PublishedTable, registered: list[TableSchema]) -> list[str]:
-        """Instances of the table, present or gone, that have a state; in order of their start."""
-        names = {instance.name for instance in table.instances}
-        names |= {version.capture_instance for version in registered}
+    def _known_instances(
+        self, table: PublishedTable, registered: list[TableSchema]
+    ) -> dict[str, InstanceState]:
+        """State of the table's instances, present or gone, that have one."""
         states = self._book.instances
-        return sorted(names & states.keys(), key=lambda name: states[name].covered_from)
+        present = {instance.name for instance in table.instances} & states.keys()
+        gone = {version.capture_instance for version in registered} & states.keys() - present
+        if gone:
+            gone -= self._read_names()  # another table's by now
+        return {name: states[name] for name in present | gone}
+
+    def _forget_gone(self, table: PublishedTable) -> None:
+        """Forget a table's instances that are gone: it does not go on from where they were."""
+        present = {instance.name for instance in table.instances}
+        for name in self._known_instances(table, self._versions.of_topic(table.topic)):
+            if name not in present:
+                self._book.forget(name)
+
+    def _forget_made_again(self, table: PublishedTable) -> None:
+        """Forget instances that are others now: disabled, and made again under their name."""
+        for instance in table.instances:
+            before = table.object_ids.get(instance.name, instance.object_id)
+            if before != instance.object_id and instance.name in self._book.instances:
+                self._book.forget(instance.name)
 
     def encoder(self, table: PublishedTable, schema: TableSchema) -> EnvelopeEncoder:
         """The encoder of a version; its schemas are registered the first time.
@@ -374,11 +447,12 @@ class PublishedTables:
                 raise TableFailed(reading.table.name, error) from error
 
     def snapshotting(self) -> list[PublishedTable]:
-        """Tables that are not part of the cut: their snapshot is not over, or they were stopped."""
+        """Tables that are not part of the cut: their snapshot is not over, or they cannot go on."""
         return [
             table
             for table in self._tables.values()
             if table.is_stopped
+            or self._stopped.error_of(table.name) is not None
             or not all(self._book.instances[name].snapshot.is_over for name in table.versions)
         ]
 

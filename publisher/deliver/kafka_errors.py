@@ -28,6 +28,8 @@ FENCED: Final = frozenset(
         KafkaError.TRANSACTION_COORDINATOR_FENCED,
     }
 )
+IS_FATAL: Final = KafkaError._FATAL
+"""The producer died before, of an error that this one does not tell."""
 _UNAVAILABLE: Final = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -124,7 +126,8 @@ def undelivered(topic: str, partition: int, failure: object) -> PublisherError:
         return OutcomeUnknown(f"{where}: a record was not delivered: {failure}")
     error = translate_code(f"{where}: a record was not delivered", failure, topic)
     # What is not known to be for good may go away with a new producer.
-    return error if error.retryable or failure.code() in _FIXES else OutcomeUnknown(str(error))
+    is_known = isinstance(error, LeaseLost) or error.retryable or failure.code() in _FIXES
+    return error if is_known else OutcomeUnknown(str(error))
 
 
 def translate_code(what: str, inner: KafkaError, topic: str | None = None) -> PublisherError:
@@ -147,6 +150,6 @@ def translate_code(what: str, inner: KafkaError, topic: str | None = None) -> Pu
         return DeliveryRejected(f"{reason}; {_FIXES[code]}", code=code)
     if code in _UNAVAILABLE:
         return KafkaUnavailable(reason, code=code)
-    if inner.fatal() or inner.txn_requires_abort() or inner.retriable():
+    if code == IS_FATAL or inner.fatal() or inner.txn_requires_abort() or inner.retriable():
         return OutcomeUnknown(reason, code=code)
     return DeliveryError(reason, code=code)

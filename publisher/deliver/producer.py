@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
-from publisher.deliver.kafka_errors import FENCED, kafka_error, translate
+from publisher.deliver.kafka_errors import FENCED, IS_FATAL, kafka_error, translate, translate_code
 from publisher.errors import DeliveryTimeout, KafkaUnavailable, OutcomeUnknown, PublisherError
 
 _STEP_S: Final = 1.0  # longest call into librdkafka, so that signals are served
 _FULL_QUEUE_POLL_S: Final = 0.05
+_CAUSE_POLL_S: Final = 0.02
 
 OnDelivery = Callable[[Any, Any], None]
 
@@ -152,6 +153,9 @@ class TransactionalProducer:
             while remaining:
                 remaining = producer.flush(_STEP_S)
                 if (refused := failure()) is not None:
+                    # A fatal error fails every record that waits, in words of its own.
+                    if (cause := _fatal_cause(producer, 0)) is not None:
+                        raise self._failed_by("delivering records", cause)
                     self.abandon()
                     raise refused
                 if remaining:
@@ -255,18 +259,45 @@ class TransactionalProducer:
         self, what: str, error: KafkaException | SystemError, topic: str | None = None
     ) -> PublisherError:
         """Our error for a failed call; the producer is used up after it."""
+        inner = kafka_error(error)
+        if inner is None or inner.code() == IS_FATAL:
+            inner = _fatal_cause(self._alive(), _STEP_S) or inner
+        if inner is None:
+            self.abandon()
+            return translate(what, error)
+        return self._failed_by(what, inner, topic)
+
+    def _failed_by(self, what: str, inner: KafkaError, topic: str | None = None) -> PublisherError:
         open_s = time.monotonic() - self._began if self._began is not None else 0.0
         self.abandon()
-        inner = kafka_error(error)
         limit_s = self._transaction_timeout_s
-        if inner is not None and inner.code() in FENCED and open_s >= limit_s:
+        if inner.code() in FENCED and open_s >= limit_s:
             # The brokers answer alike when they aborted a transaction for its age and when another
             # publisher took over. Starting again settles it: of two, only the newer one goes on.
             return DeliveryTimeout(
                 f"{what}: open for {open_s:.0f} s, the brokers abort after {limit_s:g} s",
                 code=inner.code(),
             )
-        return translate(what, error, topic)
+        return translate_code(what, inner, topic)
+
+
+def _fatal_cause(producer: Producer, wait_s: float) -> KafkaError | None:
+    """The error that a producer died of; None when it does not tell within the time, or lives.
+
+    Who produces on a dead producer is told that it is dead, not of what. The error itself comes
+    once, as an event that poll raises; afterwards it is the reason why no transaction can begin.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        for ask in (lambda: producer.poll(_CAUSE_POLL_S), producer.begin_transaction):
+            try:
+                ask()
+            except (KafkaException, SystemError) as error:
+                inner = kafka_error(error)
+                if inner is not None and inner.fatal() and inner.code() != IS_FATAL:
+                    return inner
+        if time.monotonic() >= deadline:
+            return None
 
 
 def last_indexes(partitions: Sequence[int]) -> dict[int, int]:

@@ -22,7 +22,7 @@ import structlog
 from publisher.change.instance import CaptureInstance
 from publisher.encode.envelope import EnvelopeEncoder
 from publisher.encode.rows import EncodedRows
-from publisher.errors import PermissionMissing, TableFailed
+from publisher.one_table import of_one_table
 from publisher.snapshot.chunks import Chunk, read_chunk
 from publisher.snapshot.fence import Fence, FenceSource
 from publisher.snapshot.progress import SnapshotProgress, SnapshotState
@@ -91,18 +91,16 @@ class Snapshots:
         """Read the next chunks and set the fence behind them; the stream must be at a closed LSN.
 
         Raises:
-            TableFailed: a table may not be read any more.
+            TableFailed: a table may not be read any more, or cannot be.
             SourceError: the server did not answer or refused.
         """
         chunks: list[tuple[PendingTable, Chunk]] = []
         room = self._rows_max
         for table in pending:
-            try:
-                chunk = read_chunk(
-                    self._connection, table.instance, table.schema, table.progress.resume_key, room
-                )
-            except PermissionMissing as error:
-                raise TableFailed(table.instance.table, error) from error
+            resume_key = table.progress.resume_key
+            behind = "" if resume_key is None else f" behind key {resume_key}"
+            with of_one_table(table.instance.table, f"reading its snapshot{behind}"):
+                chunk = read_chunk(self._connection, table.instance, table.schema, resume_key, room)
             chunks.append((table, chunk))
             room -= len(chunk.rows)
             if room <= 0:
@@ -149,7 +147,7 @@ class Snapshots:
             current_encoder: the encoder in force now; None when the table is gone.
 
         Raises:
-            EncodeError: a value does not fit.
+            TableFailed: a value does not fit.
         """
         if self._round is None:
             return []
@@ -157,32 +155,44 @@ class Snapshots:
         read_ms = milliseconds(finished.fence.moment, utc_offset_minutes)
         parts: list[SnapshotPart] = []
         for table, chunk in finished.chunks:
-            encoder = current_encoder(table)
-            if encoder is None:
-                continue
-            if encoder.schema != table.schema:
-                _log.info(
-                    "snapshot_chunk_read_again", table=str(table.instance.table), reason="DDL"
-                )
-                continue
-            rows = _keep(table, chunk, encoder, finished.changed[table.topic], position, read_ms)
-            if rows is None:
-                continue
-            state = SnapshotState.DONE if chunk.is_last else SnapshotState.RUNNING
-            progress = SnapshotProgress(
-                state,
-                position,
-                None if chunk.is_last else chunk.resume_key,
-                table.progress.rows + len(rows),
-            )
-            parts.append(SnapshotPart(table, rows, progress))
-            _log.info(
-                "snapshot_finished" if chunk.is_last else "snapshot_progress",
-                table=str(table.instance.table),
-                rows=progress.rows,
-                fence_lsn=str(position),
-            )
+            with of_one_table(table.instance.table, "encoding its snapshot"):
+                part = self._part(finished, table, chunk, position, read_ms, current_encoder)
+            if part is not None:
+                parts.append(part)
         return parts
+
+    def _part(
+        self,
+        finished: _Round,
+        table: PendingTable,
+        chunk: Chunk,
+        position: Lsn,
+        read_ms: int,
+        current_encoder: Callable[[PendingTable], EnvelopeEncoder | None],
+    ) -> SnapshotPart | None:
+        """What a chunk gives; None to read it again, or when its table is gone."""
+        encoder = current_encoder(table)
+        if encoder is None:
+            return None
+        if encoder.schema != table.schema:
+            _log.info("snapshot_chunk_read_again", table=str(table.instance.table), reason="DDL")
+            return None
+        rows = _keep(table, chunk, encoder, finished.changed[table.topic], position, read_ms)
+        if rows is None:
+            return None
+        progress = SnapshotProgress(
+            SnapshotState.DONE if chunk.is_last else SnapshotState.RUNNING,
+            position,
+            None if chunk.is_last else chunk.resume_key,
+            table.progress.rows + len(rows),
+        )
+        _log.info(
+            "snapshot_finished" if chunk.is_last else "snapshot_progress",
+            table=str(table.instance.table),
+            rows=progress.rows,
+            fence_lsn=str(position),
+        )
+        return SnapshotPart(table, rows, progress)
 
 
 def _keep(

@@ -26,6 +26,10 @@ from publisher.source.driver import find_driver, load_pyodbc
 
 _DATETIMEOFFSET: Final = -155
 """SQL_SS_TIMESTAMPOFFSET, https://learn.microsoft.com/sql/relational-databases/native-client-odbc-date-time/data-type-support-for-odbc-date-and-time-improvements"""
+_CLR_TYPE: Final = -151
+"""SQL_SS_UDT: hierarchyid, geometry and geography, as their bytes."""
+_NATIONAL_TEXT: Final = (-8, -9, -10)
+"""SQL_WCHAR, SQL_WVARCHAR, SQL_WLONGVARCHAR: nchar, nvarchar, nvarchar(max) and ntext."""
 _DATETIMEOFFSET_LAYOUT: Final = struct.Struct("<6hI2h")
 # pyodbc writes "(<native number>) (<ODBC function>)" behind the first diagnostic record and
 # "(<native number>)" behind each further one; the number is not available otherwise.
@@ -98,6 +102,7 @@ class Connection:
         # By default (var)char arrives in the locale's code page; UTF-16 loses nothing anywhere.
         self._odbc.setdecoding(pyodbc.SQL_CHAR, encoding="utf-16le", ctype=pyodbc.SQL_WCHAR)
         self._odbc.add_output_converter(_DATETIMEOFFSET, datetimeoffset_text)
+        self._odbc.add_output_converter(_CLR_TYPE, bytes)
 
     def __enter__(self) -> Self:
         return self
@@ -135,6 +140,21 @@ class Connection:
         Raises:
             SourceError: the typed reason of the failure.
         """
+        try:
+            return self._run(sql, parameters)
+        except UnicodeDecodeError:
+            # SQL Server stores any UTF-16 code units, halves of a pair too, and the driver's
+            # decoder refuses them. Read again with one that lets them through, so that the
+            # encoder names table, column and row. It is a call per value: not for every page.
+            for sql_type in _NATIONAL_TEXT:
+                self._odbc.add_output_converter(sql_type, utf16_text)
+            try:
+                return self._run(sql, parameters)
+            finally:
+                for sql_type in _NATIONAL_TEXT:
+                    self._odbc.remove_output_converter(sql_type)
+
+    def _run(self, sql: str, parameters: tuple[Any, ...]) -> list[list[Any]]:
         self.queries += 1
         sets: list[list[Any]] = []
         try:
@@ -190,6 +210,11 @@ class Connection:
         if numbers & _UNAVAILABLE or sqlstate in _UNAVAILABLE_STATES or sqlstate == "HYT00":
             return SourceUnavailable, "not reachable. "
         return SourceError, ""
+
+
+def utf16_text(raw: bytes) -> str:
+    """Text of UTF-16 code units as they are; half a surrogate pair stays one."""
+    return raw.decode("utf-16le", "surrogatepass")
 
 
 def datetimeoffset_text(raw: bytes) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from publisher.errors import CaptureInstanceGone, DatabaseReplaced, LsnWentBack, PositionExpired
 from publisher.source.queries import DatabaseIdentity
 from schemas.lsn import Lsn
@@ -26,6 +28,49 @@ def check_not_expired(instance: str, needed: Lsn, minimum: Lsn | None) -> None:
         raise CaptureInstanceGone(instance)
     if minimum > needed:
         raise PositionExpired(instance, needed, minimum)
+
+
+def check_place_kept(
+    out: Lsn,
+    known: Mapping[str, Lsn],
+    covers: Mapping[str, Lsn],
+    *,
+    has_begun: bool,
+    may_begin: bool,
+) -> None:
+    """Check that some instance of a followed table holds the changes that come next.
+
+    A newer instance holds its table's changes from its start on only. When the older one is
+    disabled before its changes up to there were read, nothing holds them any more, and the newer
+    one's own change table looks whole.
+
+    Args:
+        out: last LSN up to which all changes are published.
+        known: LSN from which on each instance covers its table, of those met so far, gone or not;
+            empty for a table that is new.
+        covers: the same of the instances that the table has now and the capture process has
+            recognised.
+        has_begun: whether the table's snapshot has published rows: it was covered at their fence.
+        may_begin: whether none of its changes was published: nothing is needed from before the
+            snapshot that is still to come.
+
+    Raises:
+        PositionExpired: nothing holds what comes next.
+    """
+    if not known:
+        return
+    # A table that begins behind what is out is covered from there.
+    place = out if has_begun else max(out, min(known.values()))
+    if may_begin and place > out:
+        return
+    gone = sorted(known.keys() - covers.keys(), key=lambda name: known[name])
+    if not covers:
+        if gone:
+            raise PositionExpired(gone[-1], place.increment(), None, disabled=gone)
+        return
+    oldest = min(covers, key=lambda name: covers[name])
+    if covers[oldest] > place:
+        raise PositionExpired(oldest, place.increment(), covers[oldest], disabled=gone)
 
 
 def check_same_database(database: str, known: DatabaseIdentity, found: DatabaseIdentity) -> None:

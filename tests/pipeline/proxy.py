@@ -6,18 +6,27 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
 
 class Proxy:
     """Forwards connections to one address while it is open; closed, it refuses them.
 
+    Args:
+        host: where the part behind it listens.
+        port: the same.
+        rewrite: what becomes of the bytes that the part behind it answers; of the same length.
+
     Attributes:
         port: where it listens, also after it was closed and opened.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(
+        self, host: str, port: int, rewrite: Callable[[bytes], bytes] = lambda answer: answer
+    ) -> None:
         self._target = (host, port)
+        self._rewrite = rewrite
         self._listener: socket.socket | None = None
         self._pairs: dict[socket.socket, socket.socket] = {}
         self._lock = threading.Lock()
@@ -80,7 +89,7 @@ class Proxy:
                     if not all(received for _, received in data):
                         break
                     for to, received in data:
-                        to.sendall(received)
+                        to.sendall(self._rewrite(received) if to is client else received)
         with self._lock:
             for end in pair:
                 self._pairs.pop(end, None)

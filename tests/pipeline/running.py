@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -48,15 +49,29 @@ class Running:
         self.steps: list[str] = []
         self.metrics = Metrics()
         self._stop = threading.Event()
+        self._turn = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="publisher")
         self._capture = structlog.testing.LogCapture()
         self.events: list[Any] = self._capture.entries
 
     def _run(self) -> None:
         try:
-            run(self.config, self._stop, metrics=self.metrics, on_step=self.steps.append)
+            run(self.config, self._stop, metrics=self.metrics, on_step=self._stepped)
         except Exception as error:  # noqa: BLE001 - the test looks at it
             self.error = error
+
+    def _stepped(self, step: str) -> None:
+        self.steps.append(step)
+        with self._turn:  # waits while the test holds it
+            pass
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the publisher at its next step while the block runs."""
+        with self._turn:
+            steps = len(self.steps)
+            self.until(lambda: len(self.steps) > steps, "a step to hold it at")
+            yield
 
     def __enter__(self) -> Self:
         self._old = structlog.get_config()["processors"]

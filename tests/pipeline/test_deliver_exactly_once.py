@@ -141,6 +141,28 @@ def test_a_fenced_publisher_commits_nothing_more(
     assert published(kafka, table) == list(range(20))
 
 
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_publisher_that_is_fenced_while_it_sends_says_so(
+    kafka: str, topics: TopicNames, schemas: SchemaRegistry, table: Table, attempt: int
+) -> None:
+    """Behind a fatal error produce says "fatal error", and nothing of its cause."""
+    with delivering(kafka, topics, schemas, table) as zombie:
+        zombie.send(table.rows(0, 10))
+        producer = zombie._producer
+        assert producer is not None
+        with delivering(kafka, topics, schemas, table):
+            pause = threading.Event()
+
+            def messages() -> Iterator[tuple[bytes | None, bytes | None, int]]:
+                for _ in range(60_000):
+                    yield None, b"value", 0
+                    pause.wait(0.001)
+
+            with pytest.raises(LeaseLost, match="another publisher"):
+                producer.produce(table.topic, messages(), {})
+    assert published(kafka, table) == []
+
+
 def test_an_idle_publisher_learns_by_its_heartbeat_that_it_was_fenced(
     kafka: str, topics: TopicNames, schemas: SchemaRegistry, table: Table
 ) -> None:

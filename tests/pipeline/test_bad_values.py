@@ -1,0 +1,152 @@
+"""One value, or one fault of ours, stops one table and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from publisher.encode.envelope import EnvelopeEncoder
+from publisher.snapshot import rounds
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.proxy import Proxy
+from tests.pipeline.running import Running
+from tests.pipeline.test_stopped_tables import keeps_is_out, scanned_keys, topic_of, two_tables
+
+pytestmark = pytest.mark.kafka
+
+MARK = "\ue0a1"
+"""A character for private use: on the wire it becomes the first half of a surrogate pair.
+
+SQL Server stores such halves (LEFT of an emoji, NCHAR(0xD83D)), the embedded one does not."""
+
+
+@contextmanager
+def half_pairs(pipe: Pipe) -> Iterator[dict[str, Any]]:
+    """The option source of a publisher that reads a half pair in the place of the mark."""
+    server = pipe.source.server
+    mark, half = MARK.encode("utf-16le"), "\ud83d".encode("utf-16le", "surrogatepass")
+    proxy = Proxy(server.host, server.port, lambda answer: answer.replace(mark, half))
+    proxy.open()
+    try:
+        # Without TLS, so that the proxy sees the bytes.
+        yield pipe.options()["source"] | {
+            "host": "127.0.0.1",
+            "port": proxy.port,
+            "encrypt": "no",
+        }
+    finally:
+        proxy.close()
+
+
+def assert_names_the_value(told: dict[str, Any]) -> None:
+    assert told["error"] == "EncodeError"
+    assert told["table"].endswith("dbo.loses")
+    assert "column text" in told["reason"]
+    assert r"'half a pair: \ud83d'" in told["reason"]
+    assert "surrogates not allowed" in told["reason"]
+
+
+def test_half_a_surrogate_pair_in_the_stream_stops_its_table_alone(pipe: Pipe):
+    source = pipe.source
+    for table in ("keeps", "loses"):
+        source.execute(
+            f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, note int, text nvarchar(50))"
+        )
+        source.execute(f"INSERT dbo.{table} VALUES (1, 1, N'\U0001f600')")
+        source.enable(table)
+
+    with half_pairs(pipe) as behind, Running(pipe.config(source=behind)) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshots are out")
+        source.execute("INSERT dbo.loses VALUES (2, 2, N'a whole pair: \U0001f600')")
+        publisher.until(pipe.is_caught_up, "whole pairs are no problem")
+        source.connection.execute("INSERT dbo.loses VALUES (3, 3, ?)", f"half a pair: {MARK}")
+        source.execute("UPDATE dbo.keeps SET note = 10")
+        source.scan()
+        position = max(source.positions("dbo_loses"))
+        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
+        (told,) = publisher.told("table_stopped")
+
+    assert_names_the_value(told)
+    assert f"position {position}" in told["reason"]
+    assert sorted(pipe.topics.state(source.name, "loses", "id")) == [1, 2]
+    pipe.assert_exactly_once("keeps")
+
+
+@pytest.mark.parametrize("type_", ["nvarchar(50)", "nvarchar(max)", "nchar(14)"])
+def test_half_a_surrogate_pair_in_the_snapshot_stops_its_table_alone(pipe: Pipe, type_: str):
+    source = pipe.source
+    for table in ("keeps", "loses"):
+        source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, text {type_})")
+        source.execute(f"INSERT dbo.{table} VALUES (1, N'\U0001f600')")
+    source.connection.execute("INSERT dbo.loses VALUES (2, ?)", f"half a pair: {MARK}")
+    for table in ("keeps", "loses"):
+        source.enable(table)
+
+    with half_pairs(pipe) as behind, Running(pipe.config(source=behind)) as publisher:
+        publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "the other table goes on")
+        (told,) = publisher.told("table_stopped")
+
+    assert_names_the_value(told)
+    assert not pipe.topics.events(source.name, "loses")
+
+
+@pytest.mark.parametrize("where", ["stream", "snapshot read", "snapshot encoded", "taken in"])
+def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, where: str
+):
+    source = pipe.source
+    two_tables(pipe)
+    topic = topic_of(pipe, "loses")
+    _break(monkeypatch, where, topic)
+    if where.startswith("snapshot"):  # a gap has it read again
+        source.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'loses', N'all'")
+        source.enable("loses")
+    source.execute("INSERT dbo.loses VALUES (3, 3)", "UPDATE dbo.keeps SET note = 10 WHERE id = 1")
+
+    with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
+        publisher.until(lambda: source.scan() or keeps_is_out(pipe), "the other table goes on")
+        publisher.until(
+            lambda: source.scan() or bool(publisher.told("table_stopped")), "it is told"
+        )
+        (told,) = publisher.told("table_stopped")
+        (fault,) = publisher.told("unexpected_error")
+
+    assert told["error"] == "UnexpectedTableError"
+    assert told["table"].endswith("dbo.loses")
+    assert "RuntimeError: a fault of ours" in told["reason"]
+    if where == "stream":
+        assert "capture instance dbo_loses behind 0000" in told["reason"]
+    assert fault["exc_info"]
+    monkeypatch.undo()
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "the next start takes it up again")
+    assert sorted(pipe.topics.state(source.name, "loses", "id")) == [1, 2, 3]
+    pipe.assert_exactly_once("keeps")
+
+
+def _break(monkeypatch: pytest.MonkeyPatch, where: str, topic: str) -> None:
+    """Break one step, for one topic."""
+    if where == "snapshot read":
+        read = rounds.read_chunk
+
+        def read_chunk(connection: Any, instance: Any, *further: Any) -> Any:
+            if instance.name == "dbo_loses":
+                raise RuntimeError("a fault of ours")
+            return read(connection, instance, *further)
+
+        monkeypatch.setattr(rounds, "read_chunk", read_chunk)
+        return
+    name = {"stream": "encode", "snapshot encoded": "encode_snapshot", "taken in": "__init__"}[
+        where
+    ]
+    whole = getattr(EnvelopeEncoder, name)
+
+    def broken(self: EnvelopeEncoder, *arguments: Any) -> Any:
+        if topic in (arguments if where == "taken in" else (self.topic,)):
+            raise RuntimeError("a fault of ours")
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(EnvelopeEncoder, name, broken)

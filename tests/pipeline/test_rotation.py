@@ -1,0 +1,282 @@
+"""Capture instances come and go while changes flow: nothing is lost without a word."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from publisher.config import PublisherConfig
+from schemas.lsn import Lsn
+from schemas.position import ChangePosition
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running, live_until_killed
+from tests.pipeline.source_database import SourceDatabase
+from tests.pipeline.test_kill import scanning
+from tests.pipeline.test_stopped_tables import (
+    keeps_is_out,
+    lose_changes,
+    snapshot_keys,
+    topic_of,
+    two_tables,
+)
+
+pytestmark = pytest.mark.kafka
+
+ROTATIONS = 8
+
+
+def enable(source: SourceDatabase, table: str, name: str) -> None:
+    """A capture instance beside the first; the capture process recognises it at its next scan."""
+    source.execute(
+        f"EXEC sys.sp_cdc_enable_table N'dbo', N'{table}', @capture_instance = N'{name}',"
+        " @role_name = NULL"
+    )
+
+
+def disable(source: SourceDatabase, table: str, name: str) -> None:
+    source.execute(f"EXEC sys.sp_cdc_disable_table N'dbo', N'{table}', N'{name}'")
+
+
+def change_both(source: SourceDatabase) -> None:
+    source.execute("DELETE dbo.loses WHERE id = 1", "UPDATE dbo.keeps SET note = 10 WHERE id = 1")
+    source.scan()
+
+
+def lose_the_older_instance(pipe: Pipe, *, is_known: bool) -> None:
+    """The older instance, whose changes are not published yet, goes: the newer one lacks them."""
+    source = pipe.source
+    change_both(source)
+    enable(source, "loses", "loses_2")
+    source.scan()
+    source.execute("INSERT dbo.loses VALUES (3, 3)")
+    source.scan()
+    if is_known:  # the newer one is in the checkpoint, at a position before its start
+        live_until_killed(pipe.options(), "window")
+    disable(source, "loses", "dbo_loses")
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "met at the restart"])
+def test_an_instance_that_goes_before_it_was_read_to_its_end_stops_its_table(
+    pipe: Pipe, is_known: bool
+):
+    two_tables(pipe)
+    lose_the_older_instance(pipe, is_known=is_known)
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
+        (told,) = publisher.told("table_stopped")
+        assert told["error"] == "PositionExpired"
+        assert told["table"].endswith("dbo.loses")
+        assert "dbo_loses" in told["reason"]
+        assert "sys.sp_cdc_disable_table" in told["reason"]
+        publisher.until(
+            lambda: pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")],
+            "it is named as no part of the cut",
+        )
+    assert not pipe.topics.changes(pipe.source.name, "loses"), "nothing behind the gap is out"
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "its new snapshot is out")
+        assert publisher.told("table_taken_up_again")
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
+    pipe.assert_exactly_once("keeps")
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "met at the restart"])
+def test_its_table_begins_again_where_the_configuration_says_so(pipe: Pipe, is_known: bool):
+    two_tables(pipe)
+    lose_the_older_instance(pipe, is_known=is_known)
+
+    with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
+        publisher.until(pipe.is_caught_up, "the new snapshot is out")
+        assert not publisher.told("table_stopped")
+        assert publisher.told("table_taken_up_again")
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
+    pipe.assert_exactly_once("keeps")
+
+
+@pytest.mark.parametrize("on_gap", ["stop", "snapshot"])
+def test_the_next_instance_is_not_recognised_yet(pipe: Pipe, on_gap: str):
+    """The capture process has not come to it: what is lost shows before its start LSN is known."""
+    source = pipe.source
+    two_tables(pipe)
+
+    with Running(pipe.config(snapshot={"on_gap": on_gap})) as publisher:
+        publisher.until(lambda: "heartbeat" in publisher.steps, "it runs")
+        disable(source, "loses", "dbo_loses")
+        source.execute("DELETE dbo.loses WHERE id = 1")
+        enable(source, "loses", "loses_2")
+        source.execute(
+            "UPDATE dbo.keeps SET note = 10 WHERE id = 1", "INSERT dbo.loses VALUES (3, 3)"
+        )
+        publisher.until(lambda: source.scan() or keeps_is_out(pipe), "the other table goes on")
+        what = "table_stopped" if on_gap == "stop" else "table_taken_up_again"
+        publisher.until(lambda: bool(publisher.told(what)), "it is told")
+        if on_gap == "snapshot":
+            publisher.until(pipe.is_caught_up, "the new snapshot is out")
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "it goes on")
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
+    pipe.assert_exactly_once("keeps")
+
+
+def test_a_stopped_table_is_taken_up_with_another_instance(pipe: Pipe):
+    """It was stopped; while the publisher was away its instance was made anew."""
+    source = pipe.source
+    two_tables(pipe)
+    lose_changes(pipe)
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
+        assert publisher.told("table_stopped")
+    disable(source, "loses", "dbo_loses")
+    enable(source, "loses", "loses_2")
+    source.scan()
+
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "its new snapshot is out")
+        assert not publisher.told("table_stopped")
+        assert publisher.told("table_taken_up_again")
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
+
+
+def test_a_new_table_whose_instance_starts_behind_the_position_is_no_loss(pipe: Pipe):
+    source = pipe.source
+    two_tables(pipe)
+    change_both(source)
+    source.execute("CREATE TABLE dbo.late (id int PRIMARY KEY)", "INSERT dbo.late VALUES (1)")
+    source.enable("late")
+
+    live_until_killed(pipe.options(window_transactions=1), "window")
+    with Running(pipe.config(window_transactions=1)) as publisher:
+        publisher.until(pipe.is_caught_up, "everything is out")
+        assert not publisher.told("table_stopped")
+    assert snapshot_keys(pipe, "late") == [1]
+    pipe.assert_exactly_once("loses")
+
+
+def test_an_instance_that_goes_during_the_snapshot_loses_its_place(pipe: Pipe):
+    """Chunks that are out are older than the newer instance: what changed since is in neither."""
+    source = pipe.source
+    source.execute(
+        "CREATE TABLE dbo.loses (id int PRIMARY KEY)",
+        "INSERT dbo.loses VALUES (1), (2), (3), (4), (5)",
+    )
+    source.enable("loses")
+    options = pipe.options(snapshot={"chunk_rows": 1, "on_gap": "snapshot"})
+    with scanning(source):
+        live_until_killed(options, "snapshot_read", 3)  # two of five rows are out
+    source.execute("DELETE dbo.loses WHERE id = 1")
+    source.scan()
+    enable(source, "loses", "loses_2")
+    source.scan()
+    live_until_killed(options, "window")
+    disable(source, "loses", "dbo_loses")
+
+    with Running(PublisherConfig.load(options)) as publisher:
+        publisher.until(pipe.is_caught_up, "the new snapshot is out")
+        (told,) = publisher.told("table_taken_up_again")
+        assert "dbo_loses was disabled" in told["reason"]
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3, 4, 5]
+
+
+def test_an_instance_made_again_under_its_name_begins_anew(pipe: Pipe):
+    """Two names in turn: the first comes back while the second one is read."""
+    source = pipe.source
+    two_tables(pipe)
+
+    with Running(pipe.config()) as publisher:
+        for old, new in (("dbo_loses", "other"), ("other", "dbo_loses"), ("dbo_loses", "other")):
+            enable(source, "loses", new)
+            source.execute("UPDATE dbo.loses SET note = note + 1")
+            publisher.until(pipe.is_caught_up, "handed over")
+            with publisher.held():
+                disable(source, "loses", old)
+                enable(source, "loses", old)
+                source.execute("UPDATE dbo.loses SET note = note + 1")
+                source.scan()
+            publisher.until(pipe.is_caught_up, "it goes on from the other")
+            disable(source, "loses", old)
+            source.execute("UPDATE dbo.loses SET note = note + 1")
+            publisher.until(pipe.is_caught_up, "it goes on")
+        assert not publisher.told("waiting")
+        assert not publisher.told("table_stopped")
+    assert snapshot_keys(pipe, "loses") == [1, 2]
+    state = pipe.topics.state(source.name, "loses", "id")
+    assert {row["note"] for row in state.values()} == {10, 11}
+
+
+@contextmanager
+def writing(source: SourceDatabase) -> Iterator[list[int]]:
+    """A writer that inserts, updates and deletes until the block ends; its number of rounds."""
+    stop = threading.Event()
+    errors: list[Exception] = []
+    rounds = [0]
+
+    def write() -> None:
+        connection = source.server.connect(source.name)
+        try:
+            for number in itertools.count():
+                if stop.wait(0.002):
+                    return
+                connection.execute(
+                    f"INSERT dbo.busy (id, v) VALUES ({number}, 0);"
+                    f" UPDATE dbo.busy SET v = v + 1 WHERE id >= {number - 2};"
+                    f" DELETE dbo.busy WHERE id = {number - 5}"
+                )
+                rounds[0] = number
+        except Exception as error:  # noqa: BLE001 - raised behind the block
+            errors.append(error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield rounds
+    finally:
+        stop.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.timeout(240)
+def test_rotation_under_load(pipe: Pipe):
+    """A column, a second instance, the hand-over, the first one disabled, and so on at once."""
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.busy (id int PRIMARY KEY, v int)")
+    enable(source, "busy", "busy_0")
+    source.scan()
+    seen: set[ChangePosition] = set()
+    config = pipe.config(page_rows=7, window_transactions=11)
+
+    with Running(config) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+        with writing(source) as rounds, scanning(source):
+            for number in range(ROTATIONS):
+                source.execute(f"ALTER TABLE dbo.busy ADD c{number} int NULL")
+                enable(source, "busy", f"busy_{number + 1}")
+                source.scan()
+                start = source.max_lsn()
+                publisher.until(lambda start=start: pipe.topics.through() > start, "handed over")
+                seen.update(source.positions(f"busy_{number}"))
+                disable(source, "busy", f"busy_{number}")
+            written = rounds[0] + 3
+            publisher.until(lambda: rounds[0] > written, "it still writes")
+        publisher.until(pipe.is_caught_up, "everything is out")
+        seen.update(source.positions(f"busy_{ROTATIONS}"))
+        assert not publisher.told("waiting")
+        assert not publisher.told("table_stopped")
+
+    begin = Lsn.parse(pipe.topics.progress()[0]["after_lsn"])
+    published = pipe.topics.positions(source.name, "busy")
+    assert published == Counter(position for position in seen if position.commit_lsn > begin)
+    state = pipe.topics.state(source.name, "busy", "id")
+    assert {(row["id"], row["v"]) for row in state.values()} == set(
+        source.query("SELECT id, v FROM dbo.busy")
+    )

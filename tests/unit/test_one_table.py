@@ -1,0 +1,88 @@
+"""Which errors are one table's, and which concern all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from publisher.errors import (
+    CaptureInstanceGone,
+    EncodeError,
+    KafkaUnavailable,
+    PermissionMissing,
+    PublisherError,
+    SourceBusy,
+    SourceError,
+    SourceUnavailable,
+    TableFailed,
+    UnexpectedTableError,
+)
+from publisher.one_table import of_one_table
+from schemas.registry import RegistryError, RegistryUnavailable
+from schemas.topics import TableName
+from schemas.types import UnsupportedType
+
+TABLE = TableName("db", "dbo", "t")
+DOING = "reading change rows of capture instance dbo_t"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EncodeError("db.dbo.t", "c", "1", "no"),
+        PermissionMissing("no"),
+        UnsupportedType("no"),
+        # A statement that the server or the driver refuses, and nobody knows why.
+        SourceError("ODBC SQL type -151 is not yet supported", sqlstate="HY106"),
+    ],
+)
+def test_what_concerns_the_table_is_its_failure(error: Exception):
+    with pytest.raises(TableFailed) as raised, of_one_table(TABLE, DOING):
+        raise error
+
+    assert raised.value.table == TABLE
+    assert raised.value.cause is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SourceUnavailable("away"),
+        SourceBusy("busy"),
+        CaptureInstanceGone("dbo_t"),
+        KafkaUnavailable("away"),
+        RegistryUnavailable("http://registry", "away"),
+    ],
+)
+def test_what_waiting_may_cure_stays_what_it_is(error: PublisherError | RegistryError):
+    with pytest.raises(type(error)) as raised, of_one_table(TABLE, DOING):
+        raise error
+
+    assert raised.value is error
+    assert error.retryable
+
+
+def test_the_failure_of_another_table_stays_its_own():
+    other = TableFailed(TableName("db", "dbo", "other"), SourceError("no"))
+
+    with pytest.raises(TableFailed) as raised, of_one_table(TABLE, DOING):
+        raise other
+
+    assert raised.value is other
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), MemoryError(), OSError("x"), SystemError("x")])
+def test_what_nobody_foresaw_names_the_table_the_step_and_what_to_do(error: Exception):
+    with pytest.raises(TableFailed) as raised, of_one_table(TABLE, DOING):
+        raise error
+
+    cause = raised.value.cause
+    assert isinstance(cause, UnexpectedTableError)
+    assert cause.cause is error
+    assert f"{DOING}: {type(error).__name__}" in str(cause)
+    assert "tables.exclude" in str(cause)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, GeneratorExit, SystemExit])
+def test_who_ends_the_program_ends_it(end: type[BaseException]):
+    with pytest.raises(end), of_one_table(TABLE, DOING):
+        raise end

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.like import matches
-from emulator.catalog.objects import query_functions, schema_id
+from emulator.catalog.objects import generated_objects, schema_id
 from emulator.catalog.odbc_types import OdbcType, legacy_code, odbc_type
 from emulator.catalog.procedure_registry import (
     Arguments,
@@ -31,7 +31,7 @@ from emulator.catalog.type_facts import (
 )
 from emulator.catalog.visibility import sees
 from emulator.storage.database import ModuleParameter
-from emulator.types import BIT, DEFAULT_COLLATION, INT, LSN, SYSNAME, SqlType, nvarchar
+from emulator.types import BIT, DEFAULT_COLLATION, INT, SYSNAME, SqlType, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -110,16 +110,9 @@ def _parameters(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in _modules(context, database):
         for number, parameter in _numbered(database, module):
             yield _parameter_row(module.object_id, number, parameter)
-    for function in query_functions(context.store.connection, database):
-        for number, parameter in enumerate(_OF_QUERY_FUNCTIONS, 1):
-            yield _parameter_row(function.item.object_id, number, parameter)
-
-
-_OF_QUERY_FUNCTIONS: Final = (
-    ModuleParameter("@from_lsn", LSN),
-    ModuleParameter("@to_lsn", LSN),
-    ModuleParameter("@row_filter_option", nvarchar(30)),
-)
+    for made in generated_objects(context, database):
+        for number, parameter in enumerate(made.parameters, 1):
+            yield _parameter_row(made.item.object_id, number, parameter)
 
 
 def _parameter_row(object_id: int, number: int, parameter: ModuleParameter) -> Row:

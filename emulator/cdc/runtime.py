@@ -134,14 +134,6 @@ class Runtime:
             self._histories.pop(database, None)
 
 
-_runtimes: WeakKeyDictionary[Engine, Runtime] = WeakKeyDictionary()
-_runtimes_lock = threading.Lock()
-
-
 def runtime(engine: Engine) -> Runtime:
     """The runtime of an engine, made at first use."""
-    with _runtimes_lock:
-        found = _runtimes.get(engine)
-        if found is None:
-            found = _runtimes[engine] = Runtime()
-        return found
+    return engine.extension.part(Runtime)

@@ -33,8 +33,8 @@ SERVER_PUBLIC: Final = SERVER_ROLES["public"]
 OPEN_TO_GUEST: Final = frozenset({"master", "tempdb", "msdb"})
 """Databases that every login may enter, because guest may."""
 
-_NAMED_OWNERS: Final = frozenset({"guest", "information_schema", "sys", "cdc"})
-"""Schemas that belong to the user of their name."""
+_NAMED_OWNERS: Final = frozenset({"guest", "information_schema", "sys"})
+"""Schemas that belong to the user of their name, as those of an extension do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,8 @@ def schema_owner(database: Database, schema: str) -> int:
             if chosen is not None:
                 return chosen
             break
-    if folded in _NAMED_OWNERS or folded.startswith("db_"):
+    named_owners = _NAMED_OWNERS | database.engine.extension.schemas
+    if folded in named_owners or folded.startswith("db_"):
         named = find_principal(database, schema)
         if named is not None:
             return named.principal_id

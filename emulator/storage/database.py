@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.catalog_store import delete_entry, put_entry
 from emulator.storage.model import Column, Statistics, Table
 from emulator.types import SqlType
@@ -261,7 +261,7 @@ class Database:
         return self.state.tables.get(object_id)
 
     def tables(self) -> list[Table]:
-        """All tables, those of schema cdc too."""
+        """All tables, those that are ``is_ms_shipped`` too."""
         return list(self.state.tables.values())
 
     def module(self, schema: str, name: str) -> Module | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.log.transaction_log import TransactionLog
 from emulator.storage.catalog_store import delete_entry, entries, put_entry, table_from_text
 from emulator.storage.database import (
@@ -18,7 +18,6 @@ from emulator.storage.database import (
     Database,
     Module,
 )
-from emulator.storage.encoded_rows import add_hidden_columns, is_change_table
 from emulator.storage.object_details import load_detail
 from emulator.storage.principals import load_security_entry
 from emulator.storage.sequences import SEQUENCE, load_sequence
@@ -128,9 +127,6 @@ def _open_database(engine: Engine, connection: apsw.Connection, row: tuple[Any, 
     )
     for kind, key, text in entries(connection, database_id):
         _load_entry(database.state, kind, key, text)
-    for table in database.tables():
-        if is_change_table(table):
-            add_hidden_columns(connection, table)
     return database
 
 

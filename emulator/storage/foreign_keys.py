@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from emulator.errors import INTERNAL, SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.cascades import Cascade
 from emulator.storage.database import Database
 from emulator.storage.model import ForeignKey, Table

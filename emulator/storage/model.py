@@ -125,8 +125,21 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedColumns:
+    """Which columns of a table are kept a second time, encoded for clients (encoded_rows.py).
+
+    Attributes:
+        first: position of the first of them.
+        end: position behind the last.
+    """
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A table of a database (user, or ``is_ms_shipped`` as those in schema cdc)."""
+    """A table of a database: a user's, or ``is_ms_shipped`` of what stands on the engine."""
 
     object_id: int
     database_id: int
@@ -139,7 +152,8 @@ class Table:
     create_ticks: int = 0
     modify_ticks: int = 0
     is_ms_shipped: bool = False
-    is_tracked_by_cdc: bool = False
+    is_tracked: bool = False
+    """Whether the log has its changes, with full images, for whoever reads it."""
     next_column_id: int = field(default=0)
     tracked_below_column_id: int = 0
     """Of a tracked table: its columns below this id were there when it was last enabled."""
@@ -148,6 +162,8 @@ class Table:
     partition_scheme: str | None = None
     """The scheme over which its rows are partitioned, with ``partition_column_id``."""
     partition_column_id: int | None = None
+    encoded: EncodedColumns | None = None
+    """What of its rows is kept encoded; given when it is created."""
     sqlite_name: str = field(init=False, compare=False, repr=False)
     """Its name inside SQLite; the hidden row id column is ``rid``."""
 

@@ -65,7 +65,7 @@ class RowWriter:
 
     def log(self, changes: Iterable[tuple[int, int, Row | None, Row | None]]) -> None:
         """Log (position or -1 for a new one, action, before, after) when the table is tracked."""
-        if not self.table.is_tracked_by_cdc:
+        if not self.table.is_tracked:
             return
         work = self.work
         plan = self.plan
@@ -181,7 +181,7 @@ def _update_in_place(
     for _, old, new in (*stays, *moves):
         writer.checks.changed(old, new)
     first = -1
-    if moves and writer.table.is_tracked_by_cdc:
+    if moves and writer.table.is_tracked:
         work.journal(writer.table.database_id)
         first = work.positions(writer.table.database_id, len(moves))
     writer.log(
@@ -219,7 +219,7 @@ def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
 def truncate_table(work: Work, table: Table) -> None:
     """TRUNCATE TABLE: see :meth:`StoreSession.truncate`."""
     writer = RowWriter(work, table, "TRUNCATE")
-    if writer.table.is_tracked_by_cdc:
+    if writer.table.is_tracked:
         raise SqlError(
             4711,
             f"Cannot truncate table '{table.name}' because it is published for replication or"

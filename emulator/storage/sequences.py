@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.catalog_store import delete_entry, put_entry
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope
 from emulator.types import SqlType

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 import apsw
 
 from emulator.errors import INTERNAL, SqlError
+from emulator.fetching import fetch
 from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
-from emulator.log.query import fetch
 from emulator.storage.cascades import Cascade, RowRules
 from emulator.storage.lock_state import PENDING_ROWS_MAX
 from emulator.storage.locks import LockOwner

@@ -1,7 +1,7 @@
 """Rows that are in a system table already but not yet there for anybody to see.
 
-The capture process fills change tables in small pieces, each a short write transaction of its own,
-so that commits of others pass in between; still all of a scan cycle must appear at once. Therefore
+What fills system tables may do so in small pieces, each a short write transaction of its own, so
+that commits of others pass in between; still all of a cycle must appear at once. Therefore
 the first row id that is not to be seen is noted per table before the first piece, every reader
 leaves out the rows from there on, and the transaction that publishes the cycle removes the notes.
 Notes are part of the data: whatever ends a cycle early, a kill -9 too, leaves rows that nobody sees
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.model import Table
 
 if TYPE_CHECKING:

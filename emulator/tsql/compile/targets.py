@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.catalog.names import is_local_temporary
-from emulator.catalog.replicated_size import checked_changes, checked_rows
 from emulator.errors import not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile.firing import PSEUDO_TABLES
@@ -92,13 +91,13 @@ class StoredTarget:
 
     def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
         """See :class:`Target`."""
-        rows = checked_rows(context.engine, self.table, rows)
+        rows = context.engine.extension.inserting(self.database, self.table, rows)
         return context.store.insert(self.table, rows)  # type: ignore[arg-type]
 
     def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
         """See :class:`Target`."""
-        changes = checked_changes(
-            context.engine,
+        changes = context.engine.extension.updating(
+            self.database,
             self.table,
             changes,
             lambda rids: self.read(context, rids),

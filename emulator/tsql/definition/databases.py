@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.cdc.enable_database import keep_job_names
 from emulator.collations import collation
 from emulator.errors import SqlError
 from emulator.security.messages import cannot_find
@@ -79,7 +78,7 @@ def alter_database(context: SessionContext, node: AlterDatabase) -> None:
 
 
 def _rename_database(context: SessionContext, database: Database, new_name: str) -> None:
-    """ALTER DATABASE .. MODIFY NAME; the names of its jobs stay as they are.
+    """ALTER DATABASE .. MODIFY NAME.
 
     Raises:
         SqlError: 226 in a transaction, 1801 name taken, 5016 of a system database.
@@ -90,7 +89,7 @@ def _rename_database(context: SessionContext, database: Database, new_name: str)
             "ALTER DATABASE statement not allowed within multi-statement transaction.",
             state=6,
         )
-    context.engine.rename_database(database.name, new_name, keep_job_names)
+    context.engine.rename_database(database.name, new_name)
 
 
 def create_schema(context: SessionContext, node: CreateSchema) -> None:

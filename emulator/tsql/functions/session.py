@@ -50,9 +50,11 @@ def compile_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Valu
 
 
 def _catalog_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
-    """A function of the catalog: OBJECT_ID, sys.fn_cdc_..."""
+    """A function of the catalog: OBJECT_ID, SESSION_CONTEXT..."""
     schema = node.name[-2] if len(node.name) > 1 else None
-    function = catalog_functions.scalar_function(schema, node.name[-1])
+    function = catalog_functions.scalar_function(
+        compiler.compilation.context, schema, node.name[-1]
+    )
     if function is None:
         own = scalar_call(compiler, node, scope)
         if own is None:

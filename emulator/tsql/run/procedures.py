@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.catalog.job_procedures import REFUSED_IN_MSDB
+from emulator.catalog.extensions import extension
 from emulator.catalog.procedure_registry import Procedure, Required
 from emulator.catalog.procedures import find_procedure
 from emulator.errors import SqlError, not_supported
@@ -164,9 +164,10 @@ class ProcedureRunner:
                 yield from self._call_module(module, database, given, frame)
                 return
         procedure = refreshing(self.interpreter.definer, folded)
-        procedure = procedure or find_procedure(schema or None, name[-1])
+        procedure = procedure or find_procedure(self.context, schema or None, name[-1])
         if procedure is None:
-            if database.name == "msdb" and folded in REFUSED_IN_MSDB:
+            refused = extension(self.context.engine).refused_in_msdb
+            if database.name == "msdb" and folded in refused:
                 raise not_supported(f"msdb.dbo.{folded}")
             raise messages.missing_procedure(messages.dotted(name))
         if database is not self.context.database:

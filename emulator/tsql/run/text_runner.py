@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.names import is_local_temporary
-from emulator.catalog.replicated_size import check_addition
 from emulator.catalog.text_pointers import (
     POINTED_TYPES,
     POINTER_BYTES,
@@ -114,7 +113,7 @@ class TextRunner:
         """Replaces a value by what ``changed`` makes of it; ``data`` is what is added."""
         context, table, rid = self.context, place.table, place.rid
         require(context, frame.chain, of_object(place.database, table), "UPDATE")
-        check_addition(context.engine, table, place.column, data)
+        context.engine.extension.extending(place.database, table, place.column, data)
         target = StoredTarget(table, place.database)
 
         def body() -> int:

@@ -170,7 +170,7 @@ def _parameters_of(context: SessionContext, name: Name, line: int) -> list[tuple
         node = parse_module(module.text, module.uses_quoted_identifier)
         typed = with_types(where.database, node) if isinstance(node, CreateModule) else None
         return [(p.name, p.type) for p in typed.parameters] if typed is not None else []
-    procedure = find_procedure(name[-2] if len(name) > 1 else None, name[-1])
+    procedure = find_procedure(context, name[-2] if len(name) > 1 else None, name[-1])
     return [(p.name, p.type) for p in procedure.parameters] if procedure is not None else []
 
 

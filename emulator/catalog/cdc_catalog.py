@@ -37,7 +37,7 @@ from emulator.cdc.query_functions import (
 )
 from emulator.cdc.replication import is_published, is_replicated
 from emulator.cdc.runtime import runtime
-from emulator.storage.database import ModuleParameter
+from emulator.storage.catalog_state import ModuleParameter
 from emulator.storage.model import Column
 from emulator.types import LSN, SqlType, nvarchar
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from emulator.storage.database import ModuleParameter
+    from emulator.storage.catalog_state import ModuleParameter
     from emulator.storage.model import Column
 
 

@@ -16,7 +16,7 @@ from emulator.catalog.registry import Row, parse_columns, view
 from emulator.catalog.relations import relation_by_id
 from emulator.errors import SqlError, not_supported
 from emulator.results import ColumnMeta, Event
-from emulator.storage.database import ExtendedProperty
+from emulator.storage.catalog_state import ExtendedProperty
 from emulator.storage.object_details import drop_property, put_property
 from emulator.types import SYSNAME, SqlType, StorageValue, nvarchar, varchar
 

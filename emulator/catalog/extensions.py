@@ -93,4 +93,4 @@ class CatalogExtension:
 
 def extension(engine: Engine) -> CatalogExtension:
     """What is added to the catalog of an engine."""
-    return engine.extension.part(CatalogExtension)
+    return engine.part(CatalogExtension)

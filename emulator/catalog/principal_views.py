@@ -22,7 +22,7 @@ from emulator.security.permissions import (
     SERVER_ROLES,
 )
 from emulator.security.tokens import SA_ID, SYSADMIN, logins
-from emulator.storage.principals import (
+from emulator.storage.principal_model import (
     DBO_ID,
     Login,
     PermissionEntry,

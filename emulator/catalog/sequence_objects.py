@@ -52,14 +52,14 @@ def _sequences(context: SessionContext, database: Database) -> Iterator[Row]:
             continue
         facts = type_facts(sequence.type)
         limits = (sequence.start, sequence.increment, sequence.minimum, sequence.maximum)
-        current = values.current(database, sequence)
+        current = values.current(database.database_id, sequence)
         yield (
             *object_row(database, item),
             *(_shown(value) for value in limits),
             *(int(sequence.is_cycling), int(sequence.cache != 0), sequence.cache or None),
             *(facts.system_type_id, facts.system_type_id, facts.precision, facts.scale),
-            *(_shown(current), int(values.is_exhausted(database, sequence))),
-            values.last(database, sequence),
+            *(_shown(current), int(values.is_exhausted(database.database_id, sequence))),
+            values.last(database.database_id, sequence),
         )
 
 
@@ -120,7 +120,7 @@ def _get_range(context: SessionContext, args: Arguments) -> Iterator[Event]:
             "The range size parameter must be a positive number.",
             procedure="sp_sequence_get_range",
         )
-    first, last, cycles = database.engine.sequences.take(database, sequence, size)
+    first, last, cycles = database.engine.sequences.take(database.database_id, sequence, size)
     yield ReturnValue("@range_first_value", BIGINT, first)
     yield ReturnValue("@range_last_value", BIGINT, last)
     yield ReturnValue("@range_cycle_count", INT, cycles)

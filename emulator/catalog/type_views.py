@@ -30,15 +30,15 @@ from emulator.catalog.type_facts import (
     type_facts,
 )
 from emulator.catalog.visibility import sees
-from emulator.storage.database import ModuleParameter
+from emulator.storage.catalog_state import ModuleParameter
 from emulator.types import BIT, DEFAULT_COLLATION, INT, SYSNAME, SqlType, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.results import Event
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
-    from emulator.storage.user_types import UserType
+    from emulator.storage.model import UserType
 
 TYPE_COLUMNS: Final = """name sysname!, system_type_id tinyint!, user_type_id int!, schema_id int!,
  principal_id int, max_length smallint!, precision tinyint!, scale tinyint!,

@@ -17,7 +17,7 @@ from emulator.security.view_permissions import authorize_view
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.catalog.registry import Row, SystemView
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
     from emulator.types import StorageValue

@@ -17,7 +17,7 @@ from emulator.cdc.messages import cdc_error
 from emulator.cdc.scan_sessions import ScanHistory
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Database, Engine
+    from emulator.storage.database import Database, StorageEngine
 
 AGENT_SESSION: Final = 0
 """Session id under which the capture job scans."""
@@ -134,6 +134,6 @@ class Runtime:
             self._histories.pop(database, None)
 
 
-def runtime(engine: Engine) -> Runtime:
+def runtime(engine: StorageEngine) -> Runtime:
     """The runtime of an engine, made at first use."""
-    return engine.extension.part(Runtime)
+    return engine.part(Runtime)

@@ -30,7 +30,7 @@ from emulator.security.tokens import (
     token_of_login,
     token_of_user,
 )
-from emulator.storage.principals import DBO_ID, Login, PermissionKey
+from emulator.storage.principal_model import DBO_ID, Login, PermissionKey
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database, Engine

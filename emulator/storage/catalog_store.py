@@ -41,6 +41,15 @@ CREATE TABLE IF NOT EXISTS row_versions(
   database_id INTEGER PRIMARY KEY, last_value INTEGER NOT NULL);
 """
 
+COLUMNS: Final = "columns"
+PARAMETERS: Final = "parameters"
+PROPERTY: Final = "property"
+STATISTICS: Final = "statistics"
+BINDING: Final = "binding"
+SYNONYM: Final = "synonym"
+SEQUENCE: Final = "sequence"
+USER_TYPE: Final = "user_type"
+
 _RENAMED: Final = {"is_tracked_by_cdc": "is_tracked"}
 """Names that fields of a table had in files of releases before this one."""
 

@@ -27,6 +27,7 @@ from emulator.storage.alter import (
     rename_column,
     rename_table,
 )
+from emulator.storage.catalog_state import Module
 from emulator.storage.catalog_store import delete_entry, put_entry, table_to_text
 from emulator.storage.constraint_ddl import (
     add_constraint,
@@ -34,7 +35,7 @@ from emulator.storage.constraint_ddl import (
     set_default,
     switch_constraints,
 )
-from emulator.storage.database import Database, Module
+from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, lock_for_ddl, log_ddl
 from emulator.storage.indexes import create_index, drop_index, with_index
 from emulator.storage.model import Check, Column, EncodedColumns, ForeignKey, Index, Table

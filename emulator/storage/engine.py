@@ -31,11 +31,12 @@ from emulator.storage.databases import (
     remove_database,
 )
 from emulator.storage.encoded_rows import RowEncoding
-from emulator.storage.extensions import Extension
+from emulator.storage.extensions import Extension, Part
 from emulator.storage.identity import IdentityValues, RowVersions
 from emulator.storage.model import Table
-from emulator.storage.sequences import SequenceValues
-from emulator.storage.write_path import WritePath, WriteScope
+from emulator.storage.sequence_values import SequenceValues
+from emulator.storage.write_path import WritePath
+from emulator.storage.write_scope import WriteScope
 from emulator.storage.written_ahead import WRITTEN_AHEAD_SCHEMA
 from emulator.types import DEFAULT_COLLATION
 
@@ -92,11 +93,20 @@ class Engine(WritePath):
             _renew_order(connection)
         self.identities = IdentityValues(self._writer)
         self.row_versions = RowVersions(self._writer)
-        self.sequences = SequenceValues(self._writer)
+        self.sequences = SequenceValues(self._writer, self.write)
         with self.write() as connection:
             self._publish(load_databases(self, connection))
             for database in self.databases.values():
                 self.extension.opened(connection, database)
+
+    @property
+    def extension_schemas(self) -> frozenset[str]:
+        """Schemas that the extension makes in databases, casefolded."""
+        return self.extension.schemas
+
+    def part(self, kind: type[Part]) -> Part:
+        """What the extension adds to something, or keeps for it."""
+        return self.extension.part(kind)
 
     # -- connections ----------------------------------------------------------------------------
 

@@ -189,3 +189,53 @@ class Table:
     def column_by_id(self, column_id: int) -> Column | None:
         """The column of that id, or None when it was dropped."""
         return next((c for c in self.columns if c.column_id == column_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A sequence; ``cache`` 0 is NO CACHE, None a CACHE without size."""
+
+    object_id: int
+    schema: str
+    name: str
+    type: SqlType
+    start: int
+    increment: int
+    minimum: int
+    maximum: int
+    is_cycling: bool = False
+    cache: int | None = None
+    create_ticks: int = 0
+    modify_ticks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UserType:
+    """A type of a database.
+
+    Attributes:
+        user_type_id: its id in sys.types.
+        schema: its schema.
+        name: its name.
+        type: what an alias type stands for; None of a table type.
+        nullable: of an alias type: what columns are that say neither NULL nor NOT NULL.
+        object_id: of a table type: the id of its table (type_table_object_id).
+        columns: of a table type.
+        indexes: of a table type: its keys.
+        text: of a table type: the CREATE TYPE statement.
+    """
+
+    user_type_id: int
+    schema: str
+    name: str
+    type: SqlType | None = None
+    nullable: bool = True
+    object_id: int = 0
+    columns: tuple[Column, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    text: str = ""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table type."""
+        return self.type is None

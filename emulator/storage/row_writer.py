@@ -15,12 +15,12 @@ which leaves every column as it was is not logged at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Final, cast
 
 from emulator.errors import SqlError
 from emulator.log.journal import ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, Record
 from emulator.storage.constraints import put_unique, refuse_null
-from emulator.storage.foreign_keys import ForeignKeyChecks
+from emulator.storage.foreign_keys import ForeignKeyChecks, RowChanges
 from emulator.storage.model import Table
 from emulator.storage.overlay import Overlay
 from emulator.storage.stage import SeenRows, Stage
@@ -50,7 +50,7 @@ class RowWriter:
         self.kind = kind
         self.overlay: Overlay = work.overlay(current)
         self.plan: TablePlan = self.overlay.plan
-        self.checks = ForeignKeyChecks(work, self.plan, kind)
+        self.checks = ForeignKeyChecks(work, self.plan, kind, _CHANGES)
 
     def stage(self, rows: Iterable[object] = ()) -> Stage:
         """Rows on their way through this operation."""
@@ -265,3 +265,6 @@ def _fill_identity(writer: RowWriter, rows: list[GivenRow]) -> tuple[list[GivenR
                 last = given  # IDENTITY_INSERT: @@IDENTITY tells of an explicit value too
             filled.append(row)
     return filled, last
+
+
+_CHANGES: Final = RowChanges(delete_rows, update_rows)

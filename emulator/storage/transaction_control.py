@@ -20,7 +20,7 @@ from emulator.storage.work import Work, WorkMark
 if TYPE_CHECKING:
     from emulator.storage.cascades import Cascade, RowRules
     from emulator.storage.engine import Engine
-    from emulator.storage.write_path import CatalogSnapshot
+    from emulator.storage.write_scope import CatalogSnapshot
 
 Result = TypeVar("Result")
 

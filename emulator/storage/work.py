@@ -32,7 +32,7 @@ from emulator.storage.overlay import UNDO_SCHEMA, Overlay
 from emulator.storage.stage import STAGE_SCHEMA
 from emulator.storage.table_plan import Row
 from emulator.storage.view import SessionView
-from emulator.storage.write_path import CatalogSnapshot
+from emulator.storage.write_scope import CatalogSnapshot
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Engine

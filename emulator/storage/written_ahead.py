@@ -18,7 +18,7 @@ from emulator.fetching import fetch
 from emulator.storage.model import Table
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Database, Engine
+    from emulator.storage.database import Database, StorageEngine
 
 WRITTEN_AHEAD_SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS written_ahead(
@@ -58,7 +58,7 @@ def publish(connection: apsw.Connection, database: Database) -> None:
     connection.execute("DELETE FROM written_ahead WHERE database_id = ?", (database.database_id,))
 
 
-def discard(engine: Engine, database: Database) -> None:
+def discard(engine: StorageEngine, database: Database) -> None:
     """Remove what was never published, a short write transaction at a time."""
     known = {table.sqlite_name for table in database.tables()}
     while True:

@@ -23,7 +23,7 @@ from emulator.security.tokens import SA_ID, principal_by_id
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Column
     from emulator.tsql.compile.compiler import Compilation

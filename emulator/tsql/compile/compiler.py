@@ -25,7 +25,7 @@ from emulator.types import StorageValue
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.results import ColumnMeta
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
     from emulator.tsql.compile.bindings import Binding

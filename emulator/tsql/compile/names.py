@@ -117,7 +117,7 @@ def _exists(where: ObjectName) -> bool:
         where.database.table(where.schema, where.name) is not None
         or where.database.module(where.schema, where.name) is not None
         or where.schema.casefold() in {"sys", "information_schema"}
-        or where.schema.casefold() in where.database.engine.extension.schemas
+        or where.schema.casefold() in where.database.engine.extension_schemas
     )
 
 

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from emulator.security.access import of_object
-from emulator.storage.sequences import Sequence
+from emulator.storage.model import Sequence
 from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.compile.sequence_rules import not_in_subqueries
@@ -114,6 +114,7 @@ def _taken(
     """A new value, or the one that the row has already."""
     database, sequence = key
     if fresh or sequence.object_id not in values:
-        values[sequence.object_id], _, _ = database.engine.sequences.take(database, sequence)
+        taken, _, _ = database.engine.sequences.take(database.database_id, sequence)
+        values[sequence.object_id] = taken
     value = values[sequence.object_id]
     return pack_decimal(value, sequence.type) if sequence.type.is_decimal else value

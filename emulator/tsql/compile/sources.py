@@ -57,7 +57,7 @@ from emulator.tsql.syntax.parser import parse_expression, parse_module
 from emulator.types import BIGINT, SqlType, StorageValue
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.compile.local_tables import LocalTable

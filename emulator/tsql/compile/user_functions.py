@@ -27,7 +27,7 @@ from emulator.tsql.syntax.parser import parse_module
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.compile.expressions import ExpressionCompiler

@@ -19,7 +19,8 @@ from emulator.tsql.compile.values import HIDDEN
 from emulator.tsql.syntax.nodes import TableName
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Database, Module
+    from emulator.storage.catalog_state import Module
+    from emulator.storage.database import Database
     from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.compile.scope import SourceColumn
     from emulator.tsql.compile.targets import Target

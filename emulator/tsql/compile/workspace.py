@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.catalog.functions import ScalarFunction
     from emulator.catalog.set_options import Semantics
     from emulator.security.context import Identity
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.tsql.compile.frames import Frame
     from emulator.tsql.compile.local_tables import LocalTable

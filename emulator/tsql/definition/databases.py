@@ -10,7 +10,8 @@ from emulator.security.messages import cannot_find
 from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
 from emulator.storage.filegroups import add_file, add_filegroup
-from emulator.storage.principals import DBO_ID, set_owner
+from emulator.storage.principal_model import DBO_ID
+from emulator.storage.principals import set_owner
 from emulator.tsql import messages
 from emulator.tsql.definition.database_options import set_database_option
 from emulator.tsql.syntax.definition_statements import (

@@ -29,7 +29,7 @@ from emulator.tsql.syntax.parser import parse_module
 from emulator.tsql.syntax.statements import Delete, Merge, Statement, Update
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.model import Table
     from emulator.tsql.compile.frames import Frame
     from emulator.tsql.compile.targets import Target

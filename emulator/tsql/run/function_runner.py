@@ -24,7 +24,7 @@ from emulator.tsql.syntax.parser import parse_module
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.tsql.run.interpreter import Interpreter
 

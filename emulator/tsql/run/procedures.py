@@ -44,7 +44,7 @@ from emulator.types import INT, MAX, StorageValue, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.set_options import SetOptions
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.tsql.run.interpreter import Interpreter
 

@@ -11,7 +11,7 @@ from emulator.errors import SqlError
 from emulator.storage import ddl
 from emulator.storage.engine import Engine
 from emulator.storage.model import Column, Index
-from emulator.storage.principals import Principal
+from emulator.storage.principal_model import Principal
 from emulator.storage.transaction import StoreSession
 from emulator.types import INT, nvarchar
 

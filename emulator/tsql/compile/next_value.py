@@ -16,12 +16,12 @@ from emulator.types import StorageValue, pack_decimal
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
     from emulator.tsql.compile.plan import Execution
     from emulator.tsql.compile.scope import Scope
 
 
-def next_value(compiler: ExpressionCompiler, node: NextValue, scope: Scope) -> Value:
+def next_value(compiler: Expressions, node: NextValue, scope: Scope) -> Value:
     """NEXT VALUE FOR: within one row, the same sequence gives the same value.
 
     Raises:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from emulator.errors import SqlError
 from emulator.tsql.compile.access import chain_of
+from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.compile.plan import Execution, Plan, found_rows
 from emulator.tsql.compile.scope import Scope
-from emulator.tsql.compile.targets import resolve_target
 from emulator.tsql.compile.values import HIDDEN
 from emulator.tsql.syntax.nodes import TableName
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from emulator.storage.model import Table
     from emulator.tsql.compile.frames import Frame
     from emulator.tsql.compile.targets import Target
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.definition.running import Runner
     from emulator.tsql.syntax.statements import Assignment
 
 
@@ -84,7 +84,7 @@ def refuse_output(target: Target, node: Statement) -> None:
 class TriggerRunner:
     """Fires the triggers of one session's statements."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: Runner) -> None:
         self.interpreter = interpreter
         self.context = interpreter.context
         self.workspace = interpreter.workspace

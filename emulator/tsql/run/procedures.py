@@ -34,6 +34,7 @@ from emulator.tsql.definition.options import options_of, put_options
 from emulator.tsql.run.described import describe_first_result_set, describe_undeclared_parameters
 from emulator.tsql.run.dynamic_text import execute_sql
 from emulator.tsql.run.refreshing import refreshing
+from emulator.tsql.run.signals import ReturnSignal
 from emulator.tsql.run.table_arguments import take_table
 from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import GlobalVariable, Name, Variable
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from emulator.catalog.set_options import SetOptions
     from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
 
 NESTING_MAX: Final = 32
 _DESCRIBING: Final = {
@@ -58,7 +59,7 @@ _DESCRIBING: Final = {
 class ProcedureRunner:
     """Calls procedures for one interpreter."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: StatementRunner) -> None:
         self.interpreter = interpreter
         self.context = interpreter.context
 
@@ -316,8 +317,6 @@ class ProcedureRunner:
             frame: the scope.
             module: the procedure or trigger whose they are; None for dynamic text.
         """
-        from emulator.tsql.run.interpreter import ReturnSignal
-
         workspace, context = self.interpreter.workspace, self.context
         before = set(workspace.temporary)
         options, scope_identity = context.options, context.scope_identity

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from emulator.storage.database import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.compile.frames import Frame
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
 
 READ_DEFAULT: Final = 4096
 """What size 0 reads."""
@@ -59,7 +59,7 @@ class Place:
 class TextRunner:
     """Runs the statements of text_statements.py for one session."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: StatementRunner) -> None:
         self.interpreter = interpreter
         self.context = interpreter.context
 

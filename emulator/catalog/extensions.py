@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from emulator.catalog.procedure_access import authorize_procedure
 from emulator.catalog.procedure_registry import Authorize, SystemProcedures
@@ -40,7 +40,7 @@ class DatabaseFacts:
     log_waits: bool = False
 
 
-NO_FACTS = DatabaseFacts()
+NO_FACTS: Final = DatabaseFacts()
 
 
 class Declarations:
@@ -54,6 +54,9 @@ class Declarations:
         self.functions = SystemFunctions(self.routines)
 
 
+NOTHING_DECLARED: Final = Declarations()
+
+
 class CatalogExtension:
     """What an extension adds; this class adds nothing."""
 
@@ -62,7 +65,7 @@ class CatalogExtension:
 
     def __init__(self, declared: Declarations | None = None) -> None:
         """Begin; ``declared`` is complete."""
-        self.declared = declared or Declarations()
+        self.declared = declared or NOTHING_DECLARED
 
     def table_function(
         self, _context: SessionContext, _database: Database, _schema: str, _name: str

@@ -195,9 +195,9 @@ def find_object(
         if view is not None:
             number = system_view_id(view)
             return DatabaseObject(number, view.schema, view.name, "V", is_ms_shipped=True)
-        by_name = ROUTINES.by_name, added.routines.by_name
-        routine = by_name[0].get(wanted[1]) or by_name[1].get(wanted[1])
-        if routine is not None and wanted[0] == "sys":
+        found = ROUTINES.by_name.get(wanted[1]) or added.routines.by_name.get(wanted[1])
+        routine = found if wanted[0] == "sys" else None
+        if routine is not None:
             return _of_routine(routine)
     known = _index(context, database).by_name.get(wanted)
     if known is not None or wanted[0] not in context.engine.extension.schemas:

@@ -7,7 +7,6 @@ negative.
 from __future__ import annotations
 
 import zlib
-from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -107,11 +106,15 @@ def system_view_id(view: SystemView) -> int:
 
 def system_relations(context: SessionContext) -> Mapping[int, Relation]:
     """The views of sys and INFORMATION_SCHEMA by id."""
-    added = _relations_of(extension(context.engine).declared.views)
-    return ChainMap(added, _relations_of(SYSTEM_VIEWS)) if added else _relations_of(SYSTEM_VIEWS)
+    return _with(extension(context.engine).declared.views)
 
 
 @cache
+def _with(added: SystemViews) -> dict[int, Relation]:
+    """The system's own views and those of an extension."""
+    return _relations_of(SYSTEM_VIEWS) | _relations_of(added)
+
+
 def _relations_of(views: SystemViews) -> dict[int, Relation]:
     found = {}
     for view in views.by_name.values():

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from emulator.agent import Agent, AgentMode
+from emulator.catalog.cdc_extension import ChangeDataCapture
 from emulator.cdc.runtime import AgentControl, runtime
 from emulator.clock import (
     TICKS_PER_SECOND,
@@ -81,7 +82,7 @@ def main(arguments: list[str] | None = None, announce: Announce = announce_as_js
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        engine = Engine(options.data_dir, _clock(options))
+        engine = Engine(options.data_dir, _clock(options), ChangeDataCapture())
     except DataDirectoryInUse as error:
         return _fail(f"--data-dir {options.data_dir}: {error}")
     try:

@@ -18,8 +18,9 @@ from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.workspace import Workspace
 from emulator.tsql.definition.global_tables import drop_global_tables
 from emulator.tsql.definition.options import put_options
-from emulator.tsql.run.interpreter import Interpreter, JumpSignal, ReturnSignal, error_event
+from emulator.tsql.run.interpreter import Interpreter, error_event
 from emulator.tsql.run.procedures import drop_tables
+from emulator.tsql.run.signals import JumpSignal, ReturnSignal
 from emulator.tsql.run.table_arguments import take_table
 from emulator.tsql.syntax.bulk_load import InsertBulk
 from emulator.tsql.syntax.parse_base import TokenCursor

@@ -1,4 +1,4 @@
-"""Encodes what change tables keep for clients (storage/encoded_rows.py), by the wire's rules."""
+"""Encodes what tables keep for clients (storage/encoded_rows.py), by the wire's rules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WireEncoding:
 
 
 def keep_encoded_rows(engine: Engine) -> None:
-    """From here on, what is captured is kept encoded, and what is kept is read so."""
+    """From here on, tables keep their rows encoded, and what is kept is read so."""
     encoding = WireEncoding()
 
     def register(connection: apsw.Connection) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyodbc
 import pytest
 
+from emulator.catalog.cdc_extension import ChangeDataCapture
 from emulator.clock import SystemClock
 from emulator.server import Limits, Server
 from emulator.session import Credentials, Logins
@@ -186,7 +187,7 @@ def connect(emulator: EmulatorProcess):
 @contextlib.contextmanager
 def in_process_server(directory: Path, limits: Limits | None = None) -> Iterator[Server]:
     """A running server in this process, on an engine of its own in a directory."""
-    engine = Engine(directory, SystemClock())
+    engine = Engine(directory, SystemClock(), ChangeDataCapture())
     tls = TlsContexts(*ensure_certificate(directory, datetime.datetime.now(datetime.UTC)))
     logins = Logins(engine, Credentials(EmulatorProcess.user, EmulatorProcess.password))
     server = Server(logins.open_session, tls, limits=limits)
@@ -201,7 +202,7 @@ def in_process_server(directory: Path, limits: Limits | None = None) -> Iterator
 @pytest.fixture
 def serve_in_process(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """``serve_in_process(limits)`` is a running server in this process, on a fresh engine."""
-    engine = Engine(tmp_path / "engine", SystemClock())
+    engine = Engine(tmp_path / "engine", SystemClock(), ChangeDataCapture())
     servers: list[Server] = []
 
     def start(limits: Limits | None = None) -> Server:

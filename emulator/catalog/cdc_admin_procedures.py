@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
     integer,
-    procedure,
     result_set,
     text,
 )

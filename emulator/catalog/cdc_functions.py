@@ -5,13 +5,11 @@ https://learn.microsoft.com/sql/relational-databases/system-functions/change-dat
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.catalog.instance_access import is_database_owner, may_read_instance
-from emulator.catalog.registry import Row
-from emulator.catalog.scalar_registry import scalar
+from emulator.catalog.cdc_declarations import scalar
+from emulator.catalog.instance_access import may_read_instance
+from emulator.catalog.table_functions import TableFunction, TableSource
 from emulator.cdc import functions, lsn, query_functions, update_mask
 from emulator.cdc.capture_instance import CaptureInstance, find_instance
 from emulator.results import ColumnMeta
@@ -22,7 +20,6 @@ from emulator.types import (
     INT,
     LSN,
     SYSNAME,
-    SqlType,
     StorageValue,
     nvarchar,
     varbinary,
@@ -31,14 +28,13 @@ from emulator.types import (
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
-    from emulator.storage.model import Table
 
 _MASK = varbinary(128)
 
 
 def _may_read(context: SessionContext, name: StorageValue) -> bool:
     """Whether the session may read the changes of a capture instance; true where there is none."""
-    if is_database_owner(context, context.database):
+    if context.security.owns(context.database):
         return True
     found = find_instance(context.store.connection, context.database, str(name or ""))
     return found is None or may_read_instance(context, context.database, found)
@@ -134,41 +130,6 @@ def _has_column_changed(
         context.store.connection, context.database, instance, column, mask
     )
     return None if changed is None else int(changed)
-
-
-@dataclass(frozen=True, slots=True)
-class TableSource:
-    """What a table function yields: ready rows, or SQLite text with its bound values.
-
-    Attributes:
-        sql: a SELECT that names its columns v0, v1... in order; None when ``rows`` is given.
-        bindings: values for the text's question marks.
-        rows: the rows, when there is no text.
-    """
-
-    sql: str | None
-    bindings: tuple[StorageValue, ...] = ()
-    rows: tuple[Row, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TableFunction:
-    """A table-valued function of the catalog."""
-
-    name: str
-    parameters: tuple[SqlType, ...]
-    columns: tuple[ColumnMeta, ...]
-    body: Callable[[SessionContext, tuple[StorageValue, ...]], TableSource]
-    change_table: Table | None = None
-    """Whose rows it yields: the captured columns come last, their kept bytes beside them."""
-
-    def bind(self, context: SessionContext, arguments: tuple[StorageValue, ...]) -> TableSource:
-        """The function's rows for some arguments (storage values of the parameters' types).
-
-        Raises:
-            SqlError: what the function reports, such as 313 for an LSN range that is not valid.
-        """
-        return self.body(context, arguments)
 
 
 _RANGE_PARAMETERS = (LSN, LSN, nvarchar(30))

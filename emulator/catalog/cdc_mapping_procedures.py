@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
     integer,
-    procedure,
 )
 from emulator.cdc.capture_instance import capture_instances, is_enabled
 from emulator.cdc.lsn import ZERO_LSN

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.cdc_transactions import as_ddl, refuse_within_ddl
 from emulator.catalog.instance_access import may_read_instance
 from emulator.catalog.procedure_registry import (
@@ -18,7 +19,6 @@ from emulator.catalog.procedure_registry import (
     ProcedureParameter,
     flag,
     integer,
-    procedure,
     result_set,
     text,
 )

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_declarations import DECLARED, procedure
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
-    procedure,
     result_set,
     text,
 )
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
 
 _P = ProcedureParameter
+_EXTENDED: Final = ("sp_repldone", "sp_replcmds", "sp_repltrans", "sp_replflush")
+"""Extended procedures in SQL Server."""
 JOB_STARTED: Final = 14243
 
 
@@ -208,8 +210,10 @@ def _refused(name: str) -> Callable[[SessionContext, Arguments], Iterator[Event]
     return refuse
 
 
-for _procedure in ("sp_repldone", "sp_replcmds", "sp_repltrans", "sp_replshowcmds", "sp_replflush"):
+for _procedure in (*_EXTENDED, "sp_replshowcmds"):
     procedure(
         _procedure,
         *_ignored("xactid xact_segno numtrans time reset maxtrans maxcmds seqno_start"),
     )(_refused(_procedure))
+for _procedure in _EXTENDED:
+    DECLARED.routines.register(_procedure, "X")

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_declarations import view
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Row
 from emulator.cdc import lsn as lsns
 from emulator.cdc.runtime import runtime
 from emulator.cdc.scan_sessions import PHASES
+from emulator.security.view_permissions import DATABASE_PERFORMANCE
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -32,6 +34,7 @@ DATETIME_HALF_STEP_TICKS: Final = 16_667
  log_record_count bigint, schema_change_count int, command_count bigint,
  first_begin_cdc_lsn nvarchar(23), last_commit_cdc_lsn nvarchar(23), last_commit_cdc_time datetime,
  latency int, empty_scan_count int, failed_sessions_count int""",
+    DATABASE_PERFORMANCE,
 )
 def _scan_sessions(context: SessionContext, database: Database) -> Iterator[Row]:
     for session in runtime(context.engine).history(database).rows():
@@ -75,6 +78,7 @@ def _optional(ticks: int | None) -> int | None:
     """session_id int!, phase_number int!, entry_time datetime!, error_number int!,
  error_severity int!, error_state int!, error_message nvarchar(1024)!, start_lsn nvarchar(23)!,
  begin_lsn nvarchar(23)!, sequence_value nvarchar(23)!""",
+    DATABASE_PERFORMANCE,
 )
 def _cdc_errors(context: SessionContext, database: Database) -> Iterator[Row]:
     for error in runtime(context.engine).history(database).errors():

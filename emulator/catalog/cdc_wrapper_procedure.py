@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.instance_access import may_read_instance
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
-    procedure,
     result_set,
     text,
 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.objects import QueryFunction, derived_id, query_functions
+from emulator.catalog.database_objects import derived_id
+from emulator.catalog.objects import generated_objects
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import (
     Relation,
@@ -18,7 +19,6 @@ from emulator.catalog.relations import (
 )
 from emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
 from emulator.catalog.type_views import TYPE_COLUMNS, user_type_rows
-from emulator.cdc.query_functions import all_changes_columns, net_changes_columns
 from emulator.storage.model import Column
 from emulator.types import DEFAULT_COLLATION, SYSNAME_USER_TYPE_ID, SqlType
 
@@ -65,23 +65,14 @@ def _collation(sql_type: SqlType) -> str | None:
     return sql_type.collation or DEFAULT_COLLATION
 
 
-def _of_function(database: Database, function: QueryFunction) -> Relation:
-    """A query function of CDC with the columns that it returns."""
-    item, table = function.item, database.table_by_id(function.instance.object_id)
-    named: tuple[tuple[str, SqlType], ...] = ()
-    if table is not None:
-        named = net_changes_columns(table) if function.net else all_changes_columns(table)
-    columns = (Column(number, *column) for number, column in enumerate(named, 1))
-    return Relation(item.object_id, item.schema, item.name, tuple(columns))
-
-
 @view("sys.columns", _COLUMN_COLUMNS)
 def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
     for relation in relations(context, database):
         for column in relation.columns:
             yield _column_row(relation, column)
-    for function in query_functions(context.store.connection, database):
-        relation = _of_function(database, function)
+    for made in generated_objects(context, database):
+        item = made.item
+        relation = Relation(item.object_id, item.schema, item.name, made.columns())
         for column in relation.columns:
             yield _column_row(relation, column)
     for found in database.state.user_types.values():
@@ -91,8 +82,8 @@ def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
 
 
 @view("sys.system_columns", _COLUMN_COLUMNS)
-def _system_columns(_context: SessionContext, _database: Database) -> Iterator[Row]:
-    for relation in system_relations().values():
+def _system_columns(context: SessionContext, _database: Database) -> Iterator[Row]:
+    for relation in system_relations(context).values():
         for column in relation.columns:
             yield _column_row(relation, column)
 

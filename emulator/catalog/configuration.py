@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from emulator.errors import SqlError
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Engine
+    from emulator.storage.database import StorageEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +55,29 @@ OPTIONS: Final = (
 
 _PREFIX: Final = "configuration:"
 
-_not_installed: Final[WeakKeyDictionary[Engine, dict[str, int]]] = WeakKeyDictionary()
+_not_installed: Final[WeakKeyDictionary[StorageEngine, dict[str, int]]] = WeakKeyDictionary()
 """The running values, by name, of options that were changed and not installed since: RECONFIGURE
 and a restart install them."""
 
 
-def configured_value(engine: Engine, option: ConfigurationOption) -> int:
+def configured_value(engine: StorageEngine, option: ConfigurationOption) -> int:
     """The value that is configured: config_value."""
     value = engine.database("master").options.get(_PREFIX + option.name)
     return value if isinstance(value, int) else option.default
 
 
-def running_value(engine: Engine, option: ConfigurationOption) -> int:
+def running_value(engine: StorageEngine, option: ConfigurationOption) -> int:
     """The value in force: run_value."""
     running = _not_installed.get(engine, {}).get(option.name)
     return configured_value(engine, option) if running is None else running
 
 
-def reconfigure(engine: Engine) -> None:
+def reconfigure(engine: StorageEngine) -> None:
     """RECONFIGURE: what is configured is in force."""
     _not_installed.pop(engine, None)
 
 
-def configured_values(engine: Engine) -> Iterator[tuple[ConfigurationOption, int, int]]:
+def configured_values(engine: StorageEngine) -> Iterator[tuple[ConfigurationOption, int, int]]:
     """Every option with its configured and its running value, by name."""
     for option in sorted(OPTIONS, key=lambda o: o.name.casefold()):
         yield option, configured_value(engine, option), running_value(engine, option)
@@ -100,7 +100,7 @@ def find_option(name: str) -> ConfigurationOption:
     )
 
 
-def configure(engine: Engine, name: str, value: int) -> tuple[ConfigurationOption, int]:
+def configure(engine: StorageEngine, name: str, value: int) -> tuple[ConfigurationOption, int]:
     """Sets an option; returns it with the value it had.
 
     Raises:

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.objects import DatabaseObject, find_object, object_by_id, schema_id
+from emulator.catalog.database_objects import DatabaseObject
+from emulator.catalog.objects import find_object, object_by_id, schema_id
 from emulator.catalog.procedure_registry import Arguments, ProcedureParameter, procedure, text
 from emulator.catalog.registry import Row, parse_columns, view
 from emulator.catalog.relations import relation_by_id
 from emulator.errors import SqlError, not_supported
 from emulator.results import ColumnMeta, Event
-from emulator.storage.database import ExtendedProperty
+from emulator.storage.catalog_state import ExtendedProperty
 from emulator.storage.object_details import drop_property, put_property
 from emulator.types import SYSNAME, SqlType, StorageValue, nvarchar, varchar
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.catalog import (
-    cdc_functions,
     object_functions,
     principal_functions,
     session_functions,
@@ -14,11 +13,12 @@ from emulator.catalog import (
     system_table_functions,
     text_pointers,
 )
-from emulator.catalog.cdc_functions import TableFunction, TableSource, change_function
+from emulator.catalog.extensions import extension
 from emulator.catalog.permission_table_functions import PERMISSION_FUNCTIONS
 from emulator.catalog.scalar_registry import SCALARS, ScalarFunction
 from emulator.catalog.session_functions import global_variable
 from emulator.catalog.system_routines import register_routine
+from emulator.catalog.table_functions import TableFunction, TableSource
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 _DECLARING_MODULES = (
-    cdc_functions,
     object_functions,
     principal_functions,
     session_functions,
@@ -52,23 +51,27 @@ for _function in (*PERMISSION_FUNCTIONS.values(), *system_table_functions.FUNCTI
     register_routine(_function.name, "TF" if _function.name in _MULTI_STATEMENT else "IF")
 
 
-def scalar_function(schema: str | None, name: str) -> ScalarFunction | None:
+def scalar_function(
+    context: SessionContext, schema: str | None, name: str
+) -> ScalarFunction | None:
     """The scalar function of that name, or None.
 
     Args:
+        context: the session that asks.
         schema: as written before the name; None or empty for a built-in. Functions of schema
             sys must be called with it, as in SQL Server.
         name: the function's name.
     """
-    return SCALARS.get(((schema or "").casefold(), name.casefold()))
+    key = (schema or "").casefold(), name.casefold()
+    return SCALARS.get(key) or extension(context.engine).declared.functions.by_name.get(key)
 
 
 def table_function(
     context: SessionContext, database: Database, schema: str, name: str
 ) -> TableFunction | None:
     """The table-valued function of that name in a database, or None."""
-    if schema.casefold() == "cdc":
-        return change_function(context, database, name)
+    if schema.casefold() in context.engine.extension.schemas:
+        return extension(context.engine).table_function(context, database, schema, name)
     if schema.casefold() in {"sys", "dbo"}:
         folded = name.casefold()
         return PERMISSION_FUNCTIONS.get(folded) or system_table_functions.FUNCTIONS.get(folded)

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.database_objects import DatabaseObject
 from emulator.catalog.like import matches
 from emulator.catalog.names import split_name
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.objects import DatabaseObject, find_object, objects
+from emulator.catalog.objects import find_object, objects
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.generated_texts import generated_modules
+from emulator.catalog.module_texts import generated_modules
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import relations, tables

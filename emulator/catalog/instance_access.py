@@ -19,19 +19,11 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Database
 
 
-def is_database_owner(context: SessionContext, database: Database) -> bool:
-    """Whether the session is sysadmin, dbo or in db_owner."""
-    if context.security.is_sysadmin:
-        return True
-    token = context.security.user_or_none(database)
-    return token is not None and (token.is_dbo or "db_owner" in token.roles)
-
-
 def may_read_instance(
     context: SessionContext, database: Database, instance: CaptureInstance
 ) -> bool:
     """Whether the session may read the changes of a capture instance."""
-    if is_database_owner(context, database):
+    if context.security.owns(database):
         return True
     token = context.security.user_or_none(database)
     if token is None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.cdc_transactions import as_ddl
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
     flag,
     integer,
-    procedure,
     result_set,
     text,
 )
@@ -196,6 +196,7 @@ def _job_of_name(context: SessionContext, name: str) -> tuple[Database, str]:
     _P("@server_name", SYSNAME, None),
     _P("@step_name", SYSNAME, None),
     _P("@output_flag", INT, 1),
+    in_msdb=True,
 )
 def _agent_start_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
     """msdb.dbo.sp_start_job, by name."""
@@ -214,6 +215,7 @@ def _agent_start_job(context: SessionContext, args: Arguments) -> Iterator[Event
     _P("@job_id", UNIQUEIDENTIFIER, None),
     _P("@originating_server", SYSNAME, None),
     _P("@server_name", SYSNAME, None),
+    in_msdb=True,
 )
 def _agent_stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
     """msdb.dbo.sp_stop_job, by name."""
@@ -231,6 +233,7 @@ def _agent_stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]
     _P("@job_name", SYSNAME, None),
     _P("@new_name", SYSNAME, None),
     _P("@enabled", TINYINT, None),
+    in_msdb=True,
 )
 def _agent_update_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
     """msdb.dbo.sp_update_job, as far as it enables and disables a job's schedule."""

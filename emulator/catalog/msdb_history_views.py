@@ -13,9 +13,10 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_declarations import view
 from emulator.catalog.msdb_views import JOB_KINDS, JobKind, msdb_jobs
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Row
 from emulator.catalog.server_views import SERVER_NAME
 from emulator.cdc.job_history import HistoryEntry, JobHistory, RunSource, RunStatus
 from emulator.cdc.runtime import runtime

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.cdc_declarations import view
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Row
 from emulator.cdc import jobs, replication
 from emulator.cdc.log_readers import all_jobs, job_name
 from emulator.types import pack_guid

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.catalog.generated_texts import object_text
+from emulator.catalog.database_objects import DatabaseObject
+from emulator.catalog.module_texts import object_text
 from emulator.catalog.names import split_name
-from emulator.catalog.objects import DatabaseObject, object_by_id, schema_id
+from emulator.catalog.objects import object_by_id, schema_id
 from emulator.catalog.property_functions import as_variant, database_properties
 from emulator.catalog.scalar_registry import scalar
 from emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.generated_texts import generated_modules
+from emulator.catalog.database_objects import DatabaseObject, derived_id
+from emulator.catalog.extensions import extension
+from emulator.catalog.module_texts import generated_modules
 from emulator.catalog.objects import (
     TYPE_DESCRIPTIONS,
-    DatabaseObject,
-    derived_id,
     objects,
     schema_id,
     system_objects,
@@ -21,9 +21,6 @@ from emulator.catalog.objects import (
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import table_by_id
 from emulator.catalog.visibility import definition
-from emulator.cdc.capture_instance import is_enabled
-from emulator.cdc.metadata_tables import DDL_TRIGGER
-from emulator.cdc.replication import is_replicated
 from emulator.security.tokens import schema_owner
 from emulator.storage.values import DAYS_TO_1900, round_datetime
 from emulator.types import TICKS_PER_DAY
@@ -79,8 +76,8 @@ def _of_types(*types: str) -> Callable[[SessionContext, Database], Iterator[Row]
     return produce
 
 
-def _system(_context: SessionContext, database: Database) -> Iterator[Row]:
-    for item in system_objects():
+def _system(context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in system_objects(context):
         yield object_row(database, item)
 
 
@@ -164,11 +161,11 @@ def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
         if table is None:
             continue
         highest = max((column.column_id for column in table.columns), default=0)
-        replicated = int(is_replicated(database, table))
+        replicated = int(extension(context.engine).is_replicated(database, table))
         yield (
             *object_row(database, item),
             *(0, None, max(highest, table.next_column_id - 1), 0, 1, replicated, 0, 0, 0, 0, 0, 0),
-            int(table.is_tracked_by_cdc),
+            int(table.is_tracked),
             *(0, "TABLE", 0, 0, 0, "SCHEMA_AND_DATA", 0, "NON_TEMPORAL_TABLE", None, 0, 0),
         )
 
@@ -286,11 +283,11 @@ def _check_constraints(context: SessionContext, database: Database) -> Iterator[
  modify_date datetime!, is_ms_shipped bit!, is_disabled bit!, is_not_for_replication bit!,
  is_instead_of_trigger bit!""",
 )
-def _triggers(_context: SessionContext, database: Database) -> Iterator[Row]:
-    if is_enabled(database):
+def _triggers(context: SessionContext, database: Database) -> Iterator[Row]:
+    for name in extension(context.engine).database_triggers(database):
         created = datetime_of(0)
         yield (
-            *(DDL_TRIGGER, derived_id(0, DDL_TRIGGER), 0, "DATABASE", 0, "TR", "SQL_TRIGGER"),
+            *(name, derived_id(0, name), 0, "DATABASE", 0, "TR", "SQL_TRIGGER"),
             *(created, created, 1, 0, 0, 0),
         )
     for module in database.modules.values():

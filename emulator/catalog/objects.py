@@ -1,17 +1,18 @@
 """The schema-scoped objects of a database: what sys.objects lists and OBJECT_ID() finds.
 
-Constraints and CDC's generated functions and procedures have no stored id; theirs is computed from
-what they belong to, so it stays the same as long as they do.
+Constraints and what an extension makes have no stored id; theirs is computed from what they belong
+to, so it stays the same as long as they do.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from emulator.catalog.database_objects import DatabaseObject, GeneratedObject, derived_id
+from emulator.catalog.extensions import extension
 from emulator.catalog.names import is_local_temporary
 from emulator.catalog.registry import VIEWS
 from emulator.catalog.relations import (
@@ -24,18 +25,11 @@ from emulator.catalog.relations import (
 from emulator.catalog.system_routines import (
     MSDB,
     PROCEDURE_PREFIX,
+    ROUTINES,
     SystemRoutine,
-    agent_routines,
-    system_routine,
-    system_routine_by_id,
-    system_routines,
 )
-from emulator.cdc.capture_instance import CaptureInstance, capture_instances, is_enabled
-from emulator.cdc.query_functions import ALL_CHANGES_PREFIX, NET_CHANGES_PREFIX
 
 if TYPE_CHECKING:
-    import apsw
-
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
@@ -60,38 +54,11 @@ TYPE_DESCRIPTIONS: Final = {
 
 SYSTEM_SCHEMAS: Final = frozenset({"sys", "information_schema"})
 
-CDC_PROCEDURES: Final = (
-    "sp_batchinsert_lsn_time_mapping",
-    "sp_ins_dummy_lsn_time_mapping",
-    "sp_ins_instance_enabling_lsn_time_mapping",
-    "sp_ins_lsn_time_mapping",
-)
-"""Internal procedures that enabling a database creates in schema cdc."""
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseObject:
-    """One row of sys.objects."""
-
-    object_id: int
-    schema: str
-    name: str
-    type: str
-    parent_object_id: int = 0
-    create_ticks: int = 0
-    modify_ticks: int = 0
-    is_ms_shipped: bool = False
-
-
-def derived_id(owner: int, name: str) -> int:
-    """The id of an object that storage gives none: constraints, generated functions."""
-    return zlib.crc32(f"{owner}/{name.casefold()}".encode()) & 0x3FFF_FFFF | 0x4000_0000
-
 
 def objects(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
     """Every object of the database, the session's temporary tables among tempdb's."""
     yield from _stored_objects(context, database)
-    yield from _cdc_objects(context.store.connection, database)
+    yield from _generated(context, database)
 
 
 def _stored_objects(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
@@ -122,7 +89,7 @@ def _stored_objects(context: SessionContext, database: Database) -> Iterator[Dat
         ticks = synonym.create_ticks
         yield DatabaseObject(synonym.object_id, synonym.schema, synonym.name, "SN", 0, ticks, ticks)
     if database.name.casefold() == MSDB:
-        yield from map(_of_routine, agent_routines())
+        yield from map(_of_routine, extension(context.engine).declared.routines.of_msdb)
     for sequence in database.state.sequences.values():
         yield DatabaseObject(
             sequence.object_id,
@@ -168,13 +135,14 @@ def _of_routine(routine: SystemRoutine) -> DatabaseObject:
     )
 
 
-def system_objects() -> Iterator[DatabaseObject]:
+def system_objects(context: SessionContext) -> Iterator[DatabaseObject]:
     """The views of sys and INFORMATION_SCHEMA, the procedures and functions of sys."""
-    for relation in system_relations().values():
+    for relation in system_relations(context).values():
         yield DatabaseObject(
             relation.object_id, relation.schema, relation.name, "V", is_ms_shipped=True
         )
-    yield from map(_of_routine, system_routines())
+    for routines in (ROUTINES, extension(context.engine).declared.routines):
+        yield from map(_of_routine, routines.by_name.values())
 
 
 def table_constraints(table: Table) -> Iterator[DatabaseObject]:
@@ -201,45 +169,14 @@ def table_constraints(table: Table) -> Iterator[DatabaseObject]:
         )
 
 
-def _cdc_objects(connection: apsw.Connection, database: Database) -> Iterator[DatabaseObject]:
-    if not is_enabled(database):
-        return
-    for name in CDC_PROCEDURES:
-        yield DatabaseObject(derived_id(0, name), "cdc", name, "P", is_ms_shipped=True)
-    for function in query_functions(connection, database):
-        yield function.item
+def generated_objects(context: SessionContext, database: Database) -> Iterable[GeneratedObject]:
+    """What the extension has made in a database beside tables."""
+    return extension(context.engine).objects(context, database)
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFunction:
-    """A query function of a capture instance as an object; ``net`` tells which of the two."""
-
-    item: DatabaseObject
-    instance: CaptureInstance
-    net: bool
-
-
-def query_functions(connection: apsw.Connection, database: Database) -> Iterator[QueryFunction]:
-    """The functions that CDC has generated in a database."""
-    if not is_enabled(database):
-        return
-    for instance in capture_instances(connection, database):
-        prefixes = [ALL_CHANGES_PREFIX]
-        if instance.supports_net_changes:
-            prefixes.append(NET_CHANGES_PREFIX)
-        for prefix in prefixes:
-            name = f"{prefix}{instance.name}"
-            item = DatabaseObject(
-                derived_id(instance.object_id, name),
-                "cdc",
-                name,
-                "IF",
-                0,
-                instance.create_ticks,
-                instance.create_ticks,
-                True,
-            )
-            yield QueryFunction(item, instance, prefix == NET_CHANGES_PREFIX)
+def _generated(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
+    for made in generated_objects(context, database):
+        yield made.item
 
 
 def find_object(
@@ -253,17 +190,19 @@ def find_object(
         return DatabaseObject(table.object_id, table.schema, table.name, "U")
     wanted = (schema.casefold(), name.casefold())
     if wanted[0] in SYSTEM_SCHEMAS:
-        view = VIEWS.get(wanted)
+        added = extension(context.engine).declared
+        view = VIEWS.get(wanted) or added.views.by_name.get(wanted)
         if view is not None:
             number = system_view_id(view)
             return DatabaseObject(number, view.schema, view.name, "V", is_ms_shipped=True)
-        routine = system_routine(name) if wanted[0] == "sys" else None
+        found = ROUTINES.by_name.get(wanted[1]) or added.routines.by_name.get(wanted[1])
+        routine = found if wanted[0] == "sys" else None
         if routine is not None:
             return _of_routine(routine)
     known = _index(context, database).by_name.get(wanted)
-    if known is not None or wanted[0] != "cdc":
+    if known is not None or wanted[0] not in context.engine.extension.schemas:
         return known
-    generated = _cdc_objects(context.store.connection, database)
+    generated = _generated(context, database)
     return next((found for found in generated if found.name.casefold() == wanted[1]), None)
 
 
@@ -287,16 +226,17 @@ def object_by_id(
     table = table_by_id(context, database, object_id)
     if table is not None:
         return DatabaseObject(table.object_id, table.schema, table.name, "U")
-    relation = system_relations().get(object_id)
+    relation = system_relations(context).get(object_id)
     if relation is not None:
         return DatabaseObject(object_id, relation.schema, relation.name, "V", is_ms_shipped=True)
-    routine = system_routine_by_id(object_id)
+    routine = ROUTINES.by_id.get(object_id)
+    routine = routine or extension(context.engine).declared.routines.by_id.get(object_id)
     if routine is not None:
         return _of_routine(routine)
     known = _index(context, database).by_id.get(object_id)
     if known is not None:
         return known
-    generated = _cdc_objects(context.store.connection, database)
+    generated = _generated(context, database)
     return next((found for found in generated if found.object_id == object_id), None)
 
 

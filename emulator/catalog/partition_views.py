@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import tables
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.filegroups import filegroups
 from emulator.storage.partitions import (
     Partition,

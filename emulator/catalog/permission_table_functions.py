@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.cdc_functions import TableFunction, TableSource
 from emulator.catalog.principal_functions import builtin_permissions, my_permissions
 from emulator.catalog.registry import parse_columns
+from emulator.catalog.table_functions import TableFunction, TableSource
 from emulator.types import SYSNAME, StorageValue, nvarchar
 
 if TYPE_CHECKING:

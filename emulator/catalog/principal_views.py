@@ -22,7 +22,7 @@ from emulator.security.permissions import (
     SERVER_ROLES,
 )
 from emulator.security.tokens import SA_ID, SYSADMIN, logins
-from emulator.storage.principals import (
+from emulator.storage.principal_model import (
     DBO_ID,
     Login,
     PermissionEntry,
@@ -91,19 +91,20 @@ def _database_principals(context: SessionContext, database: Database) -> Iterato
         instance = principal.has_login or principal.principal_id == DBO_ID
         yield (
             *(principal.name, principal.principal_id, principal.type),
-            *("DATABASE_ROLE" if role else "SQL_USER", _default_schema(principal)),
+            *("DATABASE_ROLE" if role else "SQL_USER", _default_schema(context, principal)),
             *(created, changed, principal.owner if role else None),
             *(sid_of(context, database, principal), int(is_fixed(principal) and role)),
             *(int(instance), "INSTANCE" if instance else "NONE"),
         )
 
 
-def _default_schema(principal: Principal) -> str | None:
+def _default_schema(context: SessionContext, principal: Principal) -> str | None:
     if principal.type == "R":
         return None
     if principal.principal_id <= _LAST_FIXED_USER_ID and principal.principal_id != DBO_ID:
         return principal.name if principal.name == "guest" else None
-    return principal.default_schema or ("cdc" if principal.name == "cdc" else "dbo")
+    is_schema = principal.name.casefold() in context.engine.extension.schemas
+    return principal.default_schema or (principal.name if is_schema else "dbo")
 
 
 @view("sys.database_role_members", "role_principal_id int!, member_principal_id int!")
@@ -249,5 +250,9 @@ def user_rows(context: SessionContext, database: Database) -> Iterator[Row]:
         for role in inside or ["public"]:
             yield (
                 *(user.name, role, name, login.default_database if login else None),
-                *(_default_schema(user), user.principal_id, sid_of(context, database, user)),
+                *(
+                    _default_schema(context, user),
+                    user.principal_id,
+                    sid_of(context, database, user),
+                ),
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.procedure_access import authorize_procedure
 from emulator.catalog.registry import Row, parse_columns
-from emulator.catalog.system_routines import register_routine
+from emulator.catalog.system_routines import ROUTINES, SystemRoutines
 from emulator.results import Event, ResultSet, ReturnStatus, Rows, StatementDone
 from emulator.types import SqlType, StorageValue
 
@@ -44,22 +44,27 @@ Arguments = Mapping[str, StorageValue]
 
 Body = Callable[["SessionContext", Arguments], Iterator[Event]]
 
+Authorize = Callable[["SessionContext", str, str, Arguments], None]
+"""(session, schema, name, arguments) -> raises SqlError when it is not for the session."""
+
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
     """A system procedure.
 
     Attributes:
-        schema: ``sys``, or ``tailrace`` for the embedded server's own.
+        schema: ``sys``, or another for what an extension adds.
         name: as SQL Server spells it.
         parameters: in positional order.
         body: yields the events of a run, without the final return status.
+        authorize: checks that the session may run it.
     """
 
     schema: str
     name: str
     parameters: tuple[ProcedureParameter, ...]
     body: Body
+    authorize: Authorize = authorize_procedure
 
     def run(self, context: SessionContext, args: Arguments) -> Iterator[Event]:
         """Runs it; the last event is its return status.
@@ -69,9 +74,9 @@ class Procedure:
             args: a value for every parameter, converted to the parameter's type.
 
         Raises:
-            SqlError: what the procedure reports; 22902, 22904, 15247 when it is not for the caller.
+            SqlError: what the procedure reports; 229, 15247 when it is not for the caller.
         """
-        authorize_procedure(context, self.schema, self.name, args)
+        self.authorize(context, self.schema, self.name, args)
         status = ReturnStatus(0)
         for event in self.body(context, args):
             if isinstance(event, ReturnStatus):
@@ -81,24 +86,56 @@ class Procedure:
         yield status
 
 
-PROCEDURES: Final[dict[str, Procedure]] = {}
-"""By casefolded name, those of schema sys, which are found from every database without it; by
-``schema.name`` those of another."""
+class SystemProcedures:
+    """Procedures that were declared together: the system's own, or those of an extension."""
+
+    def __init__(
+        self, routines: SystemRoutines, authorize: Authorize = authorize_procedure
+    ) -> None:
+        """Begin.
+
+        Args:
+            routines: those of schema sys become known among these.
+            authorize: checks who may run them.
+        """
+        self._routines = routines
+        self._authorize = authorize
+        self.by_name: dict[str, Procedure] = {}
+        """By casefolded name, those of schema sys, which are found from every database without it;
+        by ``schema.name`` those of another."""
+
+    def procedure(
+        self,
+        name: str,
+        *parameters: ProcedureParameter,
+        schema: str = "sys",
+        in_msdb: bool = False,
+    ) -> Callable[[Body], Body]:
+        """Registers a function as the procedure ``schema.name``.
+
+        Args:
+            name: as SQL Server spells it.
+            parameters: in positional order.
+            schema: of the procedure.
+            in_msdb: whether the catalog has it among the objects of msdb.
+        """
+        key = name if schema == "sys" else f"{schema}.{name}"
+
+        def register(body: Body) -> Body:
+            self.by_name[key.casefold()] = Procedure(
+                schema, name, parameters, body, self._authorize
+            )
+            if schema == "sys":
+                self._routines.register(name, "P", in_msdb=in_msdb)
+            return body
+
+        return register
 
 
-def procedure(
-    name: str, *parameters: ProcedureParameter, schema: str = "sys"
-) -> Callable[[Body], Body]:
-    """Registers a function as the procedure ``schema.name``."""
-    key = name if schema == "sys" else f"{schema}.{name}"
-
-    def register(body: Body) -> Body:
-        PROCEDURES[key.casefold()] = Procedure(schema, name, parameters, body)
-        if schema == "sys":
-            register_routine(name, "P")
-        return body
-
-    return register
+SYSTEM_PROCEDURES: Final = SystemProcedures(ROUTINES)
+"""The system's own."""
+PROCEDURES: Final = SYSTEM_PROCEDURES.by_name
+procedure = SYSTEM_PROCEDURES.procedure
 
 
 def result_set(columns: str, rows: Iterable[Row]) -> Iterator[Event]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from emulator.catalog import (
-    cdc_admin_procedures,
-    cdc_mapping_procedures,
-    cdc_procedures,
-    cdc_replication_procedures,
-    cdc_wrapper_procedure,
     datatype_info,
     driver_procedures,
     extended_properties,
     help_procedures,
-    job_procedures,
     maintenance_procedures,
     principal_procedures,
     sequence_objects,
@@ -20,27 +16,24 @@ from emulator.catalog import (
     session_state,
     type_views,
 )
+from emulator.catalog.extensions import extension
 from emulator.catalog.procedure_registry import (
     PROCEDURES,
     REQUIRED,
     Procedure,
     ProcedureParameter,
 )
-from emulator.cdc.metadata_tables import CDC_SCHEMA
+
+if TYPE_CHECKING:
+    from emulator.catalog.context import SessionContext
 
 __all__ = ["PROCEDURES", "REQUIRED", "Procedure", "ProcedureParameter", "find_procedure"]
 
 _DECLARING_MODULES = (
-    cdc_admin_procedures,
-    cdc_mapping_procedures,
-    cdc_procedures,
-    cdc_replication_procedures,
-    cdc_wrapper_procedure,
     datatype_info,
     driver_procedures,
     extended_properties,
     help_procedures,
-    job_procedures,
     maintenance_procedures,
     principal_procedures,
     sequence_objects,
@@ -53,18 +46,15 @@ _DECLARING_MODULES = (
 _SCHEMAS = frozenset({"", "sys", "dbo"})
 
 
-def find_procedure(schema: str | None, name: str) -> Procedure | None:
+def find_procedure(context: SessionContext, schema: str | None, name: str) -> Procedure | None:
     """The system procedure of that name, or None.
 
     Args:
+        context: the session that asks.
         schema: as written before the name; none, ``sys`` or ``dbo``, as SQL Server finds sp_
-            procedures under each; ``cdc`` for the four of a database; ``tailrace`` for
-            the embedded server's own.
+            procedures under each; or another for what an extension adds.
         name: the procedure's name.
     """
     folded = (schema or "").casefold()
-    if folded in {cdc_admin_procedures.SCHEMA, CDC_SCHEMA}:
-        return PROCEDURES.get(f"{folded}.{name.casefold()}")
-    if folded not in _SCHEMAS:
-        return None
-    return PROCEDURES.get(name.casefold())
+    key = name.casefold() if folded in _SCHEMAS else f"{folded}.{name.casefold()}"
+    return PROCEDURES.get(key) or extension(context.engine).declared.procedures.by_name.get(key)

@@ -85,30 +85,45 @@ def parse_columns(text: str) -> tuple[ColumnMeta, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SystemView:
-    """A view of the catalog: its columns, and what yields its rows for a database."""
+    """A view of the catalog: its columns, and what yields its rows for a database.
+
+    ``permission`` is what reading it needs in the database; empty for none.
+    """
 
     schema: str
     name: str
     columns: tuple[ColumnMeta, ...]
     produce: RowProducer
+    permission: str = ""
 
     def rows(self, context: SessionContext, database: Database) -> list[Row]:
         """All rows; emulator.catalog.visibility has those that the session may see."""
         return list(self.produce(context, database))
 
 
-VIEWS: Final[dict[tuple[str, str], SystemView]] = {}
-"""By (schema, name), casefolded."""
+class SystemViews:
+    """Views that were declared together: the system's own, or those of an extension."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[tuple[str, str], SystemView] = {}
+        """By (schema, name), casefolded."""
+
+    def view(
+        self, name: str, columns: str, permission: str = ""
+    ) -> Callable[[RowProducer], RowProducer]:
+        """Registers a function as the system view ``schema.name``."""
+        schema, _, plain = name.partition(".")
+
+        def register(produce: RowProducer) -> RowProducer:
+            self.by_name[schema.casefold(), plain.casefold()] = SystemView(
+                schema, plain, parse_columns(columns), produce, permission
+            )
+            return produce
+
+        return register
 
 
-def view(name: str, columns: str) -> Callable[[RowProducer], RowProducer]:
-    """Registers a function as the system view ``schema.name``."""
-    schema, _, plain = name.partition(".")
-
-    def register(produce: RowProducer) -> RowProducer:
-        VIEWS[schema.casefold(), plain.casefold()] = SystemView(
-            schema, plain, parse_columns(columns), produce
-        )
-        return produce
-
-    return register
+SYSTEM_VIEWS: Final = SystemViews()
+"""The system's own."""
+VIEWS: Final = SYSTEM_VIEWS.by_name
+view = SYSTEM_VIEWS.view

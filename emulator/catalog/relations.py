@@ -7,13 +7,14 @@ negative.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.registry import VIEWS, SystemView
-from emulator.log.query import fetch
+from emulator.catalog.extensions import extension
+from emulator.catalog.registry import SYSTEM_VIEWS, SystemView, SystemViews
+from emulator.fetching import fetch
 from emulator.storage.model import Column
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def relation_by_id(context: SessionContext, database: Database, object_id: int) 
         module = next(m for m in database.modules.values() if m.object_id == object_id)
         is_view = module.type == "V"
         return Relation(object_id, module.schema, module.name, columns, is_view)
-    return system_relations().get(object_id)
+    return system_relations(context).get(object_id)
 
 
 def system_view_id(view: SystemView) -> int:
@@ -103,11 +104,20 @@ def system_view_id(view: SystemView) -> int:
     return -(zlib.crc32(f"{view.schema}.{view.name}".casefold().encode()) & 0x3FFF_FFFF) - 1
 
 
-@cache
-def system_relations() -> dict[int, Relation]:
+def system_relations(context: SessionContext) -> Mapping[int, Relation]:
     """The views of sys and INFORMATION_SCHEMA by id."""
+    return _with(extension(context.engine).declared.views)
+
+
+@cache
+def _with(added: SystemViews) -> dict[int, Relation]:
+    """The system's own views and those of an extension."""
+    return _relations_of(SYSTEM_VIEWS) | _relations_of(added)
+
+
+def _relations_of(views: SystemViews) -> dict[int, Relation]:
     found = {}
-    for view in VIEWS.values():
+    for view in views.by_name.values():
         if ":" in view.schema:
             continue
         columns = tuple(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.system_routines import register_routine
+from emulator.catalog.system_routines import ROUTINES, SystemRoutines
 from emulator.types import SqlType, StorageValue
 
 if TYPE_CHECKING:
@@ -38,23 +38,34 @@ class ScalarFunction:
         return self.body(context, *arguments)
 
 
-SCALARS: Final[dict[tuple[str, str], ScalarFunction]] = {}
-"""By (schema, name), casefolded; schema is empty for built-in functions."""
+class SystemFunctions:
+    """Scalar functions that were declared together: the system's own, or an extension's."""
+
+    def __init__(self, routines: SystemRoutines) -> None:
+        """Begin; functions of a schema become known among ``routines``."""
+        self._routines = routines
+        self.by_name: dict[tuple[str, str], ScalarFunction] = {}
+        """By (schema, name), casefolded; schema is empty for built-in functions."""
+
+    def scalar(
+        self, name: str, returns: SqlType, *parameters: SqlType, required: int | None = None
+    ) -> Callable[[ScalarCall], ScalarCall]:
+        """Registers a function as ``schema.name`` or, without a dot, as a built-in."""
+        schema, _, plain = name.rpartition(".")
+
+        def register(body: ScalarCall) -> ScalarCall:
+            needed = len(parameters) if required is None else required
+            self.by_name[schema.casefold(), plain.casefold()] = ScalarFunction(
+                plain, parameters, returns, body, needed
+            )
+            if schema:
+                self._routines.register(plain, "FN")
+            return body
+
+        return register
 
 
-def scalar(
-    name: str, returns: SqlType, *parameters: SqlType, required: int | None = None
-) -> Callable[[ScalarCall], ScalarCall]:
-    """Registers a function as ``schema.name`` or, without a dot, as a built-in."""
-    schema, _, plain = name.rpartition(".")
-
-    def register(body: ScalarCall) -> ScalarCall:
-        needed = len(parameters) if required is None else required
-        SCALARS[schema.casefold(), plain.casefold()] = ScalarFunction(
-            plain, parameters, returns, body, needed
-        )
-        if schema:
-            register_routine(plain, "FN")
-        return body
-
-    return register
+SYSTEM_FUNCTIONS: Final = SystemFunctions(ROUTINES)
+"""The system's own."""
+SCALARS: Final = SYSTEM_FUNCTIONS.by_name
+scalar = SYSTEM_FUNCTIONS.scalar

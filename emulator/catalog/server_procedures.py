@@ -15,7 +15,7 @@ from emulator.catalog.configuration import (
     find_option,
     running_value,
 )
-from emulator.catalog.generated_texts import object_text
+from emulator.catalog.module_texts import object_text
 from emulator.catalog.names import split_name
 from emulator.catalog.objects import table_constraints
 from emulator.catalog.procedure_registry import (
@@ -26,7 +26,6 @@ from emulator.catalog.procedure_registry import (
     text,
 )
 from emulator.catalog.visibility import visible_object
-from emulator.cdc.guards import refuse_alter, refuse_rename_of_column
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
 from emulator.security.access import of_object
@@ -103,7 +102,7 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
         elif not _may_alter(context, table):
             raise _ambiguous(name, kind)
         else:
-            refuse_alter(table)
+            context.engine.extension.altering(table)
             _refuse_bound(context, name, (table.object_id, 0))
             alter.rename_table(context.store, context.database, table, new_name, command=command)
     elif kind == "INDEX":
@@ -128,9 +127,9 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
 
 def _rename_part(context: SessionContext, table: Table, old: str, new: str, command: str) -> bool:
     """Renames an index or constraint of a table; False when there is none of that name."""
-    if table.is_tracked_by_cdc:
+    if table.is_tracked:
         raise not_supported("sp_rename of an index or constraint of a tracked table")
-    refuse_alter(table)
+    context.engine.extension.altering(table)
     renamed = alter.rename_part(context.store, context.database, table, old, new, command=command)
     return renamed is not None
 
@@ -172,9 +171,11 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
     column = table.column(parts.name) if table is not None and parts is not None else None
     if table is None or column is None or not _may_alter(context, table):
         raise _ambiguous(name, "COLUMN")
-    refuse_alter(table)
+    context.engine.extension.altering(table)
     _refuse_bound(context, name, (table.object_id, column.column_id))
-    refuse_rename_of_column(context.store.connection, context.database, table, column.column_id)
+    context.engine.extension.renaming_column(
+        context.store.connection, context.database, table, column.column_id
+    )
     alter.rename_column(
         context.store, context.database, table, column.column_id, new_name, command=command
     )

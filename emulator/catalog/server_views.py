@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.configuration import configured_values
+from emulator.catalog.extensions import extension
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
-from emulator.cdc.capture_instance import is_enabled
-from emulator.cdc.replication import is_published
-from emulator.cdc.runtime import runtime
 from emulator.security.tokens import SA_SID, database_owner, login_by_id
 from emulator.types import pack_guid, pack_offset
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 COMPATIBILITY_LEVEL: Final = 160
 SERVER_NAME: Final = "TAILRACE"
-AGENT_SERVICE: Final = "SQL Server Agent (MSSQLSERVER)"
 
 _RECOVERY_MODELS: Final = {
     "FULL": (1, "FULL"),
@@ -59,7 +56,7 @@ def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database in sorted(context.engine.databases.values(), key=lambda d: d.database_id):
         snapshot = int(bool(database.options.get("snapshot_isolation_state")))
         compatibility = database.options.get("compatibility_level", COMPATIBILITY_LEVEL)
-        waits = is_enabled(database) and database.log.last_commit() is not None
+        facts = extension(context.engine).facts(database)
         yield (
             *(database.name, database.database_id, None, _owner_sid(context, database)),
             *(datetime_of(database.create_ticks), compatibility, database.collation),
@@ -68,9 +65,9 @@ def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
             int(bool(database.options.get("is_read_committed_snapshot_on"))),
             *_RECOVERY_MODELS[_recovery_model(database)],
             *(2, "CHECKSUM", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0),
-            *(int(is_published(database)), 0, 0, 0, 0, pack_guid(database.guid), 0),
-            *((6, "REPLICATION") if waits else (0, "NOTHING")),
-            *(0, int(is_enabled(database)), 0, 0),
+            *(int(facts.is_published), 0, 0, 0, 0, pack_guid(database.guid), 0),
+            *((6, "REPLICATION") if facts.log_waits else (0, "NOTHING")),
+            *(0, int(facts.is_captured), 0, 0),
         )
 
 
@@ -128,9 +125,8 @@ def _servers(_context: SessionContext, _database: Database) -> Iterator[Row]:
 )
 def _dm_server_services(context: SessionContext, _database: Database) -> Iterator[Row]:
     started = pack_offset(context.engine.database("tempdb").create_ticks, 0)
-    running = runtime(context.engine).agent_running
-    services = (("SQL Server (MSSQLSERVER)", True), (AGENT_SERVICE, running))
-    for name, runs in services:
+    services = extension(context.engine).services(context.engine)
+    for name, runs in (("SQL Server (MSSQLSERVER)", True), *services):
         yield (
             *(name, 2, "Automatic", 4 if runs else 1, "Running" if runs else "Stopped"),
             *(os.getpid() if runs else None, started, "embedded", "emulator", "N", None, "N"),

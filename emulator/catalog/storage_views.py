@@ -13,6 +13,7 @@ from emulator.catalog.languages import LANGUAGES, US_ENGLISH
 from emulator.catalog.object_views import datetime_of
 from emulator.catalog.registry import Row, view
 from emulator.catalog.relations import row_count, tables
+from emulator.security.view_permissions import DATABASE_PERFORMANCE
 from emulator.types import pack_guid
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def _allocation_units(context: SessionContext, database: Database) -> Iterator[R
  lob_used_page_count bigint, lob_reserved_page_count bigint, row_overflow_used_page_count bigint,
  row_overflow_reserved_page_count bigint, used_page_count bigint, reserved_page_count bigint,
  row_count bigint""",
+    DATABASE_PERFORMANCE,
 )
 def _partition_stats(context: SessionContext, database: Database) -> Iterator[Row]:
     for table in tables(context, database):

@@ -31,10 +31,6 @@ _EXTENDED: Final = frozenset(
         "sp_prepare",
         "sp_prepexec",
         "sp_prepexecrpc",
-        "sp_replcmds",
-        "sp_repldone",
-        "sp_replflush",
-        "sp_repltrans",
         "sp_set_session_context",
         "sp_unprepare",
     }
@@ -42,15 +38,12 @@ _EXTENDED: Final = frozenset(
 """Procedures that are extended ones in SQL Server (type X). Those that no module declares, because
 requests and EXEC run them directly, are here by their names alone."""
 
-_OF_MSDB: Final = frozenset({"sp_start_job", "sp_stop_job", "sp_update_job"})
-"""The Agent's procedures: objects of msdb, in its schema dbo."""
-
 PROCEDURE_PREFIX: Final = "sp_"
 
 
 @dataclass(frozen=True, slots=True)
 class SystemRoutine:
-    """A procedure or function of schema sys, or of the Agent.
+    """A procedure or function of schema sys, or of msdb.
 
     Attributes:
         object_id: negative.
@@ -65,51 +58,43 @@ class SystemRoutine:
     type: str
 
 
-_BY_NAME: Final[dict[str, SystemRoutine]] = {}
-_OF_AGENT: Final[dict[str, SystemRoutine]] = {}
-_BY_ID: Final[dict[int, SystemRoutine]] = {}
-
-
 def routine_id(name: str) -> int:
     """The id of a routine of schema sys."""
     return -(zlib.crc32(f"sys.{name}()".casefold().encode()) & 0x3FFF_FFFF) - 1
 
 
-def register_routine(name: str, kind: str) -> None:
-    """Makes a procedure or function known to the catalog.
+class SystemRoutines:
+    """Routines that were declared together: the system's own, or those of an extension."""
 
-    Args:
-        name: without its schema.
-        kind: P for any procedure, FN, IF or TF for functions.
-    """
-    folded = name.casefold()
-    if folded in _OF_MSDB:
-        _OF_AGENT[folded] = SystemRoutine(-routine_id(name), "dbo", name, kind)
-        return
-    shown = "X" if folded in _EXTENDED else kind
-    routine = SystemRoutine(routine_id(name), "sys", name, shown)
-    _BY_NAME[folded] = _BY_ID[routine.object_id] = routine
+    def __init__(self) -> None:
+        self.by_name: dict[str, SystemRoutine] = {}
+        """Those of schema sys, by casefolded name."""
+        self.by_id: dict[int, SystemRoutine] = {}
+        """Those of schema sys."""
+        self.of_msdb: list[SystemRoutine] = []
+        """Those that are objects of msdb, in its schema dbo."""
 
+    def register(self, name: str, kind: str, *, in_msdb: bool = False) -> None:
+        """Makes a procedure or function known to the catalog.
 
-def system_routines() -> tuple[SystemRoutine, ...]:
-    """Every procedure and function of schema sys."""
-    return tuple(_BY_NAME.values())
-
-
-def agent_routines() -> tuple[SystemRoutine, ...]:
-    """The Agent's procedures, which msdb has."""
-    return tuple(_OF_AGENT.values())
-
-
-def system_routine(name: str) -> SystemRoutine | None:
-    """The routine ``sys.name``, case-insensitively, or None."""
-    return _BY_NAME.get(name.casefold())
+        Args:
+            name: without its schema.
+            kind: P for any procedure, X for one that is an extended one, FN, IF or TF for
+                functions.
+            in_msdb: whether it is an object of msdb.
+        """
+        if in_msdb:
+            self.of_msdb.append(SystemRoutine(-routine_id(name), "dbo", name, kind))
+            return
+        folded = name.casefold()
+        shown = "X" if folded in _EXTENDED else kind
+        routine = SystemRoutine(routine_id(name), "sys", name, shown)
+        self.by_name[folded] = self.by_id[routine.object_id] = routine
 
 
-def system_routine_by_id(object_id: int) -> SystemRoutine | None:
-    """The routine of schema sys with that id, or None."""
-    return _BY_ID.get(object_id)
-
+ROUTINES: Final = SystemRoutines()
+"""The system's own."""
+register_routine = ROUTINES.register
 
 for _name in sorted(_EXTENDED):
     register_routine(_name, "X")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.cdc_functions import TableFunction, TableSource
 from emulator.catalog.extended_properties import (
     LIST_COLUMNS,
     LIST_PARAMETERS,
     listed_properties,
 )
 from emulator.catalog.registry import parse_columns
+from emulator.catalog.table_functions import TableFunction, TableSource
 from emulator.collations import all_collations
 from emulator.types import INT, StorageValue, varbinary
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.like import matches
-from emulator.catalog.objects import query_functions, schema_id
+from emulator.catalog.objects import generated_objects, schema_id
 from emulator.catalog.odbc_types import OdbcType, legacy_code, odbc_type
 from emulator.catalog.procedure_registry import (
     Arguments,
@@ -30,15 +30,15 @@ from emulator.catalog.type_facts import (
     type_facts,
 )
 from emulator.catalog.visibility import sees
-from emulator.storage.database import ModuleParameter
-from emulator.types import BIT, DEFAULT_COLLATION, INT, LSN, SYSNAME, SqlType, nvarchar
+from emulator.storage.catalog_state import ModuleParameter
+from emulator.types import BIT, DEFAULT_COLLATION, INT, SYSNAME, SqlType, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.results import Event
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
-    from emulator.storage.user_types import UserType
+    from emulator.storage.model import UserType
 
 TYPE_COLUMNS: Final = """name sysname!, system_type_id tinyint!, user_type_id int!, schema_id int!,
  principal_id int, max_length smallint!, precision tinyint!, scale tinyint!,
@@ -110,16 +110,9 @@ def _parameters(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in _modules(context, database):
         for number, parameter in _numbered(database, module):
             yield _parameter_row(module.object_id, number, parameter)
-    for function in query_functions(context.store.connection, database):
-        for number, parameter in enumerate(_OF_QUERY_FUNCTIONS, 1):
-            yield _parameter_row(function.item.object_id, number, parameter)
-
-
-_OF_QUERY_FUNCTIONS: Final = (
-    ModuleParameter("@from_lsn", LSN),
-    ModuleParameter("@to_lsn", LSN),
-    ModuleParameter("@row_filter_option", nvarchar(30)),
-)
+    for made in generated_objects(context, database):
+        for number, parameter in enumerate(made.parameters, 1):
+            yield _parameter_row(made.item.object_id, number, parameter)
 
 
 def _parameter_row(object_id: int, number: int, parameter: ModuleParameter) -> Row:

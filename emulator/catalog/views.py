@@ -1,4 +1,4 @@
-"""The system views by name: sys, INFORMATION_SCHEMA, and msdb's job tables."""
+"""The system views by name: sys, INFORMATION_SCHEMA, and those of an extension."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 from emulator.catalog import (
     absent_features,
-    cdc_views,
     column_views,
     compatibility_views,
     extended_properties,
     information_schema,
     lock_views,
-    msdb_history_views,
-    msdb_views,
     object_views,
     partition_views,
     principal_views,
@@ -22,6 +19,7 @@ from emulator.catalog import (
     storage_views,
     type_views,
 )
+from emulator.catalog.extensions import extension
 from emulator.catalog.registry import VIEWS, SystemView
 
 if TYPE_CHECKING:
@@ -32,13 +30,10 @@ __all__ = ["SystemView", "system_view"]
 
 _DECLARING_MODULES = (
     absent_features,
-    cdc_views,
     column_views,
     compatibility_views,
     extended_properties,
     information_schema,
-    msdb_history_views,
-    msdb_views,
     object_views,
     partition_views,
     principal_views,
@@ -57,21 +52,22 @@ _COMPATIBILITY_VIEWS = frozenset(
 
 
 def system_view(
-    _context: SessionContext, database: Database, schema: str, name: str
+    context: SessionContext, database: Database, schema: str, name: str
 ) -> SystemView | None:
     """The system view of that name as seen from a database, or None.
 
     Args:
-        _context: the session that asks.
+        context: the session that asks.
         database: the database that the name refers to.
         schema: schema part of the name.
         name: the view's name.
     """
     schema, name = schema.casefold(), name.casefold()
+    added = extension(context.engine).declared.views.by_name
     if database.name.casefold() == "msdb":
-        found = VIEWS.get((f"msdb:{schema}", name))
+        found = added.get((f"msdb:{schema}", name))
         if found is not None:
             return found
     if schema == "dbo" and name in _COMPATIBILITY_VIEWS:
         schema = "sys"
-    return VIEWS.get((schema, name))
+    return VIEWS.get((schema, name)) or added.get((schema, name))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from emulator.catalog.database_objects import DatabaseObject
 from emulator.catalog.names import database_of, split_name
-from emulator.catalog.objects import DatabaseObject, find_object, find_unqualified, objects
+from emulator.catalog.objects import find_object, find_unqualified, objects
 from emulator.security.access import Securable, of_object
 from emulator.security.permissions import OBJECT
 from emulator.security.view_permissions import authorize_view
@@ -16,7 +17,7 @@ from emulator.security.view_permissions import authorize_view
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.catalog.registry import Row, SystemView
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
     from emulator.types import StorageValue
@@ -87,7 +88,7 @@ def visible_rows(context: SessionContext, database: Database, view: SystemView) 
     Raises:
         SqlError: 262 or 300 for a dynamic management view that it may not read; 916.
     """
-    authorize_view(context.security, database, view.schema, view.name)
+    authorize_view(context.security, database, view.schema, view.name, view.permission)
     kept = view.rows(context, database)
     if context.security.is_sysadmin or view.schema.casefold() not in _FILTERED_SCHEMAS:
         return kept

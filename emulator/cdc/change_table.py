@@ -12,14 +12,14 @@ follows the (max) rule; an update that changed no captured column makes no chang
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from emulator.cdc.update_mask import full_mask, mask_bytes
 from emulator.log.records import RowAction, RowChange, RowImage
-from emulator.storage.model import Column, Index
+from emulator.storage.model import Column, EncodedColumns, Index
 from emulator.types import (
     BIGINT,
     INT,
@@ -72,6 +72,11 @@ def change_table_columns(captured: list[Column]) -> tuple[Column, ...]:
         Column(column_id, name, sql_type, nullable)
         for column_id, (name, sql_type, nullable) in enumerate(columns, 1)
     )
+
+
+def encoded_columns(columns: Sequence[Column]) -> EncodedColumns:
+    """Which columns of a change table are kept encoded: the captured ones."""
+    return EncodedColumns(len(METADATA_COLUMNS), len(columns) - 1)
 
 
 def change_table_indexes(

@@ -100,4 +100,4 @@ def drop_instance(
     if all(other.source_object_id != instance.source_object_id for other in remaining):
         source = database.table_by_id(instance.source_object_id)
         if source is not None:
-            ddl.set_tracked_by_cdc(connection, database, source, tracked=False)
+            ddl.set_tracked(connection, database, source, tracked=False)

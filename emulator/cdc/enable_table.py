@@ -14,6 +14,7 @@ from emulator.cdc.change_table import (
     RESERVED_NAMES,
     change_table_columns,
     change_table_indexes,
+    encoded_columns,
 )
 from emulator.cdc.column_list import split_column_list
 from emulator.cdc.job_runs import is_running
@@ -276,6 +277,7 @@ def _create_instance(
         columns,
         indexes=change_table_indexes(instance.name, columns, _net_changes_key(source, instance)),
         is_ms_shipped=True,
+        encoded=encoded_columns(columns),
     )
     if instance.filegroup is not None:
         change_table = place_table(
@@ -329,7 +331,7 @@ def _create_instance(
             for ordinal, column_id in enumerate(index.column_ids if index is not None else (), 1)
         ],
     )
-    ddl.set_tracked_by_cdc(connection, database, source, tracked=True)
+    ddl.set_tracked(connection, database, source, tracked=True)
     scan_position.await_instance(
         connection,
         database,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import apsw
 
     from emulator.storage.engine import Database
-    from emulator.storage.model import Table
+    from emulator.storage.model import Column, Table
 
 
 def refuse_index_removal(
@@ -34,7 +34,7 @@ def refuse_index_removal(
     Raises:
         SqlError: 22979 for a constraint's index, 22983 for another.
     """
-    if not table.is_tracked_by_cdc:
+    if not table.is_tracked:
         return
     folded = index_name.casefold()
     used = {
@@ -57,20 +57,29 @@ def refuse_switch(
     Raises:
         SqlError: 22843 when it is the source of the switch, 22842 when it is the target.
     """
-    if not table.is_tracked_by_cdc or table.partition_scheme is None:
+    if not table.is_tracked or table.partition_scheme is None:
         return
     if all(i.partition_switch for i in source_instances(connection, database, table)):
         return
     raise cdc_error(22843 if is_source else 22842)
 
 
-def refuse_alter(table: Table) -> None:
+def refuse_alter(table: Table, column: Column | None = None) -> None:
     """Refuses to change the columns of a table of change data capture.
+
+    A captured column of a change table may be altered by hand.
+
+    Args:
+        table: the table.
+        column: the one whose type changes; None for any other change.
 
     Raises:
         SqlError: 50900. "Any objects [of schema cdc] with is_ms_shipped property set to 1 shouldn't
             be modified": SQL Server lets it happen, and its capture process fails afterwards.
     """
+    captured = table.encoded
+    if captured is not None and column in table.columns[captured.first : captured.end]:
+        return
     if table.is_ms_shipped:
         raise not_supported(
             f"changes of the columns or the name of '{table.schema}.{table.name}', a table of"
@@ -86,7 +95,7 @@ def refuse_rename_of_column(
     Raises:
         SqlError: 4928.
     """
-    if not table.is_tracked_by_cdc:
+    if not table.is_tracked:
         return
     for instance in source_instances(connection, database, table):
         for captured in instance.columns:

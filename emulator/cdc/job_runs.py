@@ -16,7 +16,7 @@ from emulator.cdc.job_history import JobKey, RunSource
 from emulator.cdc.runtime import runtime
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Database, Engine
+    from emulator.storage.database import Database, StorageEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _RunChange:
         self.apply()
 
 
-def _pending(engine: Engine, key: JobKey) -> _RunChange | None:
+def _pending(engine: StorageEngine, key: JobKey) -> _RunChange | None:
     """The last thing that this thread's transaction is to do to a run."""
     changes = (e for e in reversed(engine.pending_effects()) if isinstance(e, _RunChange))
     return next(
@@ -47,7 +47,7 @@ def _pending(engine: Engine, key: JobKey) -> _RunChange | None:
     )
 
 
-def is_running(engine: Engine, database: Database, job_type: str) -> bool:
+def is_running(engine: StorageEngine, database: Database, job_type: str) -> bool:
     """Whether a job was started and has not ended, as this thread's transaction has it."""
     key = (database.database_id, job_type)
     change = _pending(engine, key)
@@ -58,7 +58,7 @@ def is_running(engine: Engine, database: Database, job_type: str) -> bool:
         return key in state.jobs
 
 
-def begin_run(engine: Engine, database: Database, job_type: str) -> bool:
+def begin_run(engine: StorageEngine, database: Database, job_type: str) -> bool:
     """Begins a run, for the Agent; returns whether there was none yet."""
     key = (database.database_id, job_type)
     state = runtime(engine)
@@ -78,7 +78,7 @@ def begin_run(engine: Engine, database: Database, job_type: str) -> bool:
     return True
 
 
-def stop_run(engine: Engine, database: Database, job_type: str) -> bool:
+def stop_run(engine: StorageEngine, database: Database, job_type: str) -> bool:
     """Asks a run to end now, whatever becomes of the transaction; returns whether there was one."""
     key = (database.database_id, job_type)
     if not is_running(engine, database, job_type):
@@ -89,7 +89,7 @@ def stop_run(engine: Engine, database: Database, job_type: str) -> bool:
     return runtime(engine).cancel_run(key, engine.clock.now_ticks())
 
 
-def end_run(engine: Engine, database: Database, job_type: str) -> None:
+def end_run(engine: StorageEngine, database: Database, job_type: str) -> None:
     """Asks a run to end, if there is one, when the transaction commits."""
     key = (database.database_id, job_type)
     state = runtime(engine)
@@ -100,14 +100,14 @@ def end_run(engine: Engine, database: Database, job_type: str) -> None:
     engine.after_commit(_RunChange(*key, begins=False, apply=end))
 
 
-def forget_job(engine: Engine, database: Database, job_type: str) -> None:
+def forget_job(engine: StorageEngine, database: Database, job_type: str) -> None:
     """The job is dropped: with the commit its run ends and its history goes."""
     key = (database.database_id, job_type)
     end_run(engine, database, job_type)
     engine.after_commit(lambda: runtime(engine).job_history.forget(key))
 
 
-def forget_database(engine: Engine, database: Database) -> None:
+def forget_database(engine: StorageEngine, database: Database) -> None:
     """With the commit goes what is kept of a database: its runs, their history, its scans."""
     state = runtime(engine)
     engine.after_commit(

@@ -34,7 +34,7 @@ from emulator.types import pack_guid, unpack_guid
 if TYPE_CHECKING:
     import apsw
 
-    from emulator.storage.engine import Database, Engine
+    from emulator.storage.database import Database, StorageEngine
 
 CAPTURE: Final = "capture"
 CLEANUP: Final = "cleanup"
@@ -101,7 +101,7 @@ def _named(job_type: str) -> str:
 
 
 def jobs_of(
-    connection: apsw.Connection, engine: Engine, database: Database | None = None
+    connection: apsw.Connection, engine: StorageEngine, database: Database | None = None
 ) -> list[JobParameters]:
     """The jobs of one database, or of all."""
     msdb = engine.database("msdb")
@@ -130,7 +130,7 @@ def jobs_of(
 
 
 def find_job(
-    connection: apsw.Connection, engine: Engine, database: Database, job_type: str
+    connection: apsw.Connection, engine: StorageEngine, database: Database, job_type: str
 ) -> JobParameters:
     """A job of a database.
 
@@ -158,7 +158,7 @@ def check_job_type(job_type: str | None) -> str:
 
 def add_job(
     connection: apsw.Connection,
-    engine: Engine,
+    engine: StorageEngine,
     database: Database,
     job_type: str | None,
     options: JobOptions,
@@ -201,7 +201,7 @@ def add_job(
 
 def change_job(
     connection: apsw.Connection,
-    engine: Engine,
+    engine: StorageEngine,
     database: Database,
     job_type: str | None,
     options: JobOptions,
@@ -221,7 +221,7 @@ def change_job(
 
 
 def drop_job(
-    connection: apsw.Connection, engine: Engine, database: Database, job_type: str | None
+    connection: apsw.Connection, engine: StorageEngine, database: Database, job_type: str | None
 ) -> None:
     """sp_cdc_drop_job: removes the job; its run ends when that is committed.
 
@@ -232,14 +232,14 @@ def drop_job(
     _drop(connection, engine, database, job)
 
 
-def drop_jobs(connection: apsw.Connection, engine: Engine, database: Database) -> None:
+def drop_jobs(connection: apsw.Connection, engine: StorageEngine, database: Database) -> None:
     """Removes whatever jobs a database has."""
     for job in jobs_of(connection, engine, database):
         _drop(connection, engine, database, job)
 
 
 def _drop(
-    connection: apsw.Connection, engine: Engine, database: Database, job: JobParameters
+    connection: apsw.Connection, engine: StorageEngine, database: Database, job: JobParameters
 ) -> None:
     forget_job(engine, database, job.job_type)
     if not is_job_enabled(database, job.job_type):
@@ -249,7 +249,7 @@ def _drop(
 
 
 def start_job(
-    connection: apsw.Connection, engine: Engine, database: Database, job_type: str | None
+    connection: apsw.Connection, engine: StorageEngine, database: Database, job_type: str | None
 ) -> str:
     """sp_cdc_start_job; within a transaction that changed jobs the run begins with its commit.
 
@@ -273,7 +273,7 @@ def start_job(
 
 
 def stop_job(
-    connection: apsw.Connection, engine: Engine, database: Database, job_type: str | None
+    connection: apsw.Connection, engine: StorageEngine, database: Database, job_type: str | None
 ) -> str:
     """sp_cdc_stop_job: the run ends at once; a scan cycle under way is undone and loses nothing.
 
@@ -310,7 +310,7 @@ def _row(job: JobParameters) -> tuple[int | str | bytes | None, ...]:
     )
 
 
-def _delete(connection: apsw.Connection, engine: Engine, job: JobParameters) -> None:
+def _delete(connection: apsw.Connection, engine: StorageEngine, job: JobParameters) -> None:
     table = metadata_table(engine.database("msdb"), CDC_JOBS, "dbo")
     connection.execute(
         f'DELETE FROM "{table.sqlite_name}" WHERE {sqlite_column(table, "database_id")} = ?'

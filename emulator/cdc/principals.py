@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.storage import ddl
 from emulator.storage.catalog_store import delete_entry
-from emulator.storage.principals import Principal
+from emulator.storage.principal_model import Principal
 
 if TYPE_CHECKING:
     import apsw

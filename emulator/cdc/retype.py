@@ -1,29 +1,18 @@
 """Converting the values of a change table's column to the type its source column was given.
 
 The values are converted exactly as ALTER COLUMN converted those of the source table: by T-SQL's
-rules for assignment. Those live above this room, in emulator/tsql, which hands them in when it is
-imported; so every change of type that the server let pass on the source can be followed here.
+rules for assignment. So every change of type that the server let pass on the source can be followed
+here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.errors import INTERNAL, SqlError
+from emulator.tsql.conversions import assigner
 from emulator.types import SqlType, StorageValue
 
 Conversion = Callable[[StorageValue], StorageValue]
-
-Assigner = Callable[[SqlType, SqlType, str, str], Conversion | None]
-"""(old type, new type, ``database.schema.table``, column) -> what converts a value that is not
-NULL, or None where values stay as they are. Raises SqlError for types that do not convert."""
-
-_assigners: list[Assigner] = []
-
-
-def use_assigner(assigner: Assigner) -> None:
-    """Says how values are assigned to a column of another type."""
-    _assigners[:] = [assigner]
 
 
 def conversion(old: SqlType, new: SqlType, table: str, column: str) -> Conversion:
@@ -39,9 +28,7 @@ def conversion(old: SqlType, new: SqlType, table: str, column: str) -> Conversio
         SqlError: 206 or 257 for types that do not convert implicitly. The conversion itself raises
             220, 8115, 2628, 241, 245 and so on for a value that does not fit.
     """
-    if not _assigners:
-        raise SqlError(INTERNAL, "No rules of assignment were handed to the capture process.")
-    convert = _assigners[0](old, new, table, column)
+    convert = assigner(old, new, table, column)
 
     def null_safe(value: StorageValue) -> StorageValue:
         return value if value is None or convert is None else convert(value)

@@ -17,7 +17,7 @@ from emulator.cdc.messages import cdc_error
 from emulator.cdc.scan_sessions import ScanHistory
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Database, Engine
+    from emulator.storage.database import Database, StorageEngine
 
 AGENT_SESSION: Final = 0
 """Session id under which the capture job scans."""
@@ -134,14 +134,6 @@ class Runtime:
             self._histories.pop(database, None)
 
 
-_runtimes: WeakKeyDictionary[Engine, Runtime] = WeakKeyDictionary()
-_runtimes_lock = threading.Lock()
-
-
-def runtime(engine: Engine) -> Runtime:
+def runtime(engine: StorageEngine) -> Runtime:
     """The runtime of an engine, made at first use."""
-    with _runtimes_lock:
-        found = _runtimes.get(engine)
-        if found is None:
-            found = _runtimes[engine] = Runtime()
-        return found
+    return engine.part(Runtime)

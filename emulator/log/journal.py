@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 
 CHUNK_RECORDS: Final = 256
 

@@ -48,8 +48,7 @@ def _block_prefix(block: int) -> bytes:
 def position_of(lsn: bytes) -> int:
     """The last log position whose LSN is at or below ``lsn``; -1 when there is none.
 
-    ``lsn`` may be any ten bytes: clients compute bounds (sys.fn_cdc_increment_lsn) that no record
-    ever had.
+    ``lsn`` may be any ten bytes: clients compute bounds that no record ever had.
     """
     vlf: int
     block: int

@@ -1,4 +1,4 @@
-"""What the transaction log holds, as the capture process reads it: in commit order.
+"""What the transaction log holds, as its reader gets it: in commit order.
 
 An LSN is ten bytes, big-endian vlf (4), block (4), slot (2); bytes order is log order. Every record
 has one. The LSN of a transaction is that of its commit record. LSN 0 does not exist.
@@ -75,12 +75,12 @@ class LogTransaction:
 
 
 class LogReader(Protocol):
-    """What the capture scan needs of a database's log."""
+    """What the reader of a database's log needs of it."""
 
     def committed(self, after: bytes | None, limit: int) -> Iterator[LogTransaction]:
         """At most ``limit`` transactions with a commit LSN above ``after``, in commit order.
 
-        Only transactions that changed a table marked for capture, or carry its DDL.
+        Only transactions that changed a tracked table, or carry its DDL.
         """
 
     def last_commit(self) -> bytes | None:

@@ -5,8 +5,8 @@ either both are there or neither. The commit record's position is allocated unde
 lock: LSN order is commit order. Records' positions (seqvals) are allocated when the change is made,
 so those of transactions that were open together interleave, as in SQL Server's log.
 
-Only tables marked for capture are logged, with full images: nothing else reads this log, because
-recovery is SQLite's. A record stays until the capture process truncates up to it.
+Only tracked tables are logged, with full images: the log is for who tracks them, because recovery
+is SQLite's. A record stays until that reader truncates up to it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import apsw
 
+from emulator.fetching import fetch
 from emulator.log.journal import (
     ACTION_DDL,
     ACTION_DELETE,
@@ -29,7 +30,6 @@ from emulator.log.journal import (
     read_chunks,
 )
 from emulator.log.lsn import LsnAllocator, lsn_of, position_of
-from emulator.log.query import fetch
 from emulator.log.records import DdlChange, LogTransaction, RowAction, RowChange
 from emulator.types import SqlType
 
@@ -198,8 +198,7 @@ class TransactionLog:
     def allocate_lsn(self, connection: apsw.Connection) -> bytes:
         """A new LSN, above every one that was handed out before.
 
-        For what the capture side itself writes: a capture instance's start LSN, the dummy entries
-        of lsn_time_mapping.
+        For what the log's reader itself has to place in the order of the log.
 
         Args:
             connection: inside :meth:`Engine.write`; its commit makes the LSN durable.

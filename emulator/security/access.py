@@ -33,13 +33,12 @@ from emulator.security.tokens import (
     server_denies,
     server_permits,
 )
-from emulator.storage.principals import PermissionKey
+from emulator.storage.principal_model import PermissionKey
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
-    from emulator.storage.engine import Database, Engine
-    from emulator.storage.model import Table
-    from emulator.storage.sequences import Sequence
+    from emulator.storage.catalog_state import Module
+    from emulator.storage.database import Database, StorageEngine
+    from emulator.storage.model import Sequence, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ def permits(token: UserToken, securable: Securable, permission: str) -> bool:
     return granted
 
 
-def server_has(engine: Engine, token: ServerToken | None, permission: str) -> bool:
+def server_has(engine: StorageEngine, token: ServerToken | None, permission: str) -> bool:
     """Whether a login has a permission on the server, or one that implies it."""
     if token is None:
         return False

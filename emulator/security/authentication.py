@@ -19,7 +19,7 @@ from emulator.errors import SqlError
 from emulator.security.passwords import hash_password, is_password
 from emulator.security.permissions import SERVER
 from emulator.security.tokens import SA_ID, find_login, server_token
-from emulator.storage.principals import Login, PermissionKey
+from emulator.storage.principal_model import Login, PermissionKey
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Engine

@@ -30,7 +30,7 @@ from emulator.security.tokens import (
     token_of_login,
     token_of_user,
 )
-from emulator.storage.principals import DBO_ID, Login, PermissionKey
+from emulator.storage.principal_model import DBO_ID, Login, PermissionKey
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database, Engine
@@ -112,6 +112,13 @@ class SecurityContext:
         """Whether no permission check applies."""
         server = self.server
         return server is not None and server.is_sysadmin
+
+    def owns(self, database: Database) -> bool:
+        """Whether the session is sysadmin, dbo or in db_owner."""
+        if self.is_sysadmin:
+            return True
+        token = self.user_or_none(database)
+        return token is not None and (token.is_dbo or "db_owner" in token.roles)
 
     def user_or_none(self, database: Database) -> UserToken | None:
         """The user that the session is in a database; None when it may not enter it."""

@@ -22,7 +22,7 @@ from emulator.security.tokens import (
     roles_of,
     schema_owner,
 )
-from emulator.storage.principals import (
+from emulator.storage.principal_model import (
     DBO_ID,
     FIRST_FIXED_ROLE_ID,
     PUBLIC_ID,
@@ -30,10 +30,8 @@ from emulator.storage.principals import (
     PermissionEntry,
     PermissionKey,
     Principal,
-    drop_principal,
-    put_principal,
-    set_permission,
 )
+from emulator.storage.principals import drop_principal, put_principal, set_permission
 
 if TYPE_CHECKING:
     from emulator.security.context import SecurityContext

@@ -29,13 +29,8 @@ from emulator.security.tokens import (
     find_principal,
     server_permits,
 )
-from emulator.storage.principals import (
-    DBO_ID,
-    PUBLIC_ID,
-    PermissionEntry,
-    PermissionKey,
-    set_permission,
-)
+from emulator.storage.principal_model import DBO_ID, PUBLIC_ID, PermissionEntry, PermissionKey
+from emulator.storage.principals import set_permission
 
 if TYPE_CHECKING:
     from emulator.security.context import SecurityContext

@@ -17,8 +17,8 @@ from emulator.storage.principals import put_principal, set_owner
 
 if TYPE_CHECKING:
     from emulator.security.context import SecurityContext
+    from emulator.storage.database import Database, StorageEngine
     from emulator.storage.ddl_scope import DdlTarget
-    from emulator.storage.engine import Database, Engine
 
 
 def alter_authorization(
@@ -73,7 +73,7 @@ def alter_authorization(
 
 
 def _give_database(
-    security: SecurityContext, target: DdlTarget, engine: Engine, name: str, owner: str
+    security: SecurityContext, target: DdlTarget, engine: StorageEngine, name: str, owner: str
 ) -> None:
     database = engine.databases.get(name.casefold())
     if database is None or not security.has(Securable(database), "TAKE OWNERSHIP"):

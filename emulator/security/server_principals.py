@@ -28,13 +28,8 @@ from emulator.security.tokens import (
     logins,
     server_token,
 )
-from emulator.storage.principals import (
-    FIRST_LOGIN_ID,
-    Login,
-    drop_login,
-    put_login,
-    set_server_role_members,
-)
+from emulator.storage.principal_model import FIRST_LOGIN_ID, Login
+from emulator.storage.principals import drop_login, put_login, set_server_role_members
 
 if TYPE_CHECKING:
     from emulator.security.context import SecurityContext

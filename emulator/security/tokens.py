@@ -12,7 +12,7 @@ from emulator.security.permissions import (
     SERVER_ROLE_GRANTS,
     SERVER_ROLES,
 )
-from emulator.storage.principals import (
+from emulator.storage.principal_model import (
     DBO_ID,
     FIRST_FIXED_ROLE_ID,
     GUEST_ID,
@@ -23,7 +23,7 @@ from emulator.storage.principals import (
 )
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Database, Engine
+    from emulator.storage.database import Database, StorageEngine
 
 SA_ID: Final = 1
 SA_SID: Final = "01"
@@ -33,8 +33,8 @@ SERVER_PUBLIC: Final = SERVER_ROLES["public"]
 OPEN_TO_GUEST: Final = frozenset({"master", "tempdb", "msdb"})
 """Databases that every login may enter, because guest may."""
 
-_NAMED_OWNERS: Final = frozenset({"guest", "information_schema", "sys", "cdc"})
-"""Schemas that belong to the user of their name."""
+_NAMED_OWNERS: Final = frozenset({"guest", "information_schema", "sys"})
+"""Schemas that belong to the user of their name, as those of an extension do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,18 @@ class UserToken:
     server: ServerToken | None = None
 
 
-def find_login(engine: Engine, name: str) -> Login | None:
+def find_login(engine: StorageEngine, name: str) -> Login | None:
     """The login of that name, case-insensitively, or None."""
     folded = name.casefold()
     return next((login for login in logins(engine) if login.name.casefold() == folded), None)
 
 
-def login_by_id(engine: Engine, principal_id: int) -> Login | None:
+def login_by_id(engine: StorageEngine, principal_id: int) -> Login | None:
     """The login of that principal id, or None."""
     return next((known for known in logins(engine) if known.principal_id == principal_id), None)
 
 
-def logins(engine: Engine) -> list[Login]:
+def logins(engine: StorageEngine) -> list[Login]:
     """Every login; sa first, which is there without anybody having made it."""
     master = engine.databases["master"]
     known = sorted(master.state.logins.values(), key=lambda login: login.principal_id)
@@ -91,7 +91,7 @@ def logins(engine: Engine) -> list[Login]:
     return known
 
 
-def server_token(engine: Engine, login: Login) -> ServerToken:
+def server_token(engine: StorageEngine, login: Login) -> ServerToken:
     """The token of a login as the server's roles are now."""
     members = engine.databases["master"].state.server_roles
     roles = {role for role, ids in members.items() if login.principal_id in ids}
@@ -101,7 +101,7 @@ def server_token(engine: Engine, login: Login) -> ServerToken:
     return ServerToken(login, principals, SYSADMIN in roles)
 
 
-def server_permits(engine: Engine, token: ServerToken, permission: str) -> bool:
+def server_permits(engine: StorageEngine, token: ServerToken, permission: str) -> bool:
     """Whether a login has a permission of the server itself: not what implies it."""
     entries = engine.databases["master"].state.permissions
     states = [
@@ -116,7 +116,7 @@ def server_permits(engine: Engine, token: ServerToken, permission: str) -> bool:
     )
 
 
-def server_denies(engine: Engine, token: ServerToken, permission: str) -> bool:
+def server_denies(engine: StorageEngine, token: ServerToken, permission: str) -> bool:
     """Whether a login is denied a permission of the server itself."""
     entries = engine.databases["master"].state.permissions
     return any(
@@ -168,7 +168,9 @@ def token_of_user(
     )
 
 
-def token_of_login(engine: Engine, database: Database, server: ServerToken) -> UserToken | None:
+def token_of_login(
+    engine: StorageEngine, database: Database, server: ServerToken
+) -> UserToken | None:
     """The user that a login is in a database; None when it may not enter it."""
     dbo = principal_by_id(database, DBO_ID)
     if dbo is not None and (server.is_sysadmin or database_owner(database) == _id_of(server)):
@@ -220,7 +222,8 @@ def schema_owner(database: Database, schema: str) -> int:
             if chosen is not None:
                 return chosen
             break
-    if folded in _NAMED_OWNERS or folded.startswith("db_"):
+    named_owners = _NAMED_OWNERS | database.engine.extension_schemas
+    if folded in named_owners or folded.startswith("db_"):
         named = find_principal(database, schema)
         if named is not None:
             return named.principal_id

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from emulator.security.context import SecurityContext
     from emulator.storage.engine import Database
 
-_DATABASE_VIEWS: Final = {
-    "dm_cdc_log_scan_sessions": "VIEW DATABASE PERFORMANCE STATE",
-    "dm_cdc_errors": "VIEW DATABASE PERFORMANCE STATE",
-    "dm_db_partition_stats": "VIEW DATABASE PERFORMANCE STATE",
-}
+DATABASE_PERFORMANCE: Final = "VIEW DATABASE PERFORMANCE STATE"
+"""What the dynamic management views of a database need."""
+
 _SERVER_VIEWS: Final = {
     "dm_server_services": "VIEW SERVER SECURITY STATE",
     "dm_exec_connections": "VIEW SERVER SECURITY STATE",
@@ -31,7 +29,9 @@ _OTHER_VIEWS: Final = "VIEW SERVER PERFORMANCE STATE"
 """What every other dynamic management view of the server needs."""
 
 
-def authorize_view(security: SecurityContext, database: Database, schema: str, name: str) -> None:
+def authorize_view(
+    security: SecurityContext, database: Database, schema: str, name: str, permission: str = ""
+) -> None:
     """Check that a dynamic management view may be read.
 
     Args:
@@ -39,6 +39,7 @@ def authorize_view(security: SecurityContext, database: Database, schema: str, n
         database: from which database it is read.
         schema: of the view.
         name: of the view.
+        permission: what it declares that reading it needs in the database; empty for none.
 
     Raises:
         SqlError: 262 or 300; 229 for the Agent's tables of msdb; 916.
@@ -52,12 +53,12 @@ def authorize_view(security: SecurityContext, database: Database, schema: str, n
         return
     security.user(database)
     folded = name.casefold()
-    permission = _DATABASE_VIEWS.get(folded)
-    if permission is not None and not security.has(Securable(database), permission):
-        raise database_denied(permission, database.name)
-    if permission is None and folded.startswith("dm_") and folded not in _OF_ALL:
-        permission = _SERVER_VIEWS.get(folded, _OTHER_VIEWS)
-    else:
-        permission = None
-    if permission is not None and not security.has_on_server(permission):
-        raise server_denied(permission)
+    if permission:
+        if not security.has(Securable(database), permission):
+            raise database_denied(permission, database.name)
+        return
+    if not folded.startswith("dm_") or folded in _OF_ALL:
+        return
+    needed = _SERVER_VIEWS.get(folded, _OTHER_VIEWS)
+    if not security.has_on_server(needed):
+        raise server_denied(needed)

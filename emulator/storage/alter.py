@@ -13,10 +13,10 @@ from typing import cast
 import apsw
 
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_table
-from emulator.storage.encoded_rows import forget_encoded, is_change_table
+from emulator.storage.encoded_rows import forget_encoded
 from emulator.storage.model import Column, Table
 from emulator.storage.object_details import forget_column
 from emulator.storage.sqlite_schema import column_definition, create_index_text, index_name
@@ -316,7 +316,7 @@ def _rewrite_column(
         function = cast("Callable[..., StorageValue]", convert)
         connection.create_scalar_function("tailrace_convert", function, 1)
         expression = f"tailrace_convert({old.sqlite_name})"
-        if is_change_table(table):
+        if table.encoded is not None:
             forget_encoded(connection, table)
     indexes = [i for i in table.kept_indexes if old.column_id in i.column_ids]
     for index in indexes:

@@ -12,8 +12,17 @@ from typing import Any, Final
 
 import apsw
 
-from emulator.log.query import fetch
-from emulator.storage.model import Check, Column, FilterTerm, ForeignKey, Identity, Index, Table
+from emulator.fetching import fetch
+from emulator.storage.model import (
+    Check,
+    Column,
+    EncodedColumns,
+    FilterTerm,
+    ForeignKey,
+    Identity,
+    Index,
+    Table,
+)
 from emulator.types import SqlType
 
 SERVER_SCHEMA: Final = """
@@ -31,6 +40,18 @@ CREATE TABLE IF NOT EXISTS identity_values(
 CREATE TABLE IF NOT EXISTS row_versions(
   database_id INTEGER PRIMARY KEY, last_value INTEGER NOT NULL);
 """
+
+COLUMNS: Final = "columns"
+PARAMETERS: Final = "parameters"
+PROPERTY: Final = "property"
+STATISTICS: Final = "statistics"
+BINDING: Final = "binding"
+SYNONYM: Final = "synonym"
+SEQUENCE: Final = "sequence"
+USER_TYPE: Final = "user_type"
+
+_RENAMED: Final = {"is_tracked_by_cdc": "is_tracked"}
+"""Names that fields of a table had in files of releases before this one."""
 
 
 def put_entry(
@@ -73,6 +94,11 @@ def table_from_text(text: str) -> Table:
     raw["indexes"] = tuple(index_from_json(index) for index in raw["indexes"])
     raw["foreign_keys"] = tuple(ForeignKey(**_tuples(key)) for key in raw["foreign_keys"])
     raw["checks"] = tuple(Check(**check) for check in raw["checks"])
+    for old, name in _RENAMED.items():
+        if old in raw:
+            raw[name] = raw.pop(old)
+    if raw.get("encoded") is not None:
+        raw["encoded"] = EncodedColumns(**raw["encoded"])
     return Table(**raw)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import apsw
 
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.index_filter import filter_condition
 from emulator.storage.model import Index, Table
 from emulator.storage.overlay import ARRAY_ROWS_MIN, Overlay

@@ -9,32 +9,38 @@ state back.
 from __future__ import annotations
 
 import json
-import re
 import uuid
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
+from emulator.storage.catalog_state import CatalogState
 from emulator.storage.catalog_store import delete_entry, put_entry
-from emulator.storage.model import Column, Statistics, Table
-from emulator.types import SqlType
 
 if TYPE_CHECKING:
-    from emulator.log.transaction_log import TransactionLog
-    from emulator.storage.engine import Engine
-    from emulator.storage.principals import Login, PermissionEntry, PermissionKey, Principal
-    from emulator.storage.sequences import Sequence
-    from emulator.storage.user_types import UserType
+    from collections import abc
+    from contextlib import AbstractContextManager
 
-OptionValue = int | float | str | None
+    from emulator.clock import Clock
+    from emulator.log.transaction_log import TransactionLog
+    from emulator.storage.catalog_state import (
+        Module,
+        OptionValue,
+        Synonym,
+    )
+    from emulator.storage.identity import IdentityValues
+    from emulator.storage.locks import LockManager
+    from emulator.storage.model import Sequence, Table, UserType
+    from emulator.storage.principal_model import Principal
+    from emulator.storage.sequence_values import SequenceValues
+    from emulator.storage.write_scope import Effect, WriteScope
+
+Part = TypeVar("Part")
 
 FIRST_OBJECT_ID: Final = 245_575_913
 OBJECT_ID_STEP: Final = 16_000_057
 """User object ids step by this, modulo 2**31 - 1 (a prime: none comes twice), as in SQL Server."""
-
-_CHECK_OPTION: Final = re.compile(r"\bWITH\s+CHECK\s+OPTION\s*;?\s*$", re.IGNORECASE)
 
 FIXED_SCHEMAS: Final = {"dbo": 1, "guest": 2, "INFORMATION_SCHEMA": 3, "sys": 4}
 FIXED_PRINCIPALS: Final = {
@@ -55,145 +61,52 @@ FIXED_PRINCIPALS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
-    """A stored T-SQL object: ``type`` P, V, FN, IF, TF or TR; ``text`` as it was written."""
+class StorageEngine(Protocol):
+    """What a database needs of its engine, and what who has only the database may ask of it."""
 
-    object_id: int
-    schema: str
-    name: str
-    type: str
-    text: str
-    create_ticks: int = 0
-    modify_ticks: int = 0
-    parent_id: int = 0
-    """Of a trigger: its table's object id."""
-    events: str = ""
-    """Of a trigger: INSERT, UPDATE and DELETE, separated by commas, in the order declared."""
-    is_instead_of: bool = False
-    is_disabled: bool = False
-    uses_ansi_nulls: bool = True
-    """As SET when it was created, and while it runs; so is the next."""
-    uses_quoted_identifier: bool = True
+    clock: Clock
+    locks: LockManager
+    databases: dict[str, Database]
+    identities: IdentityValues
+    sequences: SequenceValues
 
     @property
-    def has_check_option(self) -> bool:
-        """Of a view: WITH CHECK OPTION."""
-        return self.type == "V" and bool(_CHECK_OPTION.search(self.text))
-
-    def fires_on(self, event: str) -> bool:
-        """Whether it is an enabled trigger for INSERT, UPDATE or DELETE."""
-        return not self.is_disabled and event in self.events.split(",")
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleParameter:
-    """A parameter of a procedure or function, as sys.parameters shows it.
-
-    ``type`` is None of a table type; ``user_type_id`` is 0 of a system type. What a function
-    returns is a parameter without a name.
-    """
-
-    name: str
-    type: SqlType | None
-    user_type_id: int = 0
-    is_output: bool = False
-    is_readonly: bool = False
-
-
-PropertyKey = tuple[int, int, int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ExtendedProperty:
-    """A property that sp_addextendedproperty gave to something.
-
-    Attributes:
-        class_id: 0 database, 1 object or column, 3 schema, 4 principal, 7 index.
-        major_id: id of the object, schema or principal; 0 for the database.
-        minor_id: column or index id; 0 for the object itself.
-        name: the property.
-        value: its text; NULL is None.
-    """
-
-    class_id: int
-    major_id: int
-    minor_id: int
-    name: str
-    value: str | None
+    def scope(self) -> WriteScope | None:
+        """The write in progress, whoever's it is."""
 
     @property
-    def key(self) -> PropertyKey:
-        """What it is found by."""
-        return self.class_id, self.major_id, self.minor_id, self.name.casefold()
+    def extension_schemas(self) -> frozenset[str]:
+        """Schemas that the engine's extension makes in databases, casefolded."""
 
+    def part(self, kind: type[Part]) -> Part:
+        """What the engine's extension adds to something, or keeps for it."""
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
-    """Another name for an object; ``base`` is the name that it stands for, in parts."""
+    def connect(self) -> apsw.Connection:
+        """A new connection."""
 
-    object_id: int
-    schema: str
-    name: str
-    base: tuple[str, ...]
-    create_ticks: int = 0
+    def write(self, *tables: Table) -> AbstractContextManager[apsw.Connection]:
+        """The serialised write path: everything inside is one SQLite transaction."""
 
+    def database(self, name: str) -> Database:
+        """The database of that name, case-insensitively; 911 when there is none."""
 
-@dataclass(slots=True)
-class CatalogState:
-    """What DDL changes; copied before DDL and put back when it is rolled back."""
+    def database_by_id(self, database_id: int) -> Database | None:
+        """The database of that id, or None."""
 
-    tables: dict[int, Table] = field(default_factory=dict)
-    names: dict[tuple[str, str], int] = field(default_factory=dict)
-    schemas: dict[str, int] = field(default_factory=dict)
-    principals: dict[str, Principal] = field(default_factory=dict)
-    modules: dict[tuple[str, str], Module] = field(default_factory=dict)
-    options: dict[str, OptionValue] = field(default_factory=dict)
-    name: str = ""
-    columns: dict[int, tuple[Column, ...]] = field(default_factory=dict)
-    """Of views, by object id."""
-    properties: dict[PropertyKey, ExtendedProperty] = field(default_factory=dict)
-    synonyms: dict[tuple[str, str], Synonym] = field(default_factory=dict)
-    sequences: dict[tuple[str, str], Sequence] = field(default_factory=dict)
-    permissions: dict[PermissionKey, PermissionEntry] = field(default_factory=dict)
-    owners: dict[str, int] = field(default_factory=dict)
-    """Owners that somebody chose: see :func:`emulator.storage.principals.set_owner`."""
-    logins: dict[str, Login] = field(default_factory=dict)
-    """By name as created; of master only."""
-    server_roles: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Member login ids by fixed server role's id; of master only."""
-    user_types: dict[tuple[str, str], UserType] = field(default_factory=dict)
-    parameters: dict[int, tuple[ModuleParameter, ...]] = field(default_factory=dict)
-    """Of procedures and functions, by object id."""
-    statistics: dict[int, tuple[Statistics, ...]] = field(default_factory=dict)
-    """Those that users made, by their table's object id."""
-    bindings: dict[int, frozenset[tuple[int, int]]] = field(default_factory=dict)
-    """Of schema-bound modules, by object id: the ids of the objects that they refer to, each with
-    those of its columns and 0 for itself."""
+    def take_rids(self, table: Table, count: int, connection: apsw.Connection) -> int:
+        """Reserve consecutive row ids of a table and return the first."""
 
-    def copy(self) -> CatalogState:
-        """A copy that later changes leave alone."""
-        return CatalogState(
-            dict(self.tables),
-            dict(self.names),
-            dict(self.schemas),
-            dict(self.principals),
-            dict(self.modules),
-            dict(self.options),
-            self.name,
-            dict(self.columns),
-            dict(self.properties),
-            dict(self.synonyms),
-            dict(self.sequences),
-            dict(self.permissions),
-            dict(self.owners),
-            dict(self.logins),
-            dict(self.server_roles),
-            dict(self.user_types),
-            dict(self.parameters),
-            dict(self.statistics),
-            dict(self.bindings),
-        )
+    def will_change_catalog(self) -> None:
+        """Remember the schema objects as they are, once per write, for a rollback."""
+
+    def joins_write(self) -> bool:
+        """Whether this thread is inside a write already, or in a transaction with DDL."""
+
+    def pending_effects(self) -> abc.Sequence[Effect]:
+        """What waits for the commit of this thread's write, in order."""
+
+    def after_commit(self, effect: Effect) -> None:
+        """Lets something happen when this thread's write commits."""
 
 
 class Database:
@@ -201,7 +114,7 @@ class Database:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: StorageEngine,
         database_id: int,
         name: str,
         create_ticks: int,
@@ -261,7 +174,7 @@ class Database:
         return self.state.tables.get(object_id)
 
     def tables(self) -> list[Table]:
-        """All tables, those of schema cdc too."""
+        """All tables, those that are ``is_ms_shipped`` too."""
         return list(self.state.tables.values())
 
     def module(self, schema: str, name: str) -> Module | None:

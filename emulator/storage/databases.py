@@ -8,25 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.log.transaction_log import TransactionLog
-from emulator.storage.catalog_store import delete_entry, entries, put_entry, table_from_text
-from emulator.storage.database import (
-    FIXED_PRINCIPALS,
-    FIXED_SCHEMAS,
-    CatalogState,
-    Database,
-    Module,
+from emulator.storage.catalog_loading import load_entry
+from emulator.storage.catalog_store import (
+    delete_entry,
+    entries,
+    put_entry,
 )
-from emulator.storage.encoded_rows import add_hidden_columns, is_change_table
-from emulator.storage.object_details import load_detail
-from emulator.storage.principals import load_security_entry
-from emulator.storage.sequences import SEQUENCE, load_sequence
-from emulator.storage.user_types import USER_TYPE, load_user_type
+from emulator.storage.database import FIXED_PRINCIPALS, FIXED_SCHEMAS, Database
 from emulator.types import DEFAULT_COLLATION
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Engine
+    from emulator.storage.database import StorageEngine
 
 SYSTEM_DATABASES: Final = {"master": 1, "tempdb": 2, "model": 3, "msdb": 4}
 FIRST_USER_DATABASE_ID: Final = 5
@@ -44,7 +38,7 @@ _CATALOG_TABLES: Final = (
 )
 
 
-def load_databases(engine: Engine, connection: apsw.Connection) -> list[Database]:
+def load_databases(engine: StorageEngine, connection: apsw.Connection) -> list[Database]:
     """Every database of the file; the system ones are made at the first start.
 
     Args:
@@ -70,7 +64,7 @@ def load_databases(engine: Engine, connection: apsw.Connection) -> list[Database
 
 
 def insert_database(
-    engine: Engine,
+    engine: StorageEngine,
     connection: apsw.Connection,
     name: str,
     collation: str,
@@ -114,7 +108,9 @@ def _empty(connection: apsw.Connection, tempdb: Database) -> None:
     tempdb.state.names.clear()
 
 
-def _open_database(engine: Engine, connection: apsw.Connection, row: tuple[Any, ...]) -> Database:
+def _open_database(
+    engine: StorageEngine, connection: apsw.Connection, row: tuple[Any, ...]
+) -> Database:
     database_id, name, create_ticks, collation, guid, recovery_fork_guid = row
     database = Database(
         engine,
@@ -127,34 +123,5 @@ def _open_database(engine: Engine, connection: apsw.Connection, row: tuple[Any, 
         TransactionLog(database_id, engine.connect, engine.write),
     )
     for kind, key, text in entries(connection, database_id):
-        _load_entry(database.state, kind, key, text)
-    for table in database.tables():
-        if is_change_table(table):
-            add_hidden_columns(connection, table)
+        load_entry(database.state, kind, key, text)
     return database
-
-
-def _load_entry(state: CatalogState, kind: str, key: str, text: str) -> None:
-    if kind == "table":
-        table = table_from_text(text)
-        state.tables[table.object_id] = table
-        state.names[table.schema.casefold(), table.name.casefold()] = table.object_id
-        return
-    if load_detail(state, kind, key, text):
-        return
-    if kind == SEQUENCE:
-        load_sequence(state, text)
-        return
-    if kind == USER_TYPE:
-        load_user_type(state, text)
-        return
-    value = json.loads(text)
-    if kind == "schema":
-        state.schemas[key] = value
-    elif kind == "option":
-        state.options[key] = value
-    elif kind == "module":
-        module = Module(**value)
-        state.modules[module.schema.casefold(), module.name.casefold()] = module
-    else:
-        load_security_entry(state, kind, key, value)

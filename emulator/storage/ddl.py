@@ -3,7 +3,7 @@
 Each function takes a *target*: a session (its transaction rules apply: autocommit, or until the end
 of the open transaction, with which it rolls back) or the connection of an :meth:`Engine.write` in
 progress (it commits and rolls back with that). It replaces the frozen Table, persists it, bumps
-``Database.version`` and, when the table is tracked by change data capture, logs a DdlChange.
+``Database.version`` and, when the table is tracked, logs a DdlChange.
 
 Here: schemas, tables, modules. Indexes, columns and constraints are in indexes.py, alter.py and
 constraint_ddl.py and imported from here; users and permissions are in principals.py.
@@ -27,6 +27,7 @@ from emulator.storage.alter import (
     rename_column,
     rename_table,
 )
+from emulator.storage.catalog_state import Module
 from emulator.storage.catalog_store import delete_entry, put_entry, table_to_text
 from emulator.storage.constraint_ddl import (
     add_constraint,
@@ -34,10 +35,10 @@ from emulator.storage.constraint_ddl import (
     set_default,
     switch_constraints,
 )
-from emulator.storage.database import Database, Module
+from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, lock_for_ddl, log_ddl
 from emulator.storage.indexes import create_index, drop_index, with_index
-from emulator.storage.model import Check, Column, ForeignKey, Index, Table
+from emulator.storage.model import Check, Column, EncodedColumns, ForeignKey, Index, Table
 from emulator.storage.object_details import forget_object
 from emulator.storage.principals import put_principal
 from emulator.storage.sqlite_schema import create_index_text, create_table_text
@@ -62,7 +63,7 @@ __all__ = [
     "rename_column",
     "rename_table",
     "set_default",
-    "set_tracked_by_cdc",
+    "set_tracked",
     "set_trigger_disabled",
     "switch_constraints",
 ]
@@ -125,6 +126,7 @@ def create_table(
     foreign_keys: Sequence[ForeignKey] = (),
     checks: Sequence[Check] = (),
     is_ms_shipped: bool = False,
+    encoded: EncodedColumns | None = None,
 ) -> Table:
     """Create a table.
 
@@ -138,7 +140,8 @@ def create_table(
             here: 1 for the clustered one, 2 and on for the others.
         foreign_keys: ``referenced`` of 0 means the table itself.
         checks: CHECK constraints.
-        is_ms_shipped: for the tables of change data capture.
+        is_ms_shipped: for the tables of what stands on the engine.
+        encoded: what of its rows is kept encoded.
 
     Returns:
         The table.
@@ -178,6 +181,7 @@ def create_table(
             create_ticks=now,
             modify_ticks=now,
             is_ms_shipped=is_ms_shipped,
+            encoded=encoded,
             next_column_id=max((c.column_id for c in numbered), default=0) + 1,
         )
         for index in indexes:
@@ -192,7 +196,7 @@ def create_table(
 
 
 def drop_table(target: DdlTarget, database: Database, table: Table, *, command: str = "") -> None:
-    """Drop a table. That a tracked table's capture instances go too is the cdc room's part.
+    """Drop a table. What was made for a tracked one is for who reads its log record to drop.
 
     Raises:
         SqlError: 3726 when a foreign key of another table references it.
@@ -219,11 +223,11 @@ def drop_table(target: DdlTarget, database: Database, table: Table, *, command: 
         forget_object(connection, database, table.object_id)
 
 
-def set_tracked_by_cdc(target: DdlTarget, database: Database, table: Table, tracked: bool) -> Table:
+def set_tracked(target: DdlTarget, database: Database, table: Table, tracked: bool) -> Table:
     """Begin or end logging a table's changes with full images; returns the new Table."""
     with ddl_scope(target, database, table) as connection:
         below = table.next_column_id if tracked else 0
-        changed = replace(table, is_tracked_by_cdc=tracked, tracked_below_column_id=below)
+        changed = replace(table, is_tracked=tracked, tracked_below_column_id=below)
         database.put_table(connection, changed, table_to_text(changed))
         return changed
 

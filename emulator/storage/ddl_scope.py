@@ -89,8 +89,8 @@ def log_ddl(
     old_type: SqlType | None = None,
     new_type: SqlType | None = None,
 ) -> None:
-    """Write a DdlChange when the table is tracked by change data capture."""
-    if not table.is_tracked_by_cdc:
+    """Write a DdlChange when the table is tracked."""
+    if not table.is_tracked:
         return
     detail = (column_id, type_fields(old_type), type_fields(new_type))
     tail = (table.object_id, ACTION_DDL, kind, command, detail)

@@ -1,11 +1,12 @@
-"""Change tables keep each row's captured values a second time, as the bytes that clients get.
+"""Tables that keep values of each row a second time, as the bytes that clients get.
 
-A change row is written once and read by everybody who follows the table, mostly whole and in order.
-Encoding it anew takes twice as long as reading it from SQLite, so the capture process encodes it
-(ADR 0009): two hidden columns hold the bytes of the captured columns and the *layout* that they are
-in, a number made of those columns' types on the wire. A query takes the bytes where the layout is
-still that of the table, and has the values encoded where it is not, or where nothing was kept. What
-converts values forgets their bytes: a type that comes back would else bring back old values.
+Some tables are written once and read by everybody who follows them, mostly whole and in order.
+Encoding a row anew takes twice as long as reading it from SQLite, so who writes such a table
+encodes it (ADR 0009): two hidden columns hold the bytes of the columns that ``Table.encoded`` tells
+of, and the *layout* that they are in, a number made of those columns' types on the wire. A query
+takes the bytes where the layout is still that of the table, and has the values encoded where it is
+not, or where nothing was kept. What converts values forgets their bytes: a type that comes back
+would else bring back old values.
 
 What encodes lives beside the wire and is given to the engine by the server; an engine without it
 keeps values only.
@@ -18,14 +19,11 @@ from typing import Final, Protocol
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.model import Column, Table
 from emulator.types import MAX, StorageValue
 
 HIDDEN_COLUMNS: Final = ("encoded", "layout")
-
-_METADATA_COLUMNS: Final = 5
-"""In front of the captured columns; one more is behind them."""
 
 _LARGE_TYPES: Final = frozenset({"text", "ntext", "image", "xml", "sql_variant"})
 _COLUMNS_MAX: Final = 100
@@ -44,23 +42,14 @@ class RowEncoding(Protocol):
         """Each row's bytes, or None when a value does not fit its column."""
 
 
-def is_change_table(table: Table) -> bool:
-    """Whether the table is made for a capture instance."""
-    return (
-        table.is_ms_shipped
-        and table.columns[0].name == "__$start_lsn"
-        and (table.columns[-1].name == "__$command_id")
-    )
-
-
 def kept_columns(table: Table) -> tuple[Column, ...]:
-    """The columns that are kept encoded: the captured ones, or none.
+    """The columns that are kept encoded, or none.
 
     Large values are not kept twice.
     """
-    if not is_change_table(table):
+    if table.encoded is None:
         return ()
-    columns = table.columns[_METADATA_COLUMNS:-1]
+    columns = table.columns[table.encoded.first : table.encoded.end]
     if len(columns) > _COLUMNS_MAX:
         return ()
     if any(c.type.length == MAX or c.type.name in _LARGE_TYPES for c in columns):
@@ -73,8 +62,10 @@ def with_encoded(
 ) -> list[tuple[StorageValue, ...]]:
     """Full rows of the table, with their hidden columns."""
     columns = kept_columns(table)
-    values = [row[_METADATA_COLUMNS:-1] for row in rows]
-    encoded = encoding.encode(columns, values) if columns else None
+    place = table.encoded
+    if place is None or not columns:
+        return [(*row, None, None) for row in rows]
+    encoded = encoding.encode(columns, [row[place.first : place.end] for row in rows])
     if encoded is None:
         return [(*row, None, None) for row in rows]
     layout = encoding.layout(columns)
@@ -82,12 +73,12 @@ def with_encoded(
 
 
 def forget_encoded(connection: apsw.Connection, table: Table) -> None:
-    """Before the values of a change table are converted."""
+    """Before the values of such a table are converted."""
     connection.execute(f'UPDATE main."{table.sqlite_name}" SET encoded = NULL, layout = NULL')
 
 
 def add_hidden_columns(connection: apsw.Connection, table: Table) -> None:
-    """For a change table that was made before rows were kept encoded."""
+    """For a table that was made before its rows were kept encoded."""
     known = {row[1] for row in fetch(connection, f'PRAGMA main.table_info("{table.sqlite_name}")')}
     for name in HIDDEN_COLUMNS:
         if name not in known:

@@ -19,7 +19,7 @@ import apsw
 
 from emulator.clock import Clock, ManualClock, SystemClock
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.log.transaction_log import LOG_SCHEMA, complete_schema
 from emulator.storage.catalog_store import SERVER_SCHEMA
 from emulator.storage.collation import ORDER_VERSION, register_collations
@@ -31,10 +31,12 @@ from emulator.storage.databases import (
     remove_database,
 )
 from emulator.storage.encoded_rows import RowEncoding
+from emulator.storage.extensions import Extension, Part
 from emulator.storage.identity import IdentityValues, RowVersions
 from emulator.storage.model import Table
-from emulator.storage.sequences import SequenceValues
-from emulator.storage.write_path import WritePath, WriteScope
+from emulator.storage.sequence_values import SequenceValues
+from emulator.storage.write_path import WritePath
+from emulator.storage.write_scope import WriteScope
 from emulator.storage.written_ahead import WRITTEN_AHEAD_SCHEMA
 from emulator.types import DEFAULT_COLLATION
 
@@ -57,22 +59,24 @@ class DataDirectoryInUse(RuntimeError):
 class Engine(WritePath):
     """A server's storage: one per process, thread-safe."""
 
-    def __init__(self, data_dir: Path, clock: Clock) -> None:
+    def __init__(self, data_dir: Path, clock: Clock, extension: Extension | None = None) -> None:
         """Open (or create) ``data_dir``/server.db and load the catalog.
 
         Args:
             data_dir: directory of the server's files; created when missing.
             clock: where transaction times come from.
+            extension: what stands on the engine; of this engine only.
 
         Raises:
             DataDirectoryInUse: another process has it open.
         """
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
+        self.extension = extension or Extension()
         self.connection_hooks: list[Callable[[apsw.Connection], None]] = []
         """Called with each new connection: for registering SQL functions."""
         self.row_encoding: RowEncoding | None = None
-        """Encodes the rows that change tables keep for clients."""
+        """Encodes the rows that some tables keep for clients."""
         self.abandoned_tables: set[int] = set()
         """Object ids of tempdb's tables whose session has ended, which are still to be dropped."""
         self._by_id: dict[int, Database] = {}
@@ -92,6 +96,17 @@ class Engine(WritePath):
         self.sequences = SequenceValues(self._writer)
         with self.write() as connection:
             self._publish(load_databases(self, connection))
+            for database in self.databases.values():
+                self.extension.opened(connection, database)
+
+    @property
+    def extension_schemas(self) -> frozenset[str]:
+        """Schemas that the extension makes in databases, casefolded."""
+        return self.extension.schemas
+
+    def part(self, kind: type[Part]) -> Part:
+        """What the extension adds to something, or keeps for it."""
+        return self.extension.part(kind)
 
     # -- connections ----------------------------------------------------------------------------
 
@@ -151,16 +166,8 @@ class Engine(WritePath):
         self._publish([*self.databases.values(), database])
         return database
 
-    def drop_database(
-        self,
-        name: str,
-        leave: Callable[[apsw.Connection, Database], None] | None = None,
-    ) -> None:
+    def drop_database(self, name: str) -> None:
         """Drop a database with everything in it.
-
-        Args:
-            name: of the database.
-            leave: removes, in the same transaction, what other databases keep of it.
 
         Raises:
             SqlError: 3701 when it does not exist, 3708 when it is a system database.
@@ -180,8 +187,7 @@ class Engine(WritePath):
             )
         self._refuse_in_transaction("DROP DATABASE")
         with self.write() as connection:
-            if leave is not None:
-                leave(connection, database)
+            self.extension.dropping_database(connection, database)
             remove_database(connection, database)
         self._publish([d for d in self.databases.values() if d is not database])
         self.identities.forget_database(database.database_id)
@@ -190,18 +196,12 @@ class Engine(WritePath):
         database.version += 1
         database.log.close()
 
-    def rename_database(
-        self,
-        name: str,
-        new_name: str,
-        keep: Callable[[apsw.Connection, Database], None] | None = None,
-    ) -> None:
+    def rename_database(self, name: str, new_name: str) -> None:
         """Rename a database (ALTER DATABASE .. MODIFY NAME).
 
         Args:
             name: of the database.
             new_name: what it is called from now on.
-            keep: writes down, in the same transaction, what keeps the old name.
 
         Raises:
             SqlError: 911 when it does not exist, 1801 when the new name is taken, 5016 when it is a
@@ -216,8 +216,7 @@ class Engine(WritePath):
                 raise SqlError(
                     1801, f"Database '{new_name}' already exists. Choose a different database name."
                 )
-            if keep is not None:
-                keep(connection, database)
+            self.extension.renaming_database(connection, database)
             connection.execute(
                 "UPDATE databases SET name = ? WHERE database_id = ?",
                 (new_name, database.database_id),
@@ -248,7 +247,7 @@ class Engine(WritePath):
         """Reserve ``count`` consecutive row ids of a table and return the first.
 
         Row ids are never given twice, so rows that sessions insert at the same time do not meet.
-        Tables of schema cdc are also written past this: for those the table is asked each time.
+        Tables that are ``is_ms_shipped`` are also written past this: those are asked each time.
         """
         name = table.sqlite_name
         with self._rids_lock:

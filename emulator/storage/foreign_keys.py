@@ -6,28 +6,45 @@ transaction ends; deleting a parent has it locked exclusively.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
 from emulator.errors import INTERNAL, SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.cascades import Cascade
 from emulator.storage.database import Database
 from emulator.storage.model import ForeignKey, Table
 from emulator.storage.table_plan import Row, TablePlan, UniqueKey, positions_of
+from emulator.storage.values import GivenValue
 from emulator.storage.work import Work
 
 if TYPE_CHECKING:
     from emulator.storage.stage import Stage
 
 
+class RowChanges(NamedTuple):
+    """What one operation does to its own rows, and so to those that follow from it."""
+
+    delete: Callable[[Work, Table, Iterable[int]], int]
+    update: Callable[[Work, Table, Iterable[tuple[int, tuple[GivenValue, ...]]]], int]
+
+
 class ForeignKeyChecks:
     """What one operation must verify at its end, and the actions that follow from it."""
 
-    def __init__(self, work: Work, plan: TablePlan, kind: str) -> None:
+    def __init__(self, work: Work, plan: TablePlan, kind: str, change: RowChanges) -> None:
+        """Begin.
+
+        Args:
+            work: the transaction.
+            plan: of the table.
+            kind: INSERT, UPDATE, DELETE or MERGE, for messages.
+            change: what an action does to children.
+        """
         self._work = work
+        self._change = change
         self._table = plan.table
         self._kind = kind
         database = work.engine.database_by_id(plan.table.database_id)
@@ -147,23 +164,20 @@ class ForeignKeyChecks:
         action = key.on_delete if new is None else key.on_update
         if action == "NO_ACTION":
             raise self._conflict(key, child, "REFERENCE")
-        # Late: deleting and updating children is what this operation does to its own rows.
-        from emulator.storage.row_writer import delete_rows, update_rows
-
         overlay = work.overlay(child)
         database = work.engine.database_by_id(child.database_id)
         has_triggers = database is not None and bool(database.triggers(child.object_id))
         if action == "CASCADE" and new is None:
             if has_triggers:
                 work.cascades.append(Cascade(child, "DELETE", (), _present(overlay.rows(rids))))
-            delete_rows(work, child, rids)
+            self._change.delete(work, child, rids)
             return
         changes = self._replaced(child, key, rids, values, new, positions)
         if has_triggers:
             before, after = _present(overlay.rows(rids)), [row for _, row in changes]
             columns = frozenset(key.column_ids)
             work.cascades.append(Cascade(child, "UPDATE", after, before, columns))
-        update_rows(work, child, changes)
+        self._change.update(work, child, changes)
 
     def _replaced(
         self, child: Table, key: ForeignKey, rids: Sequence[int], values: Row, new: Row | None,

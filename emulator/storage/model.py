@@ -125,8 +125,21 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedColumns:
+    """Which columns of a table are kept a second time, encoded for clients (encoded_rows.py).
+
+    Attributes:
+        first: position of the first of them.
+        end: position behind the last.
+    """
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A table of a database (user, or ``is_ms_shipped`` as those in schema cdc)."""
+    """A table of a database: a user's, or ``is_ms_shipped`` of what stands on the engine."""
 
     object_id: int
     database_id: int
@@ -139,7 +152,8 @@ class Table:
     create_ticks: int = 0
     modify_ticks: int = 0
     is_ms_shipped: bool = False
-    is_tracked_by_cdc: bool = False
+    is_tracked: bool = False
+    """Whether the log has its changes, with full images, for whoever reads it."""
     next_column_id: int = field(default=0)
     tracked_below_column_id: int = 0
     """Of a tracked table: its columns below this id were there when it was last enabled."""
@@ -148,6 +162,8 @@ class Table:
     partition_scheme: str | None = None
     """The scheme over which its rows are partitioned, with ``partition_column_id``."""
     partition_column_id: int | None = None
+    encoded: EncodedColumns | None = None
+    """What of its rows is kept encoded; given when it is created."""
     sqlite_name: str = field(init=False, compare=False, repr=False)
     """Its name inside SQLite; the hidden row id column is ``rid``."""
 
@@ -173,3 +189,56 @@ class Table:
     def column_by_id(self, column_id: int) -> Column | None:
         """The column of that id, or None when it was dropped."""
         return next((c for c in self.columns if c.column_id == column_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A sequence; ``cache`` 0 is NO CACHE, None a CACHE without size."""
+
+    object_id: int
+    schema: str
+    name: str
+    type: SqlType
+    start: int
+    increment: int
+    minimum: int
+    maximum: int
+    is_cycling: bool = False
+    cache: int | None = None
+    create_ticks: int = 0
+    modify_ticks: int = 0
+    generation: int = 0
+    """How often it began again (RESTART): each time with a counter of its own, so that the one
+    before is still there when a transaction takes the RESTART back."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserType:
+    """A type of a database.
+
+    Attributes:
+        user_type_id: its id in sys.types.
+        schema: its schema.
+        name: its name.
+        type: what an alias type stands for; None of a table type.
+        nullable: of an alias type: what columns are that say neither NULL nor NOT NULL.
+        object_id: of a table type: the id of its table (type_table_object_id).
+        columns: of a table type.
+        indexes: of a table type: its keys.
+        text: of a table type: the CREATE TYPE statement.
+    """
+
+    user_type_id: int
+    schema: str
+    name: str
+    type: SqlType | None = None
+    nullable: bool = True
+    object_id: int = 0
+    columns: tuple[Column, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    text: str = ""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table type."""
+        return self.type is None

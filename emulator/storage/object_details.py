@@ -9,53 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import apsw
 
 from emulator.errors import SqlError
-from emulator.storage.catalog_store import column_from_json, delete_entry, put_entry
-from emulator.storage.database import (
-    CatalogState,
-    Database,
-    ExtendedProperty,
-    ModuleParameter,
-    Synonym,
+from emulator.storage.catalog_state import ExtendedProperty, ModuleParameter, Synonym
+from emulator.storage.catalog_store import (
+    BINDING,
+    COLUMNS,
+    PARAMETERS,
+    PROPERTY,
+    STATISTICS,
+    SYNONYM,
+    delete_entry,
+    put_entry,
 )
+from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope
 from emulator.storage.model import Column, Statistics
-from emulator.types import SqlType
-
-COLUMNS = "columns"
-PARAMETERS = "parameters"
-PROPERTY = "property"
-STATISTICS = "statistics"
-BINDING = "binding"
-SYNONYM = "synonym"
-
-
-def load_detail(state: CatalogState, kind: str, key: str, text: str) -> bool:
-    """Takes one row of the catalog into the state; returns whether its kind is one of these."""
-    value = json.loads(text)
-    if kind == COLUMNS:
-        state.columns[int(key)] = tuple(column_from_json(column) for column in value)
-    elif kind == PARAMETERS:
-        state.parameters[int(key)] = tuple(_parameter(parameter) for parameter in value)
-    elif kind == PROPERTY:
-        found = ExtendedProperty(**value)
-        state.properties[found.key] = found
-    elif kind == SYNONYM:
-        synonym = Synonym(**{**value, "base": tuple(value["base"])})
-        state.synonyms[synonym.schema.casefold(), synonym.name.casefold()] = synonym
-    elif kind == BINDING:
-        state.bindings[int(key)] = frozenset((found, column) for found, column in value)
-    elif kind == STATISTICS:
-        state.statistics[int(key)] = tuple(
-            Statistics(**{**found, "column_ids": tuple(found["column_ids"])}) for found in value
-        )
-    else:
-        return False
-    return True
 
 
 def put_columns(
@@ -68,11 +39,6 @@ def put_columns(
         database.engine.will_change_catalog()
         database.state.columns[object_id] = tuple(columns)
         database.version += 1
-
-
-def _parameter(raw: dict[str, Any]) -> ModuleParameter:
-    declared = raw["type"]
-    return ModuleParameter(**{**raw, "type": None if declared is None else SqlType(**declared)})
 
 
 def put_parameters(

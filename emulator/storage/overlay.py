@@ -18,7 +18,7 @@ from typing import Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.index_filter import filter_condition
 from emulator.storage.model import Index, Table
 from emulator.storage.sqlite_schema import column_list, create_table_text, where_text

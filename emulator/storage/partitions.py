@@ -2,7 +2,7 @@
 
 A partition is no storage of its own here: it is the rows whose partitioning column lies in a range.
 Switching moves rows from one table to another; no log record is written for them, as SQL Server
-changes metadata only, and that is why change data capture does not see it.
+changes metadata only, and that is why no reader of the log sees it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import INTERNAL, SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.catalog_store import table_to_text
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope
 from emulator.types import SqlType, StorageValue

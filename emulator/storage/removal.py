@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.lock_state import LockOwner
 from emulator.types import StorageValue
 

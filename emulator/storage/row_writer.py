@@ -15,12 +15,12 @@ which leaves every column as it was is not logged at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Final, cast
 
 from emulator.errors import SqlError
 from emulator.log.journal import ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, Record
 from emulator.storage.constraints import put_unique, refuse_null
-from emulator.storage.foreign_keys import ForeignKeyChecks
+from emulator.storage.foreign_keys import ForeignKeyChecks, RowChanges
 from emulator.storage.model import Table
 from emulator.storage.overlay import Overlay
 from emulator.storage.stage import SeenRows, Stage
@@ -50,7 +50,7 @@ class RowWriter:
         self.kind = kind
         self.overlay: Overlay = work.overlay(current)
         self.plan: TablePlan = self.overlay.plan
-        self.checks = ForeignKeyChecks(work, self.plan, kind)
+        self.checks = ForeignKeyChecks(work, self.plan, kind, _CHANGES)
 
     def stage(self, rows: Iterable[object] = ()) -> Stage:
         """Rows on their way through this operation."""
@@ -65,7 +65,7 @@ class RowWriter:
 
     def log(self, changes: Iterable[tuple[int, int, Row | None, Row | None]]) -> None:
         """Log (position or -1 for a new one, action, before, after) when the table is tracked."""
-        if not self.table.is_tracked_by_cdc:
+        if not self.table.is_tracked:
             return
         work = self.work
         plan = self.plan
@@ -181,7 +181,7 @@ def _update_in_place(
     for _, old, new in (*stays, *moves):
         writer.checks.changed(old, new)
     first = -1
-    if moves and writer.table.is_tracked_by_cdc:
+    if moves and writer.table.is_tracked:
         work.journal(writer.table.database_id)
         first = work.positions(writer.table.database_id, len(moves))
     writer.log(
@@ -219,7 +219,7 @@ def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
 def truncate_table(work: Work, table: Table) -> None:
     """TRUNCATE TABLE: see :meth:`StoreSession.truncate`."""
     writer = RowWriter(work, table, "TRUNCATE")
-    if writer.table.is_tracked_by_cdc:
+    if writer.table.is_tracked:
         raise SqlError(
             4711,
             f"Cannot truncate table '{table.name}' because it is published for replication or"
@@ -264,3 +264,6 @@ def _fill_identity(writer: RowWriter, rows: list[GivenRow]) -> tuple[list[GivenR
                 last = given  # IDENTITY_INSERT: @@IDENTITY tells of an explicit value too
             filled.append(row)
     return filled, last
+
+
+_CHANGES: Final = RowChanges(delete_rows, update_rows)

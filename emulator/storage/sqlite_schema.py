@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.storage.collation import ordering_of
-from emulator.storage.encoded_rows import HIDDEN_COLUMNS, is_change_table
+from emulator.storage.encoded_rows import HIDDEN_COLUMNS
 from emulator.storage.index_filter import filter_condition
 from emulator.storage.model import Column, Index, Table
 
@@ -17,7 +17,7 @@ def column_definition(column: Column) -> str:
 def create_table_text(table: Table, name: str, *, temporary: bool = False) -> str:
     """CREATE TABLE with the hidden row id ``rid``."""
     columns = "".join(f", {column_definition(column)}" for column in table.columns)
-    if not temporary and is_change_table(table):
+    if not temporary and table.encoded is not None:
         columns += "".join(f", {name}" for name in HIDDEN_COLUMNS)
     kind = "TEMP TABLE" if temporary else "TABLE"
     return f'CREATE {kind} "{name}"(rid INTEGER PRIMARY KEY{columns})'

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 
 MEMORY_ROWS: Final = 2048
 

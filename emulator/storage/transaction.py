@@ -119,7 +119,7 @@ class StoreSession(ReadLocks):
         """TRUNCATE TABLE: no row is logged, the identity starts again.
 
         Raises:
-            SqlError: 4711 when change data capture tracks the table, 4712 when a foreign key
+            SqlError: 4711 when the table is tracked, 4712 when a foreign key
                 references it.
         """
         with self._within_statement():

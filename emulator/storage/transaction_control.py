@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.application_locks import ApplicationLocks
 from emulator.storage.locks import LockOwner
 from emulator.storage.view import StatementRestart
@@ -20,7 +20,7 @@ from emulator.storage.work import Work, WorkMark
 if TYPE_CHECKING:
     from emulator.storage.cascades import Cascade, RowRules
     from emulator.storage.engine import Engine
-    from emulator.storage.write_path import CatalogSnapshot
+    from emulator.storage.write_scope import CatalogSnapshot
 
 Result = TypeVar("Result")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.index_filter import filter_condition
 from emulator.storage.locks import LockOwner
 from emulator.storage.model import Index, Table

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 import apsw
 
 from emulator.errors import INTERNAL, SqlError
+from emulator.fetching import fetch
 from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
-from emulator.log.query import fetch
 from emulator.storage.cascades import Cascade, RowRules
 from emulator.storage.lock_state import PENDING_ROWS_MAX
 from emulator.storage.locks import LockOwner
@@ -32,7 +32,7 @@ from emulator.storage.overlay import UNDO_SCHEMA, Overlay
 from emulator.storage.stage import STAGE_SCHEMA
 from emulator.storage.table_plan import Row
 from emulator.storage.view import SessionView
-from emulator.storage.write_path import CatalogSnapshot
+from emulator.storage.write_scope import CatalogSnapshot
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Engine

@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import apsw
 
 from emulator.clock import Clock
 from emulator.errors import INTERNAL, SqlError
-from emulator.log.journal import Record
 from emulator.storage.locks import LockManager, LockOwner
 from emulator.storage.model import Table
+from emulator.storage.write_scope import CatalogSnapshot, Effect, WriteScope
 
 if TYPE_CHECKING:
-    from emulator.storage.database import CatalogState, Database
-
-
-Effect = Callable[[], None]
-"""What is to happen outside of the database when a write commits."""
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogSnapshot:
-    """The schema objects of every database, by id, and how many effects there were, to go back."""
-
-    states: dict[int, CatalogState]
-    effect_count: int
-
-
-@dataclass(slots=True)
-class WriteScope:
-    """One pass through the write path."""
-
-    connection: apsw.Connection
-    owner: LockOwner
-    thread: int
-    catalog: CatalogSnapshot | None = None
-    """The schema objects as they were before the first DDL in this scope."""
-    ddl_records: dict[int, list[Record]] = field(default_factory=dict)
-    """Log records of DDL outside of a session, per database id."""
-    effects: list[Effect] = field(default_factory=list)
-    """In order, for when it has committed."""
+    from emulator.storage.database import Database
 
 
 class WritePath:

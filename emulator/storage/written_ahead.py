@@ -1,7 +1,7 @@
 """Rows that are in a system table already but not yet there for anybody to see.
 
-The capture process fills change tables in small pieces, each a short write transaction of its own,
-so that commits of others pass in between; still all of a scan cycle must appear at once. Therefore
+What fills system tables may do so in small pieces, each a short write transaction of its own, so
+that commits of others pass in between; still all of a cycle must appear at once. Therefore
 the first row id that is not to be seen is noted per table before the first piece, every reader
 leaves out the rows from there on, and the transaction that publishes the cycle removes the notes.
 Notes are part of the data: whatever ends a cycle early, a kill -9 too, leaves rows that nobody sees
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage.model import Table
 
 if TYPE_CHECKING:
-    from emulator.storage.engine import Database, Engine
+    from emulator.storage.database import Database, StorageEngine
 
 WRITTEN_AHEAD_SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS written_ahead(
@@ -58,7 +58,7 @@ def publish(connection: apsw.Connection, database: Database) -> None:
     connection.execute("DELETE FROM written_ahead WHERE database_id = ?", (database.database_id,))
 
 
-def discard(engine: Engine, database: Database) -> None:
+def discard(engine: StorageEngine, database: Database) -> None:
     """Remove what was never published, a short write transaction at a time."""
     known = {table.sqlite_name for table in database.tables()}
     while True:

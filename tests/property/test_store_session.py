@@ -102,7 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
                            clustered=True),
                      Index(0, f"UX{cls.tables}", (2,), (False,), unique=True)],
         )  # fmt: skip
-        self.table = ddl.set_tracked_by_cdc(store, self.database, self.table, tracked=True)
+        self.table = ddl.set_tracked(store, self.database, self.table, tracked=True)
         self.committed: dict[int, Row] = {}
         self.replayed: dict[int, Row] = {}
         self.last_lsn = self.database.log.last_commit()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from emulator.errors import SqlError
 from emulator.security.access import Securable, columns_matter, of_object, permits
@@ -23,11 +23,9 @@ from emulator.security.tokens import SA_ID, principal_by_id
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
-    from emulator.storage.model import Column
-    from emulator.tsql.compile.compiler import Compilation
-    from emulator.tsql.compile.targets import Target
+    from emulator.storage.model import Column, Table
     from emulator.tsql.compile.values import Views
 
 Chain = tuple[int, int]
@@ -99,12 +97,29 @@ def acting_as(
         security.revert(depth)
 
 
+class Changed(Protocol):
+    """What a statement writes rows to: a table of ``database``, or one of the session's own."""
+
+    @property
+    def table(self) -> Table:
+        """Its definition."""
+
+
 class StatementAccess:
     """The checks of one statement that is being compiled."""
 
-    def __init__(self, compilation: Compilation, chain: Chain | None) -> None:
-        self._compilation = compilation
-        self._context = compilation.context
+    def __init__(
+        self, context: SessionContext, depend_on: Callable[[Database], None], chain: Chain | None
+    ) -> None:
+        """Begin.
+
+        Args:
+            context: the session.
+            depend_on: told of the databases whose next DDL ends what was checked.
+            chain: the ownership chain of the text.
+        """
+        self._context = context
+        self._depend_on = depend_on
         self.chain = chain
         """Changes while the text of a view is compiled."""
         self.reads = True
@@ -115,8 +130,8 @@ class StatementAccess:
         security = self._context.security
         if security.is_sysadmin and security.identity.login_id == SA_ID:
             return False
-        self._compilation.depend_on(self._context.engine.databases["master"])
-        self._compilation.depend_on(securable.database)
+        self._depend_on(self._context.engine.databases["master"])
+        self._depend_on(securable.database)
         if security.is_sysadmin:
             return False
         return not _is_chained(self.chain, securable)
@@ -204,7 +219,7 @@ class StatementAccess:
     def change_through(
         self,
         views: Views,
-        target: Target,
+        target: Changed,
         permission: str,
         columns: Sequence[Column] = (),
     ) -> None:
@@ -224,7 +239,7 @@ class StatementAccess:
         with self.within(views, permission):
             self.change(target, permission, columns)
 
-    def read_changed(self, views: Views, target: Target) -> None:
+    def read_changed(self, views: Views, target: Changed) -> None:
         """Check that OUTPUT may show a table that a statement changes, perhaps through views.
 
         Raises:
@@ -256,7 +271,7 @@ class StatementAccess:
         finally:
             self.chain = outer
 
-    def change(self, target: Target, permission: str, columns: Sequence[Column] = ()) -> None:
+    def change(self, target: Changed, permission: str, columns: Sequence[Column] = ()) -> None:
         """Check that a statement may change a table; temporary tables are always one's own.
 
         Args:

@@ -12,7 +12,8 @@ from emulator.errors import SqlError
 from emulator.tsql import messages
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Database, Module
+    from emulator.storage.catalog_state import Module
+    from emulator.storage.database import Database
     from emulator.storage.model import Table
     from emulator.tsql.compile.names import ObjectName
     from emulator.tsql.compile.scope import SourceColumn

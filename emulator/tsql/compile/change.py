@@ -12,6 +12,7 @@ from emulator.tsql import messages
 from emulator.tsql.compile.arithmetic import arithmetic
 from emulator.tsql.compile.common_tables import table_names
 from emulator.tsql.compile.large_writes import is_write, partly_written, written_value
+from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.compile.output import OutputPlan, compile_output
 from emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
 from emulator.tsql.compile.planner import assigned
@@ -24,7 +25,7 @@ from emulator.tsql.compile.running_assignment import (
     running_variables,
 )
 from emulator.tsql.compile.scope import BoundSource, Scope
-from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
+from emulator.tsql.compile.targets import StoredTarget, Target
 from emulator.tsql.compile.through import Through, behind, find_view, renamed
 from emulator.tsql.compile.values import Value
 from emulator.tsql.compile.view_checks import ViewCheck, view_check

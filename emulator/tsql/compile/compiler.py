@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from emulator.tsql import messages
 from emulator.tsql.compile.access import StatementAccess
+from emulator.tsql.compile.guard import Guard, generic_type
 from emulator.tsql.compile.plan import (
     Execution,
-    Guard,
     Hole,
     Plan,
     Slot,
     TableHole,
-    generic_type,
     split_holes,
     used_slots,
 )
@@ -25,7 +24,7 @@ from emulator.types import StorageValue
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.results import ColumnMeta
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
     from emulator.tsql.compile.bindings import Binding
@@ -65,7 +64,7 @@ class Compilation:
         self.database: Database = context.database
         self.guard = Guard([(context.database, context.database.version)])
         self.has_sized_variable = False
-        self.access = StatementAccess(self, frame.chain)
+        self.access = StatementAccess(context, self.depend_on, frame.chain)
         self.parameters: list[dict[str, Value]] = []
         """Of the inline functions that are being compiled, innermost last."""
         self.sequences: dict[int, str] = {}

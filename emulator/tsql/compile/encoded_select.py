@@ -1,9 +1,9 @@
-"""Queries of a change table that name all captured columns in order take their kept bytes.
+"""Queries of a table that keeps columns encoded, naming all of these in order, take their bytes.
 
 Only the select list of a finished plan changes: the run of those columns becomes one value. All the
-rest (joins, conditions, order, TOP, parameters) is as compiled. The rows may also come through the
-instance's query functions, and may be joined with other tables, as long as it is no outer join that
-can leave the change table's side empty.
+rest (joins, conditions, order, TOP, parameters) is as compiled. The rows may also come through a
+function over such a table, and may be joined with other tables, as long as it is no outer join that
+can leave its side empty.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EncodedRun:
 
     Attributes:
         plan: the plan.
-        table: the change table.
+        table: the table that keeps them.
         first: the first of the columns.
         count: how many.
     """
@@ -45,7 +45,7 @@ class EncodedRun:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Change rows in FROM: their table, as what the query names them, and their SQLite columns."""
+    """Kept rows in FROM: their table, as what the query names them, and their SQLite columns."""
 
     table: Table
     shown: str
@@ -103,8 +103,8 @@ def _kept(parts: Sequence[str | Hole]) -> _Kept | None:
         if isinstance(hole, TableHole):
             table, shown = hole.table, hole.table.name
             names = tuple(column.sqlite_name for column in kept_columns(table))
-        elif isinstance(hole, FunctionHole) and hole.function.change_table is not None:
-            table, shown = hole.function.change_table, hole.function.name
+        elif isinstance(hole, FunctionHole) and hole.function.encoded_table is not None:
+            table, shown = hole.function.encoded_table, hole.function.name
             width, count = len(hole.function.columns), len(kept_columns(table))
             names = tuple(f"v{n}" for n in range(width - count, width))
         else:

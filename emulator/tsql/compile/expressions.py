@@ -24,13 +24,13 @@ from emulator.tsql.compile.comparison import (
     is_bare,
 )
 from emulator.tsql.compile.compiler import Compilation
-from emulator.tsql.compile.firing import updates_column
 from emulator.tsql.compile.index_options import require_options
 from emulator.tsql.compile.lexicographic import Keyset, keyset, lower_bound, twin_slots, upper_bound
 from emulator.tsql.compile.next_value import next_value
 from emulator.tsql.compile.parsing import parse_text
 from emulator.tsql.compile.scope import Scope
 from emulator.tsql.compile.single_row import at_most_one_row
+from emulator.tsql.compile.trigger_text import updates_column
 from emulator.tsql.compile.values import (
     CONVERSIONS,
     Value,
@@ -41,6 +41,8 @@ from emulator.tsql.compile.values import (
 )
 from emulator.tsql.conversions import check_allowed, converter, quiet_converter
 from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.functions.aggregates import contains_aggregate
+from emulator.tsql.functions.xml_methods import xml_method
 from emulator.tsql.syntax.nodes import (
     AtTimeZone,
     Between,
@@ -161,8 +163,6 @@ class ExpressionCompiler:
 
     def _grouped_text(self, node: Expression, scope: Scope) -> Value | None:
         """The expression without the check of GROUP BY, when it holds no aggregate."""
-        from emulator.tsql.functions.aggregates import contains_aggregate
-
         if isinstance(node, _CONDITIONS) or contains_aggregate(node):
             return None
         return self.value(node, scope)
@@ -201,8 +201,6 @@ class ExpressionCompiler:
         return self.call(node, scope)
 
     def _method(self, node: MethodCall, scope: Scope) -> Value:
-        from emulator.tsql.functions.xml_methods import xml_method
-
         require_options(self.compilation.semantics, "SELECT")
         return xml_method(self.value(node.operand, scope), node.method, node.arguments)
 

@@ -13,7 +13,7 @@ from emulator.tsql.compile.values import Value, conversion_position
 from emulator.tsql.conversions import converter
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.functions import for_json, for_xml
-from emulator.tsql.functions.registry import sqlite_function
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.syntax.nodes import (
     ForClause,
     Join,
@@ -26,7 +26,7 @@ from emulator.tsql.syntax.nodes import (
 from emulator.types import MAX, SqlType, nvarchar, varchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 _COLUMNS_MAX: Final = 120
 """SQLite takes 127 arguments at most."""
@@ -44,7 +44,7 @@ RESULT_NAMES: Final = {
 
 
 def compile_for(
-    compiler: ExpressionCompiler, query: Query, clause: ForClause, text: str, columns: list[Value]
+    compiler: Expressions, query: Query, clause: ForClause, text: str, columns: list[Value]
 ) -> tuple[str, Value]:
     """The text around a query's own, and its one column.
 
@@ -142,14 +142,14 @@ def _is_quoted(column: Value) -> bool:
     return column.form != "json" and (column.is_null or family(column.type) not in numbers)
 
 
-def _json_value(compiler: ExpressionCompiler, value: Value) -> str:
+def _json_value(compiler: Expressions, value: Value) -> str:
     """SQLite text of a column's text."""
     if value.type.name == "bit":
         return f"(CASE {value.sql} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END)"
     return _plain(compiler, value)
 
 
-def _plain(compiler: ExpressionCompiler, value: Value) -> str:
+def _plain(compiler: Expressions, value: Value) -> str:
     """SQLite text of a value's text: ISO dates, scientific floats, base64."""
     kind = family(value.type)
     if kind is Family.TEXT:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from emulator.errors import SqlError, not_supported
 from emulator.storage.values import GENERATED
 from emulator.tsql import messages
+from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.compile.output import OutputPlan, compile_output
 from emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
 from emulator.tsql.compile.queries import QueryCompiler
@@ -22,7 +23,7 @@ from emulator.tsql.compile.rows import (
 )
 from emulator.tsql.compile.scope import Scope
 from emulator.tsql.compile.sequence_rules import refuse_next_values
-from emulator.tsql.compile.targets import StoredTarget, Target, resolve_target
+from emulator.tsql.compile.targets import StoredTarget, Target
 from emulator.tsql.compile.through import find_view, inserted_through
 from emulator.tsql.compile.value_cells import (
     DEFAULT,

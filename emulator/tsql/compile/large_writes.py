@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.catalog.replicated_size import check_addition
 from emulator.errors import SqlError
 from emulator.tsql.compile.targets import StoredTarget, Target
 from emulator.tsql.compile.triggered_target import TriggeredTarget
@@ -57,8 +56,8 @@ def written_value(
         database = engine.database_by_id(table.database_id)
         now = database.table_by_id(table.object_id) if database is not None else None
         known = now.column_by_id(column.column_id) if now is not None else None
-        if now is not None and known is not None:
-            check_addition(engine, now, known, data)
+        if database is not None and now is not None and known is not None:
+            engine.extension.extending(database, now, known, data)
         return written(old, data, offset, length)
 
     key = ("write", table.database_id, table.object_id, column.column_id)

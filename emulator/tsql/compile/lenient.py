@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import SqlError
-from emulator.tsql.functions.registry import AGGREGATES, SQLITE_FUNCTIONS, convert_numbered
+from emulator.tsql.functions.sqlite_functions import AGGREGATES, SQLITE_FUNCTIONS, convert_numbered
 
 if TYPE_CHECKING:
     import apsw

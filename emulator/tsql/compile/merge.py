@@ -9,12 +9,13 @@ from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile.change import assignments
 from emulator.tsql.compile.insert import InsertPlan, empty_plan, given_positions
+from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.compile.output import OutputPlan, compile_output
 from emulator.tsql.compile.plan import Execution, Plan
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.rows import RowProgram, row_program, stored
 from emulator.tsql.compile.scope import BoundSource, Scope
-from emulator.tsql.compile.targets import Target, resolve_target
+from emulator.tsql.compile.targets import Target
 from emulator.tsql.syntax.nodes import DefaultMark
 
 if TYPE_CHECKING:

@@ -116,7 +116,8 @@ def _exists(where: ObjectName) -> bool:
     return (
         where.database.table(where.schema, where.name) is not None
         or where.database.module(where.schema, where.name) is not None
-        or where.schema.casefold() in {"sys", "information_schema", "cdc"}
+        or where.schema.casefold() in {"sys", "information_schema"}
+        or where.schema.casefold() in where.database.engine.extension_schemas
     )
 
 

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from emulator.security.access import of_object
-from emulator.storage.sequences import Sequence
+from emulator.storage.model import Sequence
 from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.compile.sequence_rules import not_in_subqueries
@@ -16,12 +16,12 @@ from emulator.types import StorageValue, pack_decimal
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
     from emulator.tsql.compile.plan import Execution
     from emulator.tsql.compile.scope import Scope
 
 
-def next_value(compiler: ExpressionCompiler, node: NextValue, scope: Scope) -> Value:
+def next_value(compiler: Expressions, node: NextValue, scope: Scope) -> Value:
     """NEXT VALUE FOR: within one row, the same sequence gives the same value.
 
     Raises:
@@ -114,6 +114,7 @@ def _taken(
     """A new value, or the one that the row has already."""
     database, sequence = key
     if fresh or sequence.object_id not in values:
-        values[sequence.object_id], _, _ = database.engine.sequences.take(database, sequence)
+        taken, _, _ = database.engine.sequences.take(database, sequence)
+        values[sequence.object_id] = taken
     value = values[sequence.object_id]
     return pack_decimal(value, sequence.type) if sequence.type.is_decimal else value

@@ -14,14 +14,12 @@ from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.syntax.nodes import Cast
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 _ENGLISH: Final = frozenset({"en-us", "en"})
 
 
-def parse_text(
-    compiler: ExpressionCompiler, node: Cast, value: Value, culture: Value | None
-) -> Value:
+def parse_text(compiler: Expressions, node: Cast, value: Value, culture: Value | None) -> Value:
     """As TRY_CAST, with thousands separators in numbers; PARSE turns NULL into an error.
 
     Args:

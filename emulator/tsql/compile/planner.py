@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from emulator.results import ColumnMeta
 from emulator.tsql import messages
 from emulator.tsql.compile.compiler import Compilation
-from emulator.tsql.compile.plan import Guard, Plan
+from emulator.tsql.compile.guard import Guard
+from emulator.tsql.compile.plan import Plan
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.scope import Scope
 from emulator.tsql.compile.sequence_rules import refuse_next_values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from emulator.catalog.functions import table_function
 from emulator.catalog.names import is_local_temporary
@@ -14,8 +14,9 @@ from emulator.security.access import Securable, of_object
 from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.access import chain_of
+from emulator.tsql.compile.evaluation import argument_reader
 from emulator.tsql.compile.expressions import ExpressionCompiler
-from emulator.tsql.compile.firing import PSEUDO_TABLES, PseudoTableHole, pseudo_columns
+from emulator.tsql.compile.firing import PSEUDO_TABLES, pseudo_columns
 from emulator.tsql.compile.names import base_object
 from emulator.tsql.compile.pivots import pivot_query, unpivot_query
 from emulator.tsql.compile.plan import Execution
@@ -28,6 +29,7 @@ from emulator.tsql.compile.source_columns import (
     seen_through,
 )
 from emulator.tsql.compile.source_holes import FunctionHole, ViewHole, reads_columns, rows_call
+from emulator.tsql.compile.trigger_text import PseudoTableHole
 from emulator.tsql.compile.user_functions import called, table_function_of
 from emulator.tsql.compile.values import HIDDEN, Origin, Value, converted
 from emulator.tsql.functions.table_functions import (
@@ -57,7 +59,7 @@ from emulator.tsql.syntax.parser import parse_expression, parse_module
 from emulator.types import BIGINT, SqlType, StorageValue
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.compile.local_tables import LocalTable
@@ -72,6 +74,10 @@ class SourceCompiler(ExpressionCompiler):
 
     exposes_rows = False
     """Whether sources show row ids, because a change goes through a query that is compiled now."""
+
+    def another(self) -> Self:
+        """A compiler of the same statement in which no common table is in sight."""
+        return type(self)(self.compilation)
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
         """Text and columns of a subquery in FROM."""
@@ -423,8 +429,6 @@ class SourceCompiler(ExpressionCompiler):
         self, values: list[Value]
     ) -> Callable[[Execution], tuple[StorageValue, ...]]:
         """Evaluates the arguments of a table function before the statement runs."""
-        from emulator.tsql.compile.evaluation import argument_reader
-
         return argument_reader(self.compilation, values)
 
     def _rows_of(self, database: Database, schema: str, name: str, values: list[Value]) -> str:

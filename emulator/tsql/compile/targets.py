@@ -7,13 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.catalog.names import is_local_temporary
-from emulator.catalog.replicated_size import checked_changes, checked_rows
-from emulator.errors import not_supported
-from emulator.tsql import messages
-from emulator.tsql.compile.firing import PSEUDO_TABLES
-from emulator.tsql.compile.names import base_object
-from emulator.tsql.syntax.nodes import TableName, VariableTable
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
@@ -92,13 +85,13 @@ class StoredTarget:
 
     def insert(self, context: SessionContext, rows: Iterable[Sequence[Any]]) -> list[int]:
         """See :class:`Target`."""
-        rows = checked_rows(context.engine, self.table, rows)
+        rows = context.engine.extension.inserting(self.database, self.table, rows)
         return context.store.insert(self.table, rows)  # type: ignore[arg-type]
 
     def update(self, context: SessionContext, changes: Iterable[tuple[int, Any]]) -> int:
         """See :class:`Target`."""
-        changes = checked_changes(
-            context.engine,
+        changes = context.engine.extension.updating(
+            self.database,
             self.table,
             changes,
             lambda rids: self.read(context, rids),
@@ -193,57 +186,3 @@ def _read(
     text = f"SELECT rid, {columns} FROM {source} WHERE rid IN (SELECT value FROM json_each(?))"
     rows: list[Any] = context.store.connection.execute(text, (json.dumps(list(rids)),)).fetchall()
     return {row[0]: row[1:] for row in rows}
-
-
-def resolve_target(compilation: Compilation, node: TableName | VariableTable) -> Target:
-    """The table that a statement names.
-
-    Raises:
-        SqlError: 208, 1087; 259 for a system view; 50900 for a view.
-    """
-    target = _named_target(compilation, node)
-    if any(column.type.name == "sql_variant" for column in target.table.columns):
-        compilation.generic = False  # a sql_variant keeps the declared length of its value
-    return target
-
-
-def _named_target(compilation: Compilation, node: TableName | VariableTable) -> Target:
-    if isinstance(node, VariableTable):
-        local = compilation.frame.tables.get(node.name.casefold())
-        compilation.depend_on_local_tables()
-        if local is None:
-            raise messages.undeclared_table_variable(node.name)
-        if node.name.casefold() in compilation.frame.read_only:
-            raise messages.compile_error(
-                10700,
-                f'The table-valued parameter "{node.name}" is READONLY and cannot be modified.',
-            )
-        return LocalTarget(local)
-    if is_local_temporary(node.name[-1]):
-        local = compilation.workspace.temporary.get(node.name[-1].casefold())
-        compilation.depend_on_local_tables()
-        if local is None:
-            raise messages.invalid_object(node.name, node.line)
-        return LocalTarget(local)
-    if compilation.frame.trigger is not None and node.name[-1].casefold() in PSEUDO_TABLES:
-        raise messages.compile_error(
-            286, "The logical tables INSERTED and DELETED cannot be updated.", line=node.line
-        )
-    where = base_object(compilation.context, node.name, node.line)
-    compilation.depend_on(where.database)
-    table = where.database.table(where.schema, where.name)
-    if table is None:
-        if where.database.module(where.schema, where.name) is not None:
-            raise not_supported("changing rows through a view")
-        if where.schema.casefold() in {"sys", "information_schema"}:
-            raise messages.compile_error(
-                259, "Ad hoc updates to system catalogs are not allowed.", line=node.line
-            )
-        raise messages.invalid_object(node.name, node.line)
-    target = StoredTarget(table, where.database)
-    triggers = [m for m in where.database.triggers(table.object_id) if not m.is_disabled]
-    if not triggers:
-        return target
-    from emulator.tsql.compile.triggered_target import TriggeredTarget
-
-    return TriggeredTarget(target, tuple(triggers), compilation.workspace)

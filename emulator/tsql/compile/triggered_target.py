@@ -17,7 +17,7 @@ from emulator.types import StorageValue
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
     from emulator.tsql.compile.compiler import Compilation

@@ -27,12 +27,11 @@ from emulator.tsql.syntax.parser import parse_module
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.tsql.compile.compiler import Compilation
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions, Queries
     from emulator.tsql.compile.scope import Scope
-    from emulator.tsql.compile.sources import SourceCompiler
     from emulator.tsql.syntax.nodes import Call, FunctionTable, Name
 
 _TABLE_TYPES: Final = frozenset({"IF", "TF"})
@@ -98,7 +97,7 @@ def table_function_of(compilation: Compilation, node: FunctionTable) -> UserFunc
     return find_function(compilation, node.name, node.line, _TABLE_TYPES)
 
 
-def scalar_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value | None:
+def scalar_call(compiler: Expressions, node: Call, scope: Scope) -> Value | None:
     """A call of a user's scalar function; None when there is none of that name.
 
     Raises:
@@ -126,7 +125,7 @@ def scalar_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value
 
 
 def called(
-    compiler: SourceCompiler, found: UserFunction, node: FunctionTable, outside: Scope
+    compiler: Queries, found: UserFunction, node: FunctionTable, outside: Scope
 ) -> tuple[str, list[Value]]:
     """A query that yields v0, v1, .. of a table-valued function, and its columns.
 
@@ -158,11 +157,9 @@ def called(
 
 
 def _inline(
-    compiler: SourceCompiler, found: UserFunction, values: Sequence[Value]
+    compiler: Queries, found: UserFunction, values: Sequence[Value]
 ) -> tuple[str, list[Value]]:
     """The query of an inline function, compiled in its own database."""
-    from emulator.tsql.compile.queries import QueryCompiler
-
     compilation = compiler.compilation
     node = found.node
     names = [parameter.name.casefold() for parameter in node.parameters]
@@ -183,12 +180,11 @@ def _inline(
             compilation.inside(found.database),
             compilation.under(ansi_nulls=found.module.uses_ansi_nulls),
         ):
-            compiled = QueryCompiler(compilation).query(query)
+            return compiler.another().derived(query, None)
     finally:
         compilation.parameters.pop()
         compilation.binding = binding
         access.chain = outer_chain
-    return compiled.text, compiled.columns
 
 
 def _columns(found: UserFunction) -> list[Value]:
@@ -198,7 +194,7 @@ def _columns(found: UserFunction) -> list[Value]:
 
 
 def _arguments(
-    compiler: ExpressionCompiler,
+    compiler: Expressions,
     found: UserFunction,
     name: Name,
     given: Sequence[Expression],

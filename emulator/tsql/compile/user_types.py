@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from emulator.errors import SqlError
-from emulator.storage.user_types import UserType
+from emulator.storage.model import UserType
 from emulator.tsql.certain import known
 from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.parser import parse_batch

@@ -14,7 +14,8 @@ from emulator.tsql.syntax.nodes import TableName, VariableTable
 from emulator.types import INT, SqlType, StorageValue
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Database, Module
+    from emulator.storage.catalog_state import Module
+    from emulator.storage.database import Database
 
 View = tuple["Database", "Module"]
 Views = tuple[View, ...]

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from emulator.errors import SqlError
 from emulator.tsql.compile.access import chain_of
+from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.compile.plan import Execution, Plan, found_rows
 from emulator.tsql.compile.scope import Scope
-from emulator.tsql.compile.targets import resolve_target
 from emulator.tsql.compile.values import HIDDEN
 from emulator.tsql.syntax.nodes import TableName
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Database, Module
+    from emulator.storage.catalog_state import Module
+    from emulator.storage.database import Database
     from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.compile.scope import SourceColumn
     from emulator.tsql.compile.targets import Target

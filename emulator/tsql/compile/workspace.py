@@ -6,14 +6,14 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
 import apsw.ext
 
 from emulator.tsql.compile.lenient import lenient, register_lenient
 from emulator.tsql.compile.random_numbers import RandomNumbers
-from emulator.tsql.functions.registry import register_functions
+from emulator.tsql.functions.sqlite_functions import register_functions
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from emulator.catalog.functions import ScalarFunction
     from emulator.catalog.set_options import Semantics
     from emulator.security.context import Identity
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.tsql.compile.frames import Frame
+    from emulator.tsql.compile.guard import Described
     from emulator.tsql.compile.local_tables import LocalTable
-    from emulator.tsql.run.function_runner import FunctionRunner
-    from emulator.tsql.run.undeclared import Described
     from emulator.tsql.syntax.bulk_load import InsertBulk
     from emulator.tsql.syntax.nodes import Expression, Node
 
@@ -66,6 +65,25 @@ class RowSets:
             self._rows.pop(key, None)
 
 
+class UserFunctions(Protocol):
+    """Calls users' functions while the statement that calls them runs."""
+
+    def scalar(
+        self, database: Database, schema: str, name: str, arguments: Sequence[StorageValue]
+    ) -> StorageValue:
+        """The value of a scalar function."""
+
+    def table(
+        self, database: Database, schema: str, name: str, arguments: Sequence[StorageValue]
+    ) -> list[tuple[StorageValue, ...]]:
+        """The rows of a function that fills a table variable."""
+
+    def packed(
+        self, database: Database, schema: str, name: str, arguments: Sequence[StorageValue]
+    ) -> str:
+        """The same rows as JSON."""
+
+
 class Workspace:
     """One session's T-SQL state; not thread-safe."""
 
@@ -89,7 +107,7 @@ class Workspace:
         """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
         self.transaction_name: str | None = None
         """Of the outermost BEGIN TRANSACTION."""
-        self.functions: FunctionRunner
+        self.functions: UserFunctions
         """Calls users' functions; the interpreter sets it."""
         self.random = RandomNumbers()
         """What RAND() gives."""

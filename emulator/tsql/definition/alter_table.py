@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from emulator.catalog.names import is_local_temporary
-from emulator.cdc.guards import refuse_alter, refuse_index_removal
-from emulator.cdc.retype import use_assigner
 from emulator.errors import SqlError, not_supported
 from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
@@ -38,9 +36,6 @@ if TYPE_CHECKING:
     from emulator.tsql.compile.local_tables import LocalTable
     from emulator.tsql.compile.workspace import Workspace
     from emulator.tsql.syntax.nodes import Name
-
-# Change tables follow ALTER COLUMN with the conversions that it uses itself.
-use_assigner(assigner)
 
 
 class TableAlterer:
@@ -78,7 +73,7 @@ class TableAlterer:
             self._alter_temporary_add(node, frame)
             return
         database, table = self._altered(node.table, node.line)
-        refuse_alter(table)
+        self.context.engine.extension.altering(table)
         builder = DefinitionBuilder(self.compilation(frame), table.name, database)
         store = self.context.store
         constraints = [*node.constraints]
@@ -263,7 +258,7 @@ class TableAlterer:
             self._alter_temporary_drop(node)
             return
         database, table = self._altered(node.table, node.line)
-        refuse_alter(table)
+        self.context.engine.extension.altering(table)
         store = self.context.store
         for kind, name in node.items:
             try:
@@ -271,7 +266,9 @@ class TableAlterer:
                     self._refuse_used_column(database, table, name)
                     table = store_ddl.drop_column(store, database, table, name, command=node.text)
                 else:
-                    refuse_index_removal(store.connection, database, table, name)
+                    self.context.engine.extension.dropping_index(
+                        store.connection, database, table, name
+                    )
                     table = store_ddl.drop_constraint(
                         store, database, table, name, command=node.text
                     )
@@ -308,8 +305,7 @@ class TableAlterer:
                 f"ALTER TABLE ALTER COLUMN failed because column '{definition.name}' does not exist"
                 f" in table '{table.name}'.",
             )
-        if not table.name.endswith("_CT") or old.name.startswith("__$"):
-            refuse_alter(table)  # a captured column of a change table may be altered by hand
+        self.context.engine.extension.altering(table, old)
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         made = builder.column(definition, table.columns, old.column_id)
         nullable = True if definition.nullable is None else definition.nullable

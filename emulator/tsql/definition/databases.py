@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.cdc.enable_database import keep_job_names
 from emulator.collations import collation
 from emulator.errors import SqlError
 from emulator.security.messages import cannot_find
 from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
 from emulator.storage.filegroups import add_file, add_filegroup
-from emulator.storage.principals import DBO_ID, set_owner
+from emulator.storage.principal_model import DBO_ID
+from emulator.storage.principals import set_owner
 from emulator.tsql import messages
 from emulator.tsql.definition.database_options import set_database_option
 from emulator.tsql.syntax.definition_statements import (
@@ -79,7 +79,7 @@ def alter_database(context: SessionContext, node: AlterDatabase) -> None:
 
 
 def _rename_database(context: SessionContext, database: Database, new_name: str) -> None:
-    """ALTER DATABASE .. MODIFY NAME; the names of its jobs stay as they are.
+    """ALTER DATABASE .. MODIFY NAME.
 
     Raises:
         SqlError: 226 in a transaction, 1801 name taken, 5016 of a system database.
@@ -90,7 +90,7 @@ def _rename_database(context: SessionContext, database: Database, new_name: str)
             "ALTER DATABASE statement not allowed within multi-statement transaction.",
             state=6,
         )
-    context.engine.rename_database(database.name, new_name, keep_job_names)
+    context.engine.rename_database(database.name, new_name)
 
 
 def create_schema(context: SessionContext, node: CreateSchema) -> None:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary
-from emulator.cdc.enable_database import drop_jobs_of
-from emulator.cdc.guards import refuse_drop, refuse_index_removal
 from emulator.errors import SqlError, not_supported
 from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
@@ -283,7 +281,7 @@ class Definer(TableAlterer):
                     f'Cannot drop database "{name[-1]}" because it is currently in use.',
                     state=3,
                 )
-            context.engine.drop_database(name[-1], drop_jobs_of)
+            context.engine.drop_database(name[-1])
         elif node.kind == "SCHEMA":
             store_ddl.drop_schema(store, context.database, name[-1])
         elif node.kind == "INDEX":
@@ -315,7 +313,7 @@ class Definer(TableAlterer):
             return
         store = self.context.store
         database, table = stored_table(self.context, node.table, node.line)
-        refuse_index_removal(store.connection, database, table, name)
+        self.context.engine.extension.dropping_index(store.connection, database, table, name)
         store_ddl.drop_index(store, database, table, name)
 
     def _drop_table(self, name: Name, node: DropObject) -> None:
@@ -330,7 +328,7 @@ class Definer(TableAlterer):
         table = where.database.table(where.schema, where.name)
         if table is None:
             raise messages.cannot_drop("table", messages.dotted(name))
-        refuse_drop(where.database, table)
+        self.context.engine.extension.dropping_table(where.database, table)
         refuse_bound_change(where.database, "DROP TABLE", table.object_id, name)
         command = f"DROP TABLE {messages.dotted(name)}"
         store_ddl.drop_table(self.context.store, where.database, table, command=command)

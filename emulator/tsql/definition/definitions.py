@@ -26,7 +26,7 @@ from emulator.types import MAX, SYSNAME_USER_TYPE_ID
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.database import Database
-    from emulator.storage.user_types import UserType
+    from emulator.storage.model import UserType
     from emulator.types import SqlType
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.catalog.set_options import SetOptions
     from emulator.errors import SqlError
     from emulator.results import Event
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
 
 _FLAGS: Final = {
     name: name.lower()

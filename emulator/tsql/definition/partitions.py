@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from emulator.cdc.guards import refuse_switch
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message, StatementDone
 from emulator.storage import filegroups
@@ -180,8 +179,9 @@ class PartitionRunner:
                 f" target table '{store.full_name(other, target)}' is in database '{other.name}'.",
             )
         connection = self.context.store.connection
-        refuse_switch(connection, database, source, is_source=True)
-        refuse_switch(connection, database, target, is_source=False)
+        switching = self.context.engine.extension.switching
+        switching(connection, database, source, is_source=True)
+        switching(connection, database, target, is_source=False)
         refuse_different_tables(database, source, target)
         moved = [
             self._partition(database, table, number, frame)

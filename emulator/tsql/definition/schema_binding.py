@@ -27,7 +27,8 @@ from emulator.tsql.syntax.walk import walk
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
-    from emulator.storage.database import Database, Module
+    from emulator.storage.catalog_state import Module
+    from emulator.storage.database import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.syntax.definition_statements import CreateModule
     from emulator.tsql.syntax.nodes import Name

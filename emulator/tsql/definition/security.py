@@ -39,7 +39,7 @@ from emulator.types import nvarchar
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.tsql.compile.frames import Frame
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.definition.running import Runner
     from emulator.tsql.syntax.nodes import Name
 
 _ABSENT = frozenset({15151})
@@ -48,7 +48,7 @@ _ABSENT = frozenset({15151})
 class SecurityRunner:
     """Security statements of one session."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: Runner) -> None:
         self.interpreter = interpreter
         self.context: SessionContext = interpreter.context
         self.methods: dict[type, Callable[[Any, Frame], Iterator[Event]]] = {

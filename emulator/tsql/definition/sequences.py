@@ -6,12 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from emulator.errors import SqlError, not_supported
-from emulator.storage.sequences import (
-    Sequence,
-    alter_sequence,
-    create_sequence,
-    drop_sequence,
-)
+from emulator.storage.model import Sequence
+from emulator.storage.sequences import alter_sequence, create_sequence, drop_sequence
 from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.compile.sequence_rules import next_values

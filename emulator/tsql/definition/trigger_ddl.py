@@ -11,7 +11,7 @@ from emulator.tsql.compile.names import resolve_name
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Table
     from emulator.tsql.syntax.definition_statements import CreateModule

@@ -29,11 +29,11 @@ from emulator.tsql.syntax.parser import parse_module
 from emulator.tsql.syntax.statements import Delete, Merge, Statement, Update
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.model import Table
     from emulator.tsql.compile.frames import Frame
     from emulator.tsql.compile.targets import Target
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.definition.running import Runner
     from emulator.tsql.syntax.statements import Assignment
 
 
@@ -84,7 +84,7 @@ def refuse_output(target: Target, node: Statement) -> None:
 class TriggerRunner:
     """Fires the triggers of one session's statements."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: Runner) -> None:
         self.interpreter = interpreter
         self.context = interpreter.context
         self.workspace = interpreter.workspace

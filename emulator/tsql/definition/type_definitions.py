@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from emulator.errors import SqlError
-from emulator.storage.database import ModuleParameter
-from emulator.storage.user_types import UserType, create_user_type, drop_user_type
+from emulator.storage.catalog_state import ModuleParameter
+from emulator.storage.model import UserType
+from emulator.storage.user_types import create_user_type, drop_user_type
 from emulator.tsql import messages
 from emulator.tsql.compile.names import ObjectName, resolve_name
 from emulator.tsql.compile.user_types import find_type, no_type, resolved

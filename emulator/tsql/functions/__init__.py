@@ -27,7 +27,8 @@ from emulator.tsql.functions import (
     text_search,
     xml_methods,
 )
-from emulator.tsql.functions.registry import BUILDERS, register_functions
+from emulator.tsql.functions.registry import BUILDERS
+from emulator.tsql.functions.sqlite_functions import register_functions
 
 __all__ = [
     "BUILDERS",

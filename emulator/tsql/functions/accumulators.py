@@ -10,7 +10,7 @@ from typing import Any
 from emulator.tsql import messages
 from emulator.tsql.conversions.numbers import rescale
 from emulator.tsql.functions.operators import decimal_of, scaled_of
-from emulator.tsql.functions.registry import AGGREGATES, sqlite_function
+from emulator.tsql.functions.sqlite_functions import AGGREGATES, sqlite_function
 
 
 class DecimalSum:

@@ -33,7 +33,7 @@ from emulator.tsql.syntax.nodes import (
 from emulator.types import BIGINT, FLOAT, INT, MAX, TINYINT, SqlType, nvarchar, varchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
     from emulator.tsql.compile.scope import Scope
 
 AGGREGATE_NAMES: Final = frozenset(
@@ -82,7 +82,7 @@ def _children(node: Expression) -> list[Expression]:
     return []
 
 
-def aggregate(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def aggregate(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """An aggregate, or any function with OVER."""
     name = node.name[0].upper()
     if name in {"GROUPING", "GROUPING_ID"}:
@@ -112,7 +112,7 @@ def aggregate(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
 
 
 def _warning(
-    compiler: ExpressionCompiler, node: Call, argument: Value, window: str, *, grouped: bool
+    compiler: Expressions, node: Call, argument: Value, window: str, *, grouped: bool
 ) -> tuple[Value, Callable[[Value], Value]]:
     """The argument of an aggregate, and what is to be done with its result, to notice NULL (8153).
 
@@ -139,7 +139,7 @@ def _unchanged(value: Value) -> Value:
     return value
 
 
-def _ranking(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str) -> Value:
+def _ranking(compiler: Expressions, node: Call, scope: Scope, window: str) -> Value:
     """ROW_NUMBER, RANK, DENSE_RANK, NTILE, PERCENT_RANK, CUME_DIST."""
     name = node.name[0].upper()
     if name in _RANKING:
@@ -150,9 +150,7 @@ def _ranking(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str
     return Value(f"{name.lower()}(){window}", FLOAT)
 
 
-def _of_one(
-    compiler: ExpressionCompiler, name: str, argument: Value, distinct: str, window: str
-) -> Value:
+def _of_one(compiler: Expressions, name: str, argument: Value, distinct: str, window: str) -> Value:
     """MIN, MAX, SUM, AVG, CHECKSUM_AGG and the spreads."""
     if name == "CHECKSUM_AGG":
         value = compiler.as_int(argument)
@@ -167,7 +165,7 @@ def _of_one(
     return Value(f"t_{name.lower()}({distinct}{value.sql}){window}", FLOAT)
 
 
-def _window(compiler: ExpressionCompiler, node: Call, scope: Scope) -> str:
+def _window(compiler: Expressions, node: Call, scope: Scope) -> str:
     """The inside of OVER."""
     over = _resolved(known(node.over, "OVER clause"), scope)
     parts = []
@@ -221,7 +219,7 @@ def _check_frame(frame: str) -> None:
         )
 
 
-def _grouping(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def _grouping(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """GROUPING(x): 1 where x is not in the grouping set; GROUPING_ID: the bits of several."""
     bits = []
     name = node.name[0].upper()
@@ -238,7 +236,7 @@ def _grouping(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
     return constant(number, TINYINT if name == "GROUPING" else INT)
 
 
-def _percentile(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def _percentile(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """PERCENTILE_CONT and PERCENTILE_DISC (p) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY ..)."""
     name = node.name[0].upper()
     if len(node.within_group) != 1 or node.over is None:
@@ -265,7 +263,7 @@ def _percentile(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value
     return Value(f"t_percentile({arguments}) OVER ({window})", result)
 
 
-def _offset(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str) -> Value:
+def _offset(compiler: Expressions, node: Call, scope: Scope, window: str) -> Value:
     """LAG, LEAD, FIRST_VALUE, LAST_VALUE."""
     value = compiler.value(node.arguments[0], scope)
     texts = [value.sql]
@@ -276,7 +274,7 @@ def _offset(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str)
     return Value(f"{node.name[0].lower()}({', '.join(texts)}){window}", value.type)
 
 
-def _count(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str) -> Value:
+def _count(compiler: Expressions, node: Call, scope: Scope, window: str) -> Value:
     """COUNT and COUNT_BIG."""
     result = INT if node.name[0].upper() == "COUNT" else BIGINT
     if len(node.arguments) != 1:
@@ -315,7 +313,7 @@ def _sum_or_average(name: str, argument: Value, distinct: str, window: str) -> V
     return Value(f"t_money({text}, 19)" if money else text, result)
 
 
-def _string_agg(compiler: ExpressionCompiler, node: Call, scope: Scope, window: str) -> Value:
+def _string_agg(compiler: Expressions, node: Call, scope: Scope, window: str) -> Value:
     """STRING_AGG(text, separator) WITHIN GROUP (ORDER BY ..)."""
     if len(node.arguments) != 2:
         raise messages.argument_count("string_agg", 2)

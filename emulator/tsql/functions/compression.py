@@ -11,18 +11,19 @@ from emulator.errors import SqlError
 from emulator.tsql import messages
 from emulator.tsql.compile.values import Value
 from emulator.tsql.conversions.families import Family, family, is_national
-from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.registry import builtin
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.types import BIGINT, BIT, INT, MAX, varbinary, varchar
 from emulator.wire.code_pages import code_page
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 _WIDTHS: Final = {"bit": 8, "tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
 @builtin("COMPRESS", 1)
-def compress(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def compress(_: Expressions, arguments: list[Value]) -> Value:
     """The gzip of text or binary."""
     value = arguments[0]
     if family(value.type) not in {Family.TEXT, Family.BINARY}:
@@ -40,7 +41,7 @@ def _compress(value: str | bytes, page: int) -> bytes:
 
 
 @builtin("DECOMPRESS", 1)
-def decompress(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def decompress(_: Expressions, arguments: list[Value]) -> Value:
     """What a gzip holds."""
     value = arguments[0]
     if family(value.type) is not Family.BINARY:
@@ -82,7 +83,7 @@ def _shift(name: str, direction: int) -> None:
     """Registers LEFT_SHIFT and RIGHT_SHIFT."""
 
     @builtin(name, 2)
-    def build(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    def build(compiler: Expressions, arguments: list[Value]) -> Value:
         value = arguments[0]
         width = _bits(value, name.lower())
         count = compiler.as_int(arguments[1]).sql
@@ -105,7 +106,7 @@ def _shifted(value: int, count: int, width: int, direction: int, unsigned: int) 
 
 
 @builtin("BIT_COUNT", 1)
-def bit_count(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def bit_count(_: Expressions, arguments: list[Value]) -> Value:
     """How many bits are 1."""
     value = arguments[0]
     if family(value.type) is Family.BINARY:
@@ -124,7 +125,7 @@ def _bit_count_binary(value: bytes) -> int:
 
 
 @builtin("GET_BIT", 2)
-def get_bit(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def get_bit(compiler: Expressions, arguments: list[Value]) -> Value:
     """One bit of an integer, from the right."""
     width = _bits(arguments[0], "get_bit")
     return Value(
@@ -139,7 +140,7 @@ def _get_bit(value: int, offset: int, width: int) -> int:
 
 
 @builtin("SET_BIT", 2, 3)
-def set_bit(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def set_bit(compiler: Expressions, arguments: list[Value]) -> Value:
     """An integer with one bit set, or cleared."""
     value = arguments[0]
     width = _bits(value, "set_bit")
@@ -179,7 +180,7 @@ _CODES: Final = {
 
 
 @builtin("SOUNDEX", 1)
-def soundex(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def soundex(compiler: Expressions, arguments: list[Value]) -> Value:
     """Four characters that similar names share."""
     return Value(f"t_soundex({compiler.as_text(arguments[0]).sql})", varchar(5))
 
@@ -202,7 +203,7 @@ def _soundex(text: str) -> str:
 
 
 @builtin("DIFFERENCE", 2)
-def difference(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def difference(compiler: Expressions, arguments: list[Value]) -> Value:
     """How many characters of two SOUNDEX codes agree."""
     left, right = (compiler.as_text(a).sql for a in arguments)
     return Value(f"t_difference({left}, {right})", INT)

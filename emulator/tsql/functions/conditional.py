@@ -14,17 +14,18 @@ from emulator.tsql.compile.comparison import compared
 from emulator.tsql.compile.expressions import choose
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions import convert
-from emulator.tsql.functions.registry import builtin, special, sqlite_function
+from emulator.tsql.functions.registry import builtin, special
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.syntax.nodes import Call
 from emulator.types import FLOAT, INT, MONEY, UNIQUEIDENTIFIER, pack_guid, varchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
     from emulator.tsql.compile.scope import Scope
 
 
 @builtin("ISNULL", 2)
-def isnull(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def isnull(_: Expressions, arguments: list[Value]) -> Value:
     """The first argument's type decides."""
     first, second = arguments
     if first.is_null:
@@ -38,7 +39,7 @@ def isnull(_: ExpressionCompiler, arguments: list[Value]) -> Value:
 
 
 @builtin("COALESCE", 1, 255)
-def coalesce(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def coalesce(_: Expressions, arguments: list[Value]) -> Value:
     """The type of highest precedence decides."""
     known = [a for a in arguments if not a.is_null]
     if not known:
@@ -56,7 +57,7 @@ def coalesce(_: ExpressionCompiler, arguments: list[Value]) -> Value:
 
 
 @builtin("NULLIF", 2)
-def nullif(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def nullif(_: Expressions, arguments: list[Value]) -> Value:
     """NULL when both are equal, else the first."""
     first, second = arguments
     return Value(
@@ -65,7 +66,7 @@ def nullif(_: ExpressionCompiler, arguments: list[Value]) -> Value:
 
 
 @special("IIF", 3)
-def iif(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def iif(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """CASE with one branch."""
     condition, yes, no = node.arguments
     return choose(
@@ -76,7 +77,7 @@ def iif(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
 
 
 @builtin("CHOOSE", 2, 255)
-def choose_by_index(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def choose_by_index(compiler: Expressions, arguments: list[Value]) -> Value:
     """The argument of that position."""
     index = compiler.as_int(arguments[0])
     conditions = [f"{index.sql} = {n}" for n in range(1, len(arguments))]
@@ -87,7 +88,7 @@ def _extreme(name: str, function: str) -> None:
     """Registers GREATEST and LEAST, which ignore NULL."""
 
     @builtin(name, 1, 254)
-    def build(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+    def build(_: Expressions, arguments: list[Value]) -> Value:
         known = [a for a in arguments if not a.is_null]
         target = types_of.unite(a.type for a in known)
         texts = [replace(converted(a, target), type=target).collated for a in known]
@@ -102,13 +103,13 @@ _extreme("LEAST", "min")
 
 
 @builtin("NEWID", 0)
-def newid(_: ExpressionCompiler, __: list[Value]) -> Value:
+def newid(_: Expressions, __: list[Value]) -> Value:
     """A random uniqueidentifier for each row."""
     return Value("t_newid()", UNIQUEIDENTIFIER, nullable=False)
 
 
 @builtin("NEWSEQUENTIALID", 0)
-def newsequentialid(_: ExpressionCompiler, __: list[Value]) -> Value:
+def newsequentialid(_: Expressions, __: list[Value]) -> Value:
     """A uniqueidentifier greater than the one before (time-based)."""
     return Value("t_newsequentialid()", UNIQUEIDENTIFIER, nullable=False)
 
@@ -142,7 +143,7 @@ def _parsed(value: Any, text: str | None, type_name: str) -> Any:
 
 
 @builtin("ISNUMERIC", 1)
-def isnumeric(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def isnumeric(compiler: Expressions, arguments: list[Value]) -> Value:
     """1 when the text converts to some number."""
     return Value(f"t_isnumeric({compiler.as_text(arguments[0]).sql})", INT)
 

@@ -27,7 +27,8 @@ from emulator.tsql.functions.date_parts import (
     part_of,
     unsupported_part,
 )
-from emulator.tsql.functions.registry import builtin, special, sqlite_function
+from emulator.tsql.functions.registry import builtin, special
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.syntax.nodes import Call
 from emulator.types import (
     BIGINT,
@@ -41,7 +42,7 @@ from emulator.types import (
 )
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
     from emulator.tsql.compile.scope import Scope
 
 _UNITS: Final = {
@@ -61,7 +62,7 @@ _MONTHS: Final = {"year": 12, "quarter": 3, "month": 1}
 
 
 @special("DATEADD", 3)
-def dateadd(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def dateadd(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """DATEADD(part, number, moment): the moment's own type; datetime for text."""
     part = part_of(node.arguments[0], "dateadd")
     number = compiler.value(node.arguments[1], scope)
@@ -132,7 +133,7 @@ def _difference(name: str, result: SqlType) -> None:
     """Registers DATEDIFF and DATEDIFF_BIG."""
 
     @special(name, 3)
-    def build(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+    def build(compiler: Expressions, node: Call, scope: Scope) -> Value:
         part = part_of(node.arguments[0], name)
         values = [compiler.value(a, scope) for a in node.arguments[1:]]
         start, end = (_utc_ticks(v) for v in values)
@@ -188,7 +189,7 @@ def _datediff_int(value: int) -> int:
 
 
 @special("DATETRUNC", 2)
-def datetrunc(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def datetrunc(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """DATETRUNC(part, moment)."""
     part = part_of(node.arguments[0], "datetrunc")
     value = compiler.value(node.arguments[1], scope)
@@ -220,7 +221,7 @@ def _datetrunc(part: str, ticks: int, first: int) -> int:
 
 
 @special("DATE_BUCKET", 3, 4)
-def date_bucket(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def date_bucket(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """DATE_BUCKET(part, number, moment [, origin]): the start of the bucket that holds a moment."""
     part = part_of(node.arguments[0], "date_bucket")
     if part not in _MONTHS and part not in {
@@ -262,7 +263,7 @@ def _date_bucket(part: str, number: int, ticks: int, origin: int) -> int:
 
 
 @builtin("EOMONTH", 1, 2)
-def eomonth(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def eomonth(compiler: Expressions, arguments: list[Value]) -> Value:
     """Last day of a month."""
     value = converted(arguments[0], DATE, explicit=True)
     months = compiler.as_int(arguments[1]).sql if len(arguments) > 1 else "0"

@@ -16,12 +16,13 @@ from emulator.tsql.conversions.temporal import (
     TICKS_PER_SECOND,
     date_of,
 )
-from emulator.tsql.functions.registry import builtin, special, sqlite_function
+from emulator.tsql.functions.registry import builtin, special
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.syntax.nodes import Call, ColumnName, Expression, Literal
 from emulator.types import DATETIME, INT, TICKS_PER_DAY, SqlType, nvarchar, unpack_offset
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
     from emulator.tsql.compile.scope import Scope
 
 PARTS: Final = {
@@ -107,7 +108,7 @@ def local_ticks(value: Value) -> str:
 
 
 @special("DATEPART", 2)
-def datepart(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def datepart(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """DATEPART(part, moment)."""
     part = part_of(node.arguments[0], "datepart")
     value = compiler.value(node.arguments[1], scope)
@@ -120,7 +121,7 @@ def datepart(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
 
 
 @special("DATENAME", 2)
-def datename(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def datename(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """DATENAME(part, moment)."""
     part = part_of(node.arguments[0], "datename")
     value = compiler.value(node.arguments[1], scope)
@@ -134,7 +135,7 @@ def _short(name: str, part: str) -> None:
     """Registers YEAR, MONTH and DAY."""
 
     @builtin(name, 1)
-    def build(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+    def build(_: Expressions, arguments: list[Value]) -> Value:
         value = arguments[0]
         return Value(f"t_datepart('{part}', {local_ticks(value)}, 7)", INT, value.nullable)
 

@@ -19,7 +19,8 @@ from emulator.tsql.conversions.temporal import (
     days_of,
     round_fraction,
 )
-from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.registry import builtin
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.functions.strings import constant_int
 from emulator.types import (
     DATE,
@@ -34,7 +35,7 @@ from emulator.types import (
 )
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 # The server's time zone is UTC, so local time and UTC are one.
 _DATETIME2: Final = SqlType("datetime2", scale=7)
@@ -53,7 +54,7 @@ def _clock(name: str, key: str, function: Any, sql_type: SqlType) -> None:
     """Registers a function that tells the time, the same within a statement."""
 
     @builtin(name, 0)
-    def build(compiler: ExpressionCompiler, _: list[Value]) -> Value:
+    def build(compiler: Expressions, _: list[Value]) -> Value:
         return Value(compiler.compilation.slot(("clock", key), function), sql_type, nullable=False)
 
 
@@ -66,14 +67,14 @@ _clock("CURRENT_DATE", "date", lambda execution: execution.now_ticks() // TICKS_
 
 
 @builtin("SWITCHOFFSET", 2)
-def switchoffset(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def switchoffset(compiler: Expressions, arguments: list[Value]) -> Value:
     """The same instant at another offset."""
     value = converted(arguments[0], _offset_type(arguments[0].type))
     return Value(f"t_switchoffset({value.sql}, {_offset(compiler, arguments[1])})", value.type)
 
 
 @builtin("TODATETIMEOFFSET", 2)
-def todatetimeoffset(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def todatetimeoffset(compiler: Expressions, arguments: list[Value]) -> Value:
     """A local time with an offset."""
     source = arguments[0]
     value = converted(source, _offset_type(source.type), explicit=True)
@@ -89,7 +90,7 @@ def _offset_type(source: SqlType) -> SqlType:
     return _OFFSET
 
 
-def _offset(compiler: ExpressionCompiler, value: Value) -> str:
+def _offset(compiler: Expressions, value: Value) -> str:
     """An offset argument in minutes: a number, or text such as '+02:00'."""
     if value.type.is_character:
         return f"t_offset({value.sql})"
@@ -141,7 +142,7 @@ def _bad_parts(sql_type: str) -> SqlError:
 
 
 @builtin("DATEFROMPARTS", 3)
-def datefromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def datefromparts(compiler: Expressions, arguments: list[Value]) -> Value:
     """A date of year, month, day."""
     parts = ", ".join(compiler.as_int(a).sql for a in arguments)
     return Value(f"t_datefromparts({parts})", DATE)
@@ -156,21 +157,21 @@ def _datefromparts(year: int, month: int, day: int) -> int:
 
 
 @builtin("DATETIMEFROMPARTS", 7)
-def datetimefromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def datetimefromparts(compiler: Expressions, arguments: list[Value]) -> Value:
     """A datetime of seven parts."""
     parts = ", ".join(compiler.as_int(a).sql for a in arguments)
     return Value(f"t_momentfromparts('datetime', 3, {parts})", DATETIME)
 
 
 @builtin("SMALLDATETIMEFROMPARTS", 5)
-def smalldatetimefromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def smalldatetimefromparts(compiler: Expressions, arguments: list[Value]) -> Value:
     """A smalldatetime of five parts."""
     parts = ", ".join(compiler.as_int(a).sql for a in arguments)
     return Value(f"t_momentfromparts('smalldatetime', 0, {parts}, 0, 0)", SMALLDATETIME)
 
 
 @builtin("DATETIME2FROMPARTS", 8)
-def datetime2fromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def datetime2fromparts(compiler: Expressions, arguments: list[Value]) -> Value:
     """A datetime2 of eight parts, the last its scale."""
     scale = constant_int(arguments[7])
     if scale is None or not 0 <= scale <= 7:
@@ -184,7 +185,7 @@ def datetime2fromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> 
 
 
 @builtin("DATETIMEOFFSETFROMPARTS", 10)
-def datetimeoffsetfromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def datetimeoffsetfromparts(compiler: Expressions, arguments: list[Value]) -> Value:
     """A datetimeoffset of ten parts: seven, hours and minutes of the offset, the scale."""
     scale = constant_int(arguments[9])
     if scale is None or not 0 <= scale <= 7:
@@ -205,13 +206,13 @@ def _offsetfromparts(local: int, hours: int, minutes: int) -> str:
 
 
 @builtin("CURRENT_TIMEZONE", 0)
-def current_timezone(_: ExpressionCompiler, __: list[Value]) -> Value:
+def current_timezone(_: Expressions, __: list[Value]) -> Value:
     """The server's zone."""
     return constant("(UTC) Coordinated Universal Time", varchar(8000))
 
 
 @builtin("CURRENT_TIMEZONE_ID", 0)
-def current_timezone_id(_: ExpressionCompiler, __: list[Value]) -> Value:
+def current_timezone_id(_: Expressions, __: list[Value]) -> Value:
     """The server's zone by name."""
     return constant("UTC", varchar(8000))
 
@@ -230,7 +231,7 @@ def _in_time_zone(value: str, name: str) -> str:
 
 
 @builtin("TIMEFROMPARTS", 5)
-def timefromparts(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def timefromparts(compiler: Expressions, arguments: list[Value]) -> Value:
     """A time of four parts and its scale."""
     scale = constant_int(arguments[4])
     if scale is None or not 0 <= scale <= 7:
@@ -273,7 +274,7 @@ def _momentfromparts(
 
 
 @builtin("ISDATE", 1)
-def isdate(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def isdate(compiler: Expressions, arguments: list[Value]) -> Value:
     """1 when the text converts to datetime."""
     return Value(f"t_isdate({compiler.as_text(arguments[0]).sql})", INT)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from emulator.errors import SqlError
 from emulator.tsql.functions.json_text import escaped
-from emulator.tsql.functions.registry import AGGREGATES
+from emulator.tsql.functions.sqlite_functions import AGGREGATES
 from emulator.tsql.syntax.nodes import ForClause
 
 

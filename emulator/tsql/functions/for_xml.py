@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from emulator.tsql.functions.registry import AGGREGATES
+from emulator.tsql.functions.sqlite_functions import AGGREGATES
 from emulator.tsql.syntax.nodes import ForClause
 
 _XSI: Final = ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'

@@ -16,11 +16,12 @@ from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.functions.date_parts import local_ticks
 from emulator.tsql.functions.moment_formats import format_moment, format_time
 from emulator.tsql.functions.operators import scaled_of
-from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.registry import builtin
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.types import nvarchar, unpack_offset
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 _CONTEXT: Final = Context(prec=60, rounding=ROUND_HALF_UP)
 _CULTURES: Final = {"en-us": "en-US", "": ""}
@@ -29,7 +30,7 @@ _FLOAT_DIGITS: Final = 15
 
 
 @builtin("FORMAT", 2, 3)
-def format_value(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def format_value(compiler: Expressions, arguments: list[Value]) -> Value:
     """FORMAT(value, format [, culture])."""
     value = arguments[0]
     layout = compiler.as_text(arguments[1]).sql

@@ -15,12 +15,13 @@ from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.texts import units
 from emulator.tsql.functions.json_paths import JsonPath, find, missing, parse_path
 from emulator.tsql.functions.json_text import JsonKind, JsonNode, escaped, parse, scalar_text
-from emulator.tsql.functions.registry import builtin, special, sqlite_function
+from emulator.tsql.functions.registry import builtin, special
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.syntax.nodes import Call, ColumnName
 from emulator.types import INT, MAX, nvarchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
     from emulator.tsql.compile.scope import Scope
 
 _VALUE_UNITS_MAX: Final = 4000
@@ -33,7 +34,7 @@ _KINDS: Final = {
 
 
 @builtin("JSON_VALUE", 2)
-def json_value(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def json_value(compiler: Expressions, arguments: list[Value]) -> Value:
     """A scalar as nvarchar(4000)."""
     text, path = (compiler.as_text(a) for a in arguments)
     return Value(f"t_json_value({text.sql}, {path.sql})", nvarchar(_VALUE_UNITS_MAX))
@@ -66,7 +67,7 @@ def _json_value(text: str, path_text: str) -> str | None:
 
 
 @builtin("JSON_QUERY", 1, 2)
-def json_query(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def json_query(compiler: Expressions, arguments: list[Value]) -> Value:
     """An object or array, as it is written."""
     texts = [compiler.as_text(a).sql for a in arguments]
     path = texts[1] if len(texts) > 1 else "'$'"
@@ -94,7 +95,7 @@ def _no_container() -> SqlError:
 
 
 @builtin("JSON_PATH_EXISTS", 2)
-def json_path_exists(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def json_path_exists(compiler: Expressions, arguments: list[Value]) -> Value:
     """1 when the path leads somewhere."""
     text, path = (compiler.as_text(a) for a in arguments)
     return Value(f"t_json_path_exists({text.sql}, {path.sql})", INT)
@@ -111,7 +112,7 @@ def _json_path_exists(text: str, path: str) -> int:
 
 
 @special("ISJSON", 1, 2)
-def isjson(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def isjson(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """ISJSON(text [, VALUE | SCALAR | ARRAY | OBJECT])."""
     kind = ""
     if len(node.arguments) > 1:
@@ -142,14 +143,14 @@ def _isjson(text: str, kind: str) -> int:
 
 
 @special("JSON_MODIFY", 3)
-def json_modify(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def json_modify(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """JSON_MODIFY(text, path, value): the text with one value changed, added or removed."""
     text, path = (compiler.as_text(compiler.value(a, scope)) for a in node.arguments[:2])
     written = json_text_of(compiler, compiler.value(node.arguments[2], scope))
     return Value(f"t_json_modify({text.sql}, {path.sql}, {written})", nvarchar(MAX), form="json")
 
 
-def json_text_of(compiler: ExpressionCompiler, value: Value) -> str:
+def json_text_of(compiler: Expressions, value: Value) -> str:
     """SQLite text of a value written as JSON; NULL stays NULL."""
     if value.is_null:
         return "NULL"
@@ -241,7 +242,7 @@ def _removed(text: str, parent: JsonNode | None, node: JsonNode) -> str:
 
 
 @builtin("STRING_ESCAPE", 2)
-def string_escape(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def string_escape(compiler: Expressions, arguments: list[Value]) -> Value:
     """A text as it stands inside a JSON string."""
     text, kind = (compiler.as_text(argument) for argument in arguments)
     return Value(f"t_string_escape({text.sql}, {kind.sql})", nvarchar(MAX))

@@ -13,11 +13,12 @@ from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.numbers import round_half_away
 from emulator.tsql.functions.operators import decimal_of, scaled_of
-from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.registry import builtin
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.types import BIGINT, FLOAT, INT, MONEY, SqlType, StorageValue
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 
 def _number(value: Value) -> Value:
@@ -40,7 +41,7 @@ def _number(value: Value) -> Value:
 
 
 @builtin("ABS", 1)
-def absolute(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def absolute(_: Expressions, arguments: list[Value]) -> Value:
     """ABS keeps the type."""
     value = _number(arguments[0])
     if family(value.type) is Family.DECIMAL:
@@ -63,7 +64,7 @@ def _decimal_absolute(value: int | bytes, precision: int) -> int | bytes:
 
 
 @builtin("SIGN", 1)
-def sign(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def sign(_: Expressions, arguments: list[Value]) -> Value:
     """-1, 0 or 1 in the argument's type."""
     value = _number(arguments[0])
     scale = value.type.scale if family(value.type) is Family.DECIMAL else 0
@@ -87,7 +88,7 @@ def _whole(name: str, direction: int) -> None:
     """Registers CEILING (1) and FLOOR (-1)."""
 
     @builtin(name, 1)
-    def build(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+    def build(_: Expressions, arguments: list[Value]) -> Value:
         value = _number(arguments[0])
         kind = family(value.type)
         if kind is Family.INTEGER:
@@ -129,7 +130,7 @@ def _decimal_whole(
 
 
 @builtin("ROUND", 2, 3)
-def round_number(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def round_number(compiler: Expressions, arguments: list[Value]) -> Value:
     """ROUND(x, digits [, truncate])."""
     value = _number(arguments[0])
     digits = compiler.as_int(arguments[1]).sql
@@ -182,7 +183,7 @@ def _decimal_round(
 
 
 @builtin("POWER", 2)
-def power(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def power(_: Expressions, arguments: list[Value]) -> Value:
     """POWER has the type of its first argument."""
     base = _number(arguments[0])
     exponent = converted(arguments[1], FLOAT)
@@ -219,7 +220,7 @@ def _float_function(name: str, function: Callable[[float], float]) -> None:
         return result
 
     @builtin(name, 1)
-    def build(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+    def build(_: Expressions, arguments: list[Value]) -> Value:
         value = converted(arguments[0], FLOAT)
         return Value(f"{sqlite_name}({value.sql})", FLOAT, value.nullable)
 
@@ -243,7 +244,7 @@ for _name, _function in {
 
 
 @builtin("LOG", 1, 2)
-def logarithm(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def logarithm(_: Expressions, arguments: list[Value]) -> Value:
     """LOG(x [, base])."""
     values = [converted(a, FLOAT) for a in arguments]
     text = ", ".join(v.sql for v in values)
@@ -259,7 +260,7 @@ def _log(value: float, base: float = math.e) -> float:
 
 
 @builtin("ATN2", 2)
-def arctangent(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def arctangent(_: Expressions, arguments: list[Value]) -> Value:
     """ATN2(y, x)."""
     y, x = (converted(a, FLOAT) for a in arguments)
     return Value(f"t_atn2({y.sql}, {x.sql})", FLOAT)
@@ -271,13 +272,13 @@ def _atn2(y: float, x: float) -> float:
 
 
 @builtin("PI", 0)
-def pi(_: ExpressionCompiler, __: list[Value]) -> Value:
+def pi(_: Expressions, __: list[Value]) -> Value:
     """PI()."""
     return Value(repr(math.pi), FLOAT, nullable=False)
 
 
 @builtin("RAND", 0, 1)
-def rand(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def rand(compiler: Expressions, arguments: list[Value]) -> Value:
     """RAND(): one number per statement; RAND(seed) is fixed by its seed."""
     if arguments:
         generator = compiler.compilation.workspace.random

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 from emulator.errors import SqlError, not_supported
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
-from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.registry import builtin
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.types import BIGINT, SqlType, StorageValue, nvarchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 LENGTH_MAX: Final = 2047
 """Characters of a message; a longer one ends in three dots."""
@@ -125,7 +126,7 @@ def _is_whole(sql_type: SqlType) -> bool:
 
 
 @builtin("FORMATMESSAGE", 1, 1 + _VALUES_MAX)
-def _format_message(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def _format_message(_: Expressions, arguments: list[Value]) -> Value:
     """FORMATMESSAGE(text or number of a message, values...).
 
     A whole number that is too long for int is a decimal, and is put in as bigint.

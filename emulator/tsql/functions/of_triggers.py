@@ -11,7 +11,7 @@ from emulator.tsql.functions.registry import builtin
 from emulator.types import INT, StorageValue, varbinary
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
     from emulator.tsql.compile.workspace import Workspace
 
 _COLUMNS_UPDATED = varbinary(128)
@@ -19,7 +19,7 @@ _COLUMNS_UPDATED = varbinary(128)
 
 
 @builtin("COLUMNS_UPDATED", 0)
-def _columns_updated(compiler: ExpressionCompiler, _: list[Value]) -> Value:
+def _columns_updated(compiler: Expressions, _: list[Value]) -> Value:
     def read(execution: Execution) -> StorageValue:
         firing = execution.frame.trigger
         return None if firing is None else firing.columns_updated()
@@ -28,7 +28,7 @@ def _columns_updated(compiler: ExpressionCompiler, _: list[Value]) -> Value:
 
 
 @builtin("TRIGGER_NESTLEVEL", 0, 3)
-def _trigger_nest_level(compiler: ExpressionCompiler, given: list[Value]) -> Value:
+def _trigger_nest_level(compiler: Expressions, given: list[Value]) -> Value:
     """Without arguments, of all triggers; else of one, or of its kind and category."""
 
     def literal(position: int) -> StorageValue:

@@ -11,7 +11,7 @@ from emulator.storage.values import round_datetime
 from emulator.tsql import messages
 from emulator.tsql.conversions.numbers import round_half_away
 from emulator.tsql.conversions.temporal import DAYS_1753, TICKS_MAX
-from emulator.tsql.functions.registry import sqlite_function
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.types import DECIMAL_BIAS, TICKS_PER_DAY
 
 _LIMIT: Final = 10**38

@@ -23,12 +23,12 @@ from emulator.types import BIGINT, INT, SMALLINT, SqlType, StorageValue, nvarcha
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 _IDENTITY: Final = SqlType("numeric", precision=38)
 
 
-def compile_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def compile_call(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """A call of a built-in, an aggregate or a function of the catalog.
 
     Raises:
@@ -49,10 +49,12 @@ def compile_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Valu
     return _catalog_call(compiler, node, scope)
 
 
-def _catalog_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Value:
-    """A function of the catalog: OBJECT_ID, sys.fn_cdc_..."""
+def _catalog_call(compiler: Expressions, node: Call, scope: Scope) -> Value:
+    """A function of the catalog: OBJECT_ID, SESSION_CONTEXT..."""
     schema = node.name[-2] if len(node.name) > 1 else None
-    function = catalog_functions.scalar_function(schema, node.name[-1])
+    function = catalog_functions.scalar_function(
+        compiler.compilation.context, schema, node.name[-1]
+    )
     if function is None:
         own = scalar_call(compiler, node, scope)
         if own is None:
@@ -126,7 +128,7 @@ def _reader(argument: Any, value: Value, parameter: SqlType) -> Callable[[Execut
 # @@globals --------------------------------------------------------------------------------------
 
 
-def compile_global(compiler: ExpressionCompiler, name: str) -> Value:
+def compile_global(compiler: Expressions, name: str) -> Value:
     """An @@ variable.
 
     Raises:
@@ -168,7 +170,7 @@ def _of_execution(name: str, sql_type: SqlType, slot: Slot) -> None:
     """Registers a function without arguments that reads the execution."""
 
     @builtin(name, 0)
-    def build(compiler: ExpressionCompiler, _: list[Value]) -> Value:
+    def build(compiler: Expressions, _: list[Value]) -> Value:
         return Value(compiler.compilation.slot(("function", name), slot), sql_type)
 
 

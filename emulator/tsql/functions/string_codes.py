@@ -9,17 +9,18 @@ from emulator.collations import page_of
 from emulator.errors import SqlError, not_supported
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import is_national
-from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.registry import builtin
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.functions.strings import constant_int, variable_text
 from emulator.types import DEFAULT_COLLATION, FLOAT, INT, SqlType, nvarchar, varbinary, varchar
 from emulator.wire.code_pages import code_page
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 
 @builtin("ASCII", 1)
-def ascii_code(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def ascii_code(compiler: Expressions, arguments: list[Value]) -> Value:
     """Code of the first character in the code page."""
     value = compiler.as_text(arguments[0])
     page = page_of(value.type.collation).number
@@ -32,13 +33,13 @@ def _ascii(text: str, page: int) -> int | None:
 
 
 @builtin("UNICODE", 1)
-def unicode_code(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def unicode_code(compiler: Expressions, arguments: list[Value]) -> Value:
     """Code point of the first character."""
     return Value(f"unicode({compiler.as_text(arguments[0]).sql})", INT)
 
 
 @builtin("CHAR", 1)
-def character(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def character(compiler: Expressions, arguments: list[Value]) -> Value:
     """The character of a code."""
     collation = compiler.compilation.database.collation
     text = f"t_char({compiler.as_int(arguments[0]).sql}, {page_of(collation).number})"
@@ -51,7 +52,7 @@ def _char(code: int, page: int) -> str | None:
 
 
 @builtin("NCHAR", 1)
-def national_character(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def national_character(compiler: Expressions, arguments: list[Value]) -> Value:
     """The character of a code point."""
     text = f"t_nchar({compiler.as_int(arguments[0]).sql})"
     return Value(text, SqlType("nchar", length=1, collation=DEFAULT_COLLATION))
@@ -63,7 +64,7 @@ def _nchar(code: int) -> str | None:
 
 
 @builtin("QUOTENAME", 1, 2)
-def quotename(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def quotename(compiler: Expressions, arguments: list[Value]) -> Value:
     """A delimited identifier."""
     value = compiler.as_text(arguments[0])
     mark = compiler.as_text(arguments[1]).sql if len(arguments) > 1 else "'['"
@@ -81,7 +82,7 @@ def _quotename(text: str, mark: str) -> str | None:
 
 
 @builtin("PARSENAME", 2)
-def parsename(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def parsename(compiler: Expressions, arguments: list[Value]) -> Value:
     """One part of a dotted name, counted from the right."""
     value, part = compiler.as_text(arguments[0]), compiler.as_int(arguments[1])
     return Value(f"t_parsename({value.sql}, {part.sql})", nvarchar(128))
@@ -96,7 +97,7 @@ def _parsename(text: str, part: int) -> str | None:
 
 
 @builtin("STR", 1, 3)
-def str_number(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def str_number(compiler: Expressions, arguments: list[Value]) -> Value:
     """A float right-aligned in a width."""
     value = converted(arguments[0], FLOAT)
     width = compiler.as_int(arguments[1]) if len(arguments) > 1 else None
@@ -116,7 +117,7 @@ def _str(value: float, width: int, decimals: int) -> str:
 
 
 @builtin("TRANSLATE", 3)
-def translate(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def translate(compiler: Expressions, arguments: list[Value]) -> Value:
     """Replaces characters one by one."""
     values = [compiler.as_text(a) for a in arguments]
     texts = ", ".join(v.sql for v in values)
@@ -135,7 +136,7 @@ def _translate(text: str, old: str, new: str) -> str:
 
 
 @builtin("HASHBYTES", 2)
-def hashbytes(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def hashbytes(compiler: Expressions, arguments: list[Value]) -> Value:
     """A digest of text or binary."""
     algorithm, value = compiler.as_text(arguments[0]), arguments[1]
     national = not value.type.is_character or is_national(value.type)
@@ -162,7 +163,7 @@ def _refused(name: str) -> None:
     """Registers a function whose algorithm is SQL Server's own."""
 
     @builtin(name, 0, 255)
-    def build(_: ExpressionCompiler, __: list[Value]) -> Value:
+    def build(_: Expressions, __: list[Value]) -> Value:
         raise not_supported(f"{name}()")
 
 

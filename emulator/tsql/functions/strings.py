@@ -10,7 +10,8 @@ from emulator.errors import SqlError
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.conversions.texts import units
-from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.registry import builtin
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.functions.text_search import without_accents
 from emulator.types import (
     BIGINT,
@@ -26,7 +27,7 @@ from emulator.variants import data_bytes
 from emulator.wire.code_pages import UTF8, code_page
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 
 def variable_text(source: SqlType, length: int) -> SqlType:
@@ -66,7 +67,7 @@ def constant_int(value: Value) -> int | None:
 
 
 @builtin("LEN", 1)
-def length(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def length(compiler: Expressions, arguments: list[Value]) -> Value:
     """Characters without trailing blanks."""
     value = arguments[0]
     result = BIGINT if value.type.length == MAX else INT
@@ -82,7 +83,7 @@ def _len(text: str) -> int:
 
 
 @builtin("DATALENGTH", 1)
-def data_length(_: ExpressionCompiler, arguments: list[Value]) -> Value:
+def data_length(_: Expressions, arguments: list[Value]) -> Value:
     """Bytes."""
     value = arguments[0]
     result = BIGINT if value.type.length == MAX else INT
@@ -127,7 +128,7 @@ def _case(name: str, function: str) -> None:
     """Registers UPPER and LOWER."""
 
     @builtin(name, 1)
-    def build(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    def build(compiler: Expressions, arguments: list[Value]) -> Value:
         value = compiler.as_text(arguments[0])
         return Value(
             f"t_{function}({value.sql})",
@@ -164,7 +165,7 @@ def _trim(name: str, function: str) -> None:
     """Registers LTRIM, RTRIM and TRIM."""
 
     @builtin(name, 1, 2)
-    def build(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    def build(compiler: Expressions, arguments: list[Value]) -> Value:
         value = compiler.as_text(arguments[0])
         characters = compiler.as_text(arguments[1]) if len(arguments) > 1 else None
         removed = "' '" if characters is None else characters.sql
@@ -184,7 +185,7 @@ def _end(name: str) -> None:
     """Registers LEFT and RIGHT."""
 
     @builtin(name, 2)
-    def build(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+    def build(compiler: Expressions, arguments: list[Value]) -> Value:
         value = compiler.as_text(arguments[0])
         count = compiler.as_int(arguments[1])
         known = constant_int(count)
@@ -233,7 +234,7 @@ _SUBSTRING_BYTES: Final = {"text": 8000, "ntext": 4000, "image": 8000}
 
 
 @builtin("SUBSTRING", 2, 3)
-def substring(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def substring(compiler: Expressions, arguments: list[Value]) -> Value:
     """SUBSTRING(text or binary, start, length)."""
     value = arguments[0]
     start = compiler.as_int(arguments[1])
@@ -264,7 +265,7 @@ def _substring(value: Any, start: int, count: int) -> Any:
 
 
 @builtin("REPLACE", 3)
-def replace_text(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def replace_text(compiler: Expressions, arguments: list[Value]) -> Value:
     """REPLACE, case-insensitive as the collation is."""
     values = [compiler.as_text(a) for a in arguments]
     texts = ", ".join(v.sql for v in values)
@@ -297,7 +298,7 @@ def _replace(text: str, old: str, new: str, flags: int) -> str:
 
 
 @builtin("REPLICATE", 2)
-def replicate(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def replicate(compiler: Expressions, arguments: list[Value]) -> Value:
     """REPLICATE(text, count)."""
     value, count = compiler.as_text(arguments[0]), compiler.as_int(arguments[1])
     result = longest_text(value.type)
@@ -314,14 +315,14 @@ def _replicate(text: str, count: int, limit: int) -> str | None:
 
 
 @builtin("SPACE", 1)
-def space(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def space(compiler: Expressions, arguments: list[Value]) -> Value:
     """SPACE(count)."""
     count = compiler.as_int(arguments[0])
     return Value(f"t_replicate(' ', {count.sql}, 8000)", varchar(8000))
 
 
 @builtin("REVERSE", 1)
-def reverse(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def reverse(compiler: Expressions, arguments: list[Value]) -> Value:
     """REVERSE(text)."""
     value = compiler.as_text(arguments[0])
     return Value(f"t_reverse({value.sql})", variable_text(value.type, value.type.length))
@@ -333,7 +334,7 @@ def _reverse(text: str) -> str:
 
 
 @builtin("STUFF", 4)
-def stuff(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def stuff(compiler: Expressions, arguments: list[Value]) -> Value:
     """STUFF(text, start, length, replacement)."""
     value, new = compiler.as_text(arguments[0]), compiler.as_text(arguments[3])
     start, count = compiler.as_int(arguments[1]), compiler.as_int(arguments[2])
@@ -351,7 +352,7 @@ def _stuff(text: str, start: int, count: int, new: str) -> str | None:
 
 
 @builtin("CONCAT", 2, 254)
-def concat(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def concat(compiler: Expressions, arguments: list[Value]) -> Value:
     """CONCAT: NULL counts as an empty string."""
     values = [_concat_text(compiler, a) for a in arguments]
     text = " || ".join(f"coalesce({v.sql}, '')" for v in values)
@@ -359,7 +360,7 @@ def concat(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
 
 
 @builtin("CONCAT_WS", 3, 254)
-def concat_with_separator(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def concat_with_separator(compiler: Expressions, arguments: list[Value]) -> Value:
     """CONCAT_WS: NULL arguments are left out."""
     values = [_concat_text(compiler, a) for a in arguments]
     text = ", ".join(v.sql for v in values)
@@ -367,7 +368,7 @@ def concat_with_separator(compiler: ExpressionCompiler, arguments: list[Value]) 
     return Value(f"t_concat_ws({text})", _joined_type(values[1:], separators), nullable=False)
 
 
-def _concat_text(compiler: ExpressionCompiler, value: Value) -> Value:
+def _concat_text(compiler: Expressions, value: Value) -> Value:
     """An argument of CONCAT as text; NULL is varchar(1)."""
     if value.is_null:
         return replace(value, type=varchar(1))

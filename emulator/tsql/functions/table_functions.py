@@ -19,12 +19,12 @@ from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.functions.json_paths import find, missing, parse_path
 from emulator.tsql.functions.json_text import JsonKind, parse, scalar_text
 from emulator.tsql.functions.operators import decimal_of, pack, scaled_of
-from emulator.tsql.functions.registry import sqlite_function
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.syntax.nodes import FunctionTable
 from emulator.types import BIGINT, INT, MAX, SqlType, nvarchar, varchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 _BINARY_COLLATION: Final = "Latin1_General_BIN2"
 _ROWS_MAX: Final = 10_000_000
@@ -48,7 +48,7 @@ class CompiledTable:
     columns: tuple[TableColumn, ...]
 
 
-Builder = Callable[["ExpressionCompiler", FunctionTable, list[Value]], CompiledTable]
+Builder = Callable[["Expressions", FunctionTable, list[Value]], CompiledTable]
 
 
 def _wrong_type(position: int, value: Value, function: str) -> SqlError:
@@ -61,7 +61,7 @@ def _wrong_type(position: int, value: Value, function: str) -> SqlError:
 
 
 def _string_split(
-    compiler: ExpressionCompiler, _node: FunctionTable, values: list[Value]
+    compiler: Expressions, _node: FunctionTable, values: list[Value]
 ) -> CompiledTable:
     """STRING_SPLIT(text, separator [, enable_ordinal])."""
     if not 2 <= len(values) <= 3:
@@ -99,7 +99,7 @@ def _split(text: str | None, separator: str | None) -> str:
 
 
 def _generate_series(
-    _compiler: ExpressionCompiler, _node: FunctionTable, values: list[Value]
+    _compiler: Expressions, _node: FunctionTable, values: list[Value]
 ) -> CompiledTable:
     """GENERATE_SERIES(start, stop [, step])."""
     if not 2 <= len(values) <= 3:
@@ -145,9 +145,7 @@ def _series(start: Any, stop: Any, step: Any, scale: int, precision: int) -> str
     return json.dumps([[number] for number in numbers])
 
 
-def _openjson(
-    compiler: ExpressionCompiler, node: FunctionTable, values: list[Value]
-) -> CompiledTable:
+def _openjson(compiler: Expressions, node: FunctionTable, values: list[Value]) -> CompiledTable:
     """OPENJSON(text [, path]) [WITH (column type [path] [AS JSON], ...)]."""
     if not 1 <= len(values) <= 2:
         raise messages.argument_count("openjson", 1)

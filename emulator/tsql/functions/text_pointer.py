@@ -9,12 +9,13 @@ from emulator.errors import not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.compile.values import Value
-from emulator.tsql.functions.registry import special, sqlite_function
+from emulator.tsql.functions.registry import special
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.syntax.nodes import Call, ColumnName
 from emulator.types import BIGINT
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 ROW_OF = "$ROW_OF"
 """Internal: the row id of the table that a column belongs to."""
@@ -46,7 +47,7 @@ def _column(node: Call, scope: Scope) -> tuple[SourceColumn, BoundSource]:
 
 
 @special("TEXTPTR", 1)
-def _textptr(_: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def _textptr(_: Expressions, node: Call, scope: Scope) -> Value:
     column, source = _column(node, scope)
     if column.type is None or column.type.name not in POINTED_TYPES:
         shown = column.type.name if column.type is not None else "computed"
@@ -65,5 +66,5 @@ def _textptr(_: ExpressionCompiler, node: Call, scope: Scope) -> Value:
 
 
 @special(ROW_OF, 1)
-def _row_of(_: ExpressionCompiler, node: Call, scope: Scope) -> Value:
+def _row_of(_: Expressions, node: Call, scope: Scope) -> Value:
     return Value(f"{_column(node, scope)[1].key}.rid", BIGINT)

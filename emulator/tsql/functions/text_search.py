@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from emulator.collations import LIKE_ACCENTLESS, LIKE_SENSITIVE, LIKE_UNICODE, search_flags
 from emulator.tsql.compile.values import Value
-from emulator.tsql.functions.registry import builtin, sqlite_function
+from emulator.tsql.functions.registry import builtin
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.types import BIGINT, INT, MAX
 
 if TYPE_CHECKING:
-    from emulator.tsql.compile.expressions import ExpressionCompiler
+    from emulator.tsql.compile.compilers import Expressions
 
 
 def without_accents(text: str) -> str:
@@ -81,7 +82,7 @@ def _like(text: str | None, pattern: str | None, escape: str | None, flags: int)
 
 
 @builtin("CHARINDEX", 2, 3)
-def charindex(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def charindex(compiler: Expressions, arguments: list[Value]) -> Value:
     """CHARINDEX(needle, text [, start])."""
     needle, text = (compiler.as_text(a) for a in arguments[:2])
     start = compiler.as_int(arguments[2]).sql if len(arguments) > 2 else "1"
@@ -102,7 +103,7 @@ def _charindex(needle: str, text: str, start: int, flags: int) -> int:
 
 
 @builtin("PATINDEX", 2)
-def patindex(compiler: ExpressionCompiler, arguments: list[Value]) -> Value:
+def patindex(compiler: Expressions, arguments: list[Value]) -> Value:
     """PATINDEX(pattern, text)."""
     pattern, text = (compiler.as_text(a) for a in arguments)
     result = BIGINT if text.type.length == MAX else INT

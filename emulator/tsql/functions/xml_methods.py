@@ -12,7 +12,7 @@ from emulator.errors import SqlError, not_supported
 from emulator.tsql import messages
 from emulator.tsql.compile.values import Value, converted, literal_sql
 from emulator.tsql.functions.operators import pack
-from emulator.tsql.functions.registry import sqlite_function
+from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.functions.xml_paths import Node, document, evaluate, parse_path
 from emulator.tsql.syntax.nodes import Expression, Literal
 from emulator.tsql.syntax.parse_base import TokenCursor

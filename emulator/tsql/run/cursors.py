@@ -17,7 +17,7 @@ from emulator.types import StorageValue
 if TYPE_CHECKING:
     from emulator.results import ColumnMeta
     from emulator.tsql.compile.frames import Frame
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Cursor:
 class Cursors:
     """The cursors of a session (all global)."""
 
-    interpreter: Interpreter
+    interpreter: StatementRunner
     known: dict[str, Cursor] = field(default_factory=dict)
 
     def run(self, node: CursorStatement, frame: Frame) -> Iterator[Event]:

@@ -20,11 +20,11 @@ from emulator.tsql.compile.index_options import require_for_change
 from emulator.tsql.compile.insert import InsertCompiler, InsertPlan, empty_plan, given_positions
 from emulator.tsql.compile.lenient import quiet
 from emulator.tsql.compile.merge import MergeCompiler, MergePlan
+from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.compile.output import OutputPlan
 from emulator.tsql.compile.plan import Execution
 from emulator.tsql.compile.planner import Planner
 from emulator.tsql.compile.rows import column_assigner
-from emulator.tsql.compile.targets import resolve_target
 from emulator.tsql.compile.triggered_target import TriggeredTarget
 from emulator.tsql.conversions import check_allowed
 from emulator.tsql.definition.definition_access import authorize_truncate

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from emulator.describe import describe_parameters, describe_result
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.user_types import resolved, scalar_type
+from emulator.tsql.run.describing import describe_parameters, describe_result
 from emulator.tsql.run.undeclared import undeclared_parameters
 from emulator.tsql.syntax.parser import parse_batch, parse_declarations
 from emulator.tsql.syntax.statements import Declare, QueryStatement

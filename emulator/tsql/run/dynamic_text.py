@@ -19,12 +19,12 @@ from emulator.tsql.syntax.type_names import NamedType
 from emulator.types import MAX, nvarchar
 
 if TYPE_CHECKING:
-    from emulator.tsql.run.procedures import ProcedureRunner
+    from emulator.tsql.run.running import TextScopes
 
 _UNICODE: Final = frozenset({"nchar", "nvarchar", "ntext"})
 
 
-def execute_string(runner: ProcedureRunner, node: ExecuteString, frame: Frame) -> Iterator[Event]:
+def execute_string(runner: TextScopes, node: ExecuteString, frame: Frame) -> Iterator[Event]:
     """``EXEC (text)``: it sees no variables; USE in it ends with it."""
     text = runner.interpreter.evaluate(node.text, frame, nvarchar(MAX))
     if text is None:
@@ -32,7 +32,7 @@ def execute_string(runner: ProcedureRunner, node: ExecuteString, frame: Frame) -
     yield from _run_text(runner, str(text), runner.frame(frame))
 
 
-def _run_text(runner: ProcedureRunner, text: str, frame: Frame) -> Iterator[Event]:
+def _run_text(runner: TextScopes, text: str, frame: Frame) -> Iterator[Event]:
     """A batch in a frame."""
     database = runner.context.database
     options = runner.context.options
@@ -49,7 +49,7 @@ def _run_text(runner: ProcedureRunner, text: str, frame: Frame) -> Iterator[Even
             yield DatabaseChanged(old.name, database.name, old.collation, database.collation)
 
 
-def execute_sql(runner: ProcedureRunner, given: Sequence[Given], caller: Frame) -> Iterator[Event]:
+def execute_sql(runner: TextScopes, given: Sequence[Given], caller: Frame) -> Iterator[Event]:
     """``EXEC sp_executesql @statement, @params, ..``."""
     for text, name in zip(given[:2], ("@statement", "@params"), strict=False):
         is_text = isinstance(text.value, str) and text.type.name in _UNICODE

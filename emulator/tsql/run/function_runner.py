@@ -19,14 +19,15 @@ from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.user_types import with_types
 from emulator.tsql.definition.options import options_of
 from emulator.tsql.functions.operators import pack
+from emulator.tsql.run.signals import ReturnSignal
 from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.parser import parse_module
 from emulator.types import StorageValue
 
 if TYPE_CHECKING:
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
 
 NESTING_MAX: Final = 32
 
@@ -34,7 +35,7 @@ NESTING_MAX: Final = 32
 class FunctionRunner:
     """Calls functions for one interpreter."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: StatementRunner) -> None:
         self.interpreter = interpreter
         self._depth = 0
 
@@ -146,8 +147,6 @@ class FunctionRunner:
             workspace.frame = frame
 
     def _run(self, node: CreateModule, frame: Frame, keep: str = "") -> None:
-        from emulator.tsql.run.interpreter import ReturnSignal
-
         body = known(node.body, "body of a function")
         try:
             for _ in self.interpreter.block(body.statements, frame):

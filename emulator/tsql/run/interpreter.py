@@ -18,7 +18,6 @@ from emulator.tsql import messages
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.lenient import ARITHMETIC_ERRORS
 from emulator.tsql.compile.planner import Planner
-from emulator.tsql.compile.targets import StoredTarget
 from emulator.tsql.compile.user_types import declared_table, scalar_type
 from emulator.tsql.definition.ddl import Definer
 from emulator.tsql.definition.definition_access import authorize_statement
@@ -37,6 +36,7 @@ from emulator.tsql.run.owed_messages import owed_messages
 from emulator.tsql.run.procedures import ProcedureRunner
 from emulator.tsql.run.query_runner import QueryRunner
 from emulator.tsql.run.set_statements import SetStatements
+from emulator.tsql.run.signals import JumpSignal, ReturnSignal
 from emulator.tsql.run.text_runner import TextRunner
 from emulator.tsql.run.transactions import Transactions
 from emulator.tsql.run.waiting import wait_ticks
@@ -92,18 +92,6 @@ _NO_ROWS: Final = (
 """@@ROWCOUNT after them is 0."""
 _COMPILE_ERRORS: Final = frozenset({102, 137, 156, 207, 208, 209, 1087, 4104})
 """Found when the statement is compiled: a TRY of the same batch does not see them."""
-
-
-class JumpSignal(Exception):
-    """BREAK or CONTINUE on its way to its loop."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(kind)
-        self.kind = kind
-
-
-class ReturnSignal(Exception):
-    """RETURN on its way out of its batch or procedure."""
 
 
 class Interpreter:
@@ -450,6 +438,3 @@ def error_event(error: SqlError) -> ErrorMessage:
     return ErrorMessage(
         error.number, error.message, error.severity, error.state, error.procedure, error.line
     )
-
-
-__all__ = ["Interpreter", "JumpSignal", "ReturnSignal", "StoredTarget", "error_event"]

@@ -23,7 +23,7 @@ from emulator.types import StorageValue, nvarchar
 
 if TYPE_CHECKING:
     from emulator.tsql.compile.frames import Frame
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
 
 FIXED_ARGUMENTS: Final = 3
 """Of RAISERROR: text, severity and state; values follow."""
@@ -32,7 +32,7 @@ FIXED_ARGUMENTS: Final = 3
 class MessageStatements:
     """What a statement says itself, to the client or to a CATCH block."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: StatementRunner) -> None:
         self.interpreter = interpreter
         self.context = interpreter.context
 

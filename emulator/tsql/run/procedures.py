@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.catalog.job_procedures import REFUSED_IN_MSDB
+from emulator.catalog.extensions import extension
 from emulator.catalog.procedure_registry import Procedure, Required
 from emulator.catalog.procedures import find_procedure
 from emulator.errors import SqlError, not_supported
@@ -34,6 +34,7 @@ from emulator.tsql.definition.options import options_of, put_options
 from emulator.tsql.run.described import describe_first_result_set, describe_undeclared_parameters
 from emulator.tsql.run.dynamic_text import execute_sql
 from emulator.tsql.run.refreshing import refreshing
+from emulator.tsql.run.signals import ReturnSignal
 from emulator.tsql.run.table_arguments import take_table
 from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import GlobalVariable, Name, Variable
@@ -44,9 +45,9 @@ from emulator.types import INT, MAX, StorageValue, nvarchar
 
 if TYPE_CHECKING:
     from emulator.catalog.set_options import SetOptions
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
 
 NESTING_MAX: Final = 32
 _DESCRIBING: Final = {
@@ -58,7 +59,7 @@ _DESCRIBING: Final = {
 class ProcedureRunner:
     """Calls procedures for one interpreter."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: StatementRunner) -> None:
         self.interpreter = interpreter
         self.context = interpreter.context
 
@@ -164,9 +165,10 @@ class ProcedureRunner:
                 yield from self._call_module(module, database, given, frame)
                 return
         procedure = refreshing(self.interpreter.definer, folded)
-        procedure = procedure or find_procedure(schema or None, name[-1])
+        procedure = procedure or find_procedure(self.context, schema or None, name[-1])
         if procedure is None:
-            if database.name == "msdb" and folded in REFUSED_IN_MSDB:
+            refused = extension(self.context.engine).refused_in_msdb
+            if database.name == "msdb" and folded in refused:
                 raise not_supported(f"msdb.dbo.{folded}")
             raise messages.missing_procedure(messages.dotted(name))
         if database is not self.context.database:
@@ -315,8 +317,6 @@ class ProcedureRunner:
             frame: the scope.
             module: the procedure or trigger whose they are; None for dynamic text.
         """
-        from emulator.tsql.run.interpreter import ReturnSignal
-
         workspace, context = self.interpreter.workspace, self.context
         before = set(workspace.temporary)
         options, scope_identity = context.options, context.scope_identity

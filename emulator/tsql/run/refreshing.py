@@ -30,7 +30,7 @@ from emulator.types import nvarchar
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.results import Event
-    from emulator.storage.database import Module
+    from emulator.storage.catalog_state import Module
     from emulator.tsql.definition.ddl import Definer
 
 _NAME: Final = nvarchar(776)

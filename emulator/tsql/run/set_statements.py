@@ -10,7 +10,7 @@ from emulator.errors import SqlError
 from emulator.results import Message
 from emulator.tsql import messages
 from emulator.tsql.compile.compiler import Compilation
-from emulator.tsql.compile.targets import resolve_target
+from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.definition.maintenance import DBCC_DONE
 from emulator.tsql.definition.options import set_option
 from emulator.tsql.syntax.statements import SetIdentityInsert, SetOption
@@ -20,7 +20,7 @@ from emulator.types import varbinary
 if TYPE_CHECKING:
     from emulator.results import Event
     from emulator.tsql.compile.frames import Frame
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
 
 CONTEXT_INFO_BYTES: Final = 128
 _OF_MODULES: Final = frozenset({"ANSI_NULLS", "QUOTED_IDENTIFIER"})
@@ -30,7 +30,7 @@ _OF_MODULES: Final = frozenset({"ANSI_NULLS", "QUOTED_IDENTIFIER"})
 class SetStatements:
     """The SET statements of one session."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: StatementRunner) -> None:
         self.interpreter = interpreter
         self.context = interpreter.context
         self.workspace = interpreter.workspace

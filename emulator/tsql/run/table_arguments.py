@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Database
     from emulator.tsql.compile.arguments import Given
     from emulator.tsql.compile.frames import Frame
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
     from emulator.tsql.syntax.type_names import NamedType
 
 
 def take_table(
-    interpreter: Interpreter,
+    interpreter: StatementRunner,
     database: Database,
     frame: Frame,
     parameter: tuple[str, NamedType],
@@ -81,7 +81,7 @@ def _check_type(database: Database, table: TableRows, wanted: int, name: str) ->
         raise clash(found.name, name)
 
 
-def _fill(interpreter: Interpreter, frame: Frame, name: str, sent: TableRows) -> None:
+def _fill(interpreter: StatementRunner, frame: Frame, name: str, sent: TableRows) -> None:
     """Inserts the rows that a client sent: columns that it left to their defaults are not given."""
     columns = frame.tables[name.casefold()].table.columns
     given = [place for place in range(len(columns)) if place not in sent.defaults]

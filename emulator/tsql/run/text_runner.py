@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.catalog.names import is_local_temporary
-from emulator.catalog.replicated_size import check_addition
 from emulator.catalog.text_pointers import (
     POINTED_TYPES,
     POINTER_BYTES,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from emulator.storage.database import Database
     from emulator.storage.model import Column, Table
     from emulator.tsql.compile.frames import Frame
-    from emulator.tsql.run.interpreter import Interpreter
+    from emulator.tsql.run.running import StatementRunner
 
 READ_DEFAULT: Final = 4096
 """What size 0 reads."""
@@ -60,7 +59,7 @@ class Place:
 class TextRunner:
     """Runs the statements of text_statements.py for one session."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: StatementRunner) -> None:
         self.interpreter = interpreter
         self.context = interpreter.context
 
@@ -114,7 +113,7 @@ class TextRunner:
         """Replaces a value by what ``changed`` makes of it; ``data`` is what is added."""
         context, table, rid = self.context, place.table, place.rid
         require(context, frame.chain, of_object(place.database, table), "UPDATE")
-        check_addition(context.engine, table, place.column, data)
+        context.engine.extension.extending(place.database, table, place.column, data)
         target = StoredTarget(table, place.database)
 
         def body() -> int:

@@ -6,7 +6,6 @@ one does, it tells which type it took.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emulator.catalog.procedures import find_procedure
@@ -14,10 +13,10 @@ from emulator.errors import SqlError
 from emulator.tsql.compile.change import ChangeCompiler
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.frames import Frame
+from emulator.tsql.compile.guard import Described, Guard
 from emulator.tsql.compile.insert import InsertCompiler
 from emulator.tsql.compile.merge import MergeCompiler
 from emulator.tsql.compile.names import resolve_name
-from emulator.tsql.compile.plan import Guard
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.user_types import scalar_type, with_types
 from emulator.tsql.compile.values import Constant, Value
@@ -42,15 +41,6 @@ if TYPE_CHECKING:
 
     from emulator.catalog.context import SessionContext
     from emulator.tsql.compile.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """An answer, or the error instead of it, as long as no table changes anywhere."""
-
-    question: tuple[object, ...]
-    guard: Guard
-    found: list[tuple[str, SqlType]] | SqlError
 
 
 class _Inference(Compilation):
@@ -170,7 +160,7 @@ def _parameters_of(context: SessionContext, name: Name, line: int) -> list[tuple
         node = parse_module(module.text, module.uses_quoted_identifier)
         typed = with_types(where.database, node) if isinstance(node, CreateModule) else None
         return [(p.name, p.type) for p in typed.parameters] if typed is not None else []
-    procedure = find_procedure(name[-2] if len(name) > 1 else None, name[-1])
+    procedure = find_procedure(context, name[-2] if len(name) > 1 else None, name[-1])
     return [(p.name, p.type) for p in procedure.parameters] if procedure is not None else []
 
 

@@ -8,21 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from emulator.catalog.cdc_extension import ChangeDataCapture
 from emulator.cdc.capture_scan import scan
 from emulator.cdc.enable_database import enable_database
 from emulator.cdc.enable_table import EnableTable, enable_table
-from emulator.cdc.retype import use_assigner
 from emulator.clock import ManualClock
 from emulator.storage import ddl
 from emulator.storage.engine import Database, Engine
 from emulator.storage.model import Column, Index, Table
 from emulator.storage.transaction import StoreSession
-from emulator.tsql.conversions import assigner
 from emulator.types import INT, MAX, decimal_type, nvarchar
 
 START_TICKS = 638_000_000_000_000_000
-
-use_assigner(assigner)
 
 
 @dataclass
@@ -88,7 +85,7 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     clock = ManualClock(START_TICKS)
-    engine = Engine(tmp_path / "data", clock)
+    engine = Engine(tmp_path / "data", clock, ChangeDataCapture())
     database = engine.create_database("shop")
     enable_database(engine, database)
     session = StoreSession(engine, 51)

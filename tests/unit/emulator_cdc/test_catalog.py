@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from emulator.catalog.cdc_declarations import DECLARED
 from emulator.catalog.configuration import reconfigure
 from emulator.catalog.context import SessionContext
 from emulator.catalog.functions import global_variable, scalar_function, table_function
@@ -38,7 +39,7 @@ def view(context, name, database=None):
 
 def call(context, name, **given):
     """Runs a procedure; returns (result rows as dicts, messages)."""
-    procedure = find_procedure("sys", name)
+    procedure = find_procedure(context, "sys", name)
     assert procedure is not None, name
     args = {}
     for parameter in procedure.parameters:
@@ -67,13 +68,13 @@ def call(context, name, **given):
 
 def scalar(context, name, *arguments):
     schema, _, plain = name.rpartition(".")
-    function = scalar_function(schema, plain)
+    function = scalar_function(context, schema, plain)
     assert function is not None, name
     return function.call(context, *arguments)
 
 
 def test_every_view_yields_rows_of_its_width(context):
-    for schema, name in VIEWS:
+    for schema, name in (*VIEWS, *DECLARED.views.by_name):
         if schema.startswith("msdb:"):
             view(context, f"dbo.{name}", context.engine.database("msdb"))
         else:
@@ -255,7 +256,7 @@ def test_metadata_functions(context, orders):
     assert unpacked(scalar(context, "SERVERPROPERTY", "EngineEdition")) == (INT, 3)
     assert "embedded" in unpacked(scalar(context, "SERVERPROPERTY", "Edition"))[1]
     assert scalar(context, "IS_SRVROLEMEMBER", "sysadmin") == 1
-    assert scalar_function(None, "fn_cdc_get_max_lsn") is None
+    assert scalar_function(context, None, "fn_cdc_get_max_lsn") is None
 
 
 def test_globals_have_types(context):
@@ -306,9 +307,10 @@ def test_names_are_split(text, parts):
     assert split_name(text) == parts
 
 
-def test_all_procedures_are_reachable_without_schema():
-    assert all(find_procedure(None, name) is not None for name in PROCEDURES)
-    assert find_procedure("cdc", "sp_tables") is None
+def test_all_procedures_are_reachable_without_schema(context):
+    assert all(find_procedure(context, None, name) is not None for name in PROCEDURES)
+    assert find_procedure(context, None, "sp_cdc_enable_db") is not None
+    assert find_procedure(context, "cdc", "sp_tables") is None
 
 
 def test_disabling_a_database_waits_for_who_writes_its_tables(context, orders):

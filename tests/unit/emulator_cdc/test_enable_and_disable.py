@@ -1,5 +1,6 @@
 import pytest
 
+from emulator.catalog.cdc_extension import ChangeDataCapture
 from emulator.cdc import jobs
 from emulator.cdc.capture_instance import capture_instances
 from emulator.cdc.column_list import split_column_list
@@ -10,7 +11,7 @@ from emulator.errors import SqlError
 from emulator.storage import ddl
 from emulator.storage.engine import Engine
 from emulator.storage.model import Column, Index
-from emulator.storage.principals import Principal
+from emulator.storage.principal_model import Principal
 from emulator.storage.transaction import StoreSession
 from emulator.types import INT, nvarchar
 
@@ -119,7 +120,7 @@ def test_enabling_a_table_fills_the_metadata_and_starts_the_jobs(plain):
     assert instance.supports_net_changes
     assert instance.role_name == "reader"
     assert plain.database.principals["reader"].type == "R"
-    assert plain.table("orders").is_tracked_by_cdc
+    assert plain.table("orders").is_tracked
     captured = plain.rows("cdc", "captured_columns")
     assert [(c["column_name"], c["column_id"], c["column_ordinal"]) for c in captured] == [
         ("id", 1, 1),
@@ -167,7 +168,7 @@ def test_bad_parameters_have_their_numbers(plain, number, options):
             plain.session, plain.database, table, Index(0, name, (column,), (), unique)
         )
     refused(plain, number, **options)
-    assert not plain.table("orders").is_tracked_by_cdc
+    assert not plain.table("orders").is_tracked
 
 
 def test_net_changes_need_a_key(shop):
@@ -211,11 +212,11 @@ def test_disabling_one_instance_keeps_the_other(plain):
     disable_table(plain.engine, plain.database, "dbo", "orders", "SECOND")
     (instance,) = capture_instances(plain.session.connection, plain.database)
     assert instance.name == "dbo_orders"
-    assert plain.table("orders").is_tracked_by_cdc
+    assert plain.table("orders").is_tracked
     assert plain.database.table("cdc", "second_CT") is None
 
     disable_table(plain.engine, plain.database, "dbo", "orders", "all")
-    assert not plain.table("orders").is_tracked_by_cdc
+    assert not plain.table("orders").is_tracked
     for name in ("change_tables", "captured_columns", "index_columns"):
         assert plain.rows("cdc", name) == []
 
@@ -241,7 +242,7 @@ def test_disabling_the_database_removes_everything(plain):
     assert "cdc" not in plain.database.schemas
     assert "cdc" not in plain.database.principals
     assert [t.schema for t in plain.database.tables()] == ["dbo"]
-    assert not plain.table("orders").is_tracked_by_cdc
+    assert not plain.table("orders").is_tracked
     with plain.engine.write() as connection:
         assert jobs.jobs_of(connection, plain.engine) == []
     with pytest.raises(SqlError) as error:
@@ -255,7 +256,7 @@ def test_everything_survives_a_restart(plain, tmp_path):
     plain.insert("orders", (1, "a", None))
     plain.session.close()
     plain.engine.close()
-    engine = Engine(tmp_path / "data", plain.clock)
+    engine = Engine(tmp_path / "data", plain.clock, ChangeDataCapture())
     plain.engine, plain.database = engine, engine.database("shop")
     plain.session = StoreSession(engine, 51)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from emulator.batch import BatchRunner
+from emulator.catalog.cdc_extension import ChangeDataCapture
 from emulator.catalog.context import SessionContext
 from emulator.cdc.capture_scan import scan
 from emulator.clock import SystemClock
@@ -69,7 +70,7 @@ class Client:
 
 @pytest.fixture
 def client(tmp_path):
-    engine = Engine(tmp_path, SystemClock())
+    engine = Engine(tmp_path, SystemClock(), ChangeDataCapture())
     keep_encoded_rows(engine)
     engine.create_database("shop")
     client = Client(engine)
@@ -193,7 +194,7 @@ def test_what_a_restart_finds_is_taken_as_it_was_kept(tmp_path, client):
     before, _ = client.run(query, takes_encoded=True)
     client.context.store.close()
     client.context.engine.close()
-    engine = Engine(tmp_path, SystemClock())
+    engine = Engine(tmp_path, SystemClock(), ChangeDataCapture())
     keep_encoded_rows(engine)
     again = Client(engine)
     assert again.same(query) == {(5, 18)}

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from emulator.catalog.cdc_extension import ChangeDataCapture
 from emulator.cdc import capture_scan, disable
 from emulator.cdc.enable_database import disable_database
 from emulator.cdc.scan_cycle import PIECE_ROWS
@@ -115,7 +116,7 @@ def test_what_a_cut_cycle_left_is_gone_after_a_restart_and_captured_once(busy):
     busy.session.close()
     busy.engine.close()
 
-    busy.engine = Engine(busy.engine.data_dir, busy.clock)
+    busy.engine = Engine(busy.engine.data_dir, busy.clock, ChangeDataCapture())
     busy.database = busy.engine.database("shop")
     busy.session = StoreSession(busy.engine, 51)
     assert busy.changes("dbo_orders") == []

@@ -3,13 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.catalog.configuration import configure, reconfigure
-from emulator.catalog.replicated_size import checked_changes, checked_rows
 from emulator.cdc.guards import refuse_index_removal
-from emulator.cdc.retype import conversion, use_assigner
+from emulator.cdc.retype import conversion
 from emulator.errors import SqlError
 from emulator.storage import ddl
 from emulator.storage.model import Index
-from emulator.tsql.conversions import assigner
 from emulator.types import (
     BIGINT,
     DATE,
@@ -19,8 +17,6 @@ from emulator.types import (
     pack_decimal,
     varchar,
 )
-
-use_assigner(assigner)
 
 
 def converted(old, new, value):
@@ -59,20 +55,21 @@ def test_types_that_do_not_convert_are_refused():
 
 def test_large_values_are_limited_in_tracked_tables(orders):
     fits, long = (1, "a" * 50, 1, "x" * 32_768), (1, "a", 1, "x" * 32_769)
-    engine, table = orders.engine, orders.table("orders")
-    assert list(checked_rows(engine, table, iter([fits]))) == [fits]
+    engine, table, database = orders.engine, orders.table("orders"), orders.database
+    told = engine.extension
+    assert list(told.inserting(database, table, iter([fits]))) == [fits]
     with pytest.raises(SqlError, match="Length of LOB data \\(65538\\)") as error:
-        list(checked_rows(engine, table, [fits, long]))
+        list(told.inserting(database, table, [fits, long]))
     assert error.value.number == 7139
     with pytest.raises(SqlError):
-        list(checked_changes(engine, table, [(5, long)], lambda _rids: {5: fits}))
-    kept = checked_changes(engine, table, [(5, long)], lambda _rids: {5: long})
+        list(told.updating(database, table, [(5, long)], lambda _rids: {5: fits}))
+    kept = told.updating(database, table, [(5, long)], lambda _rids: {5: long})
     assert list(kept) == [(5, long)]
     configure(engine, "max text repl size", -1)
     with pytest.raises(SqlError):
-        list(checked_rows(engine, table, [long]))
+        list(told.inserting(database, table, [long]))
     reconfigure(engine)
-    assert list(checked_rows(engine, table, [long])) == [long]
+    assert list(told.inserting(database, table, [long])) == [long]
 
 
 def test_index_that_identifies_rows_cannot_be_dropped(orders):

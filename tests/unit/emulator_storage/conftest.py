@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.clock import ManualClock
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.storage import ddl
 from emulator.storage.engine import Database, Engine
 from emulator.storage.model import Column, Index, Table
@@ -65,7 +65,7 @@ def table(store: StoreSession, database: Database) -> Table:
         Column(0, "n", INT),
     ]
     made = ddl.create_table(store, database, "dbo", "t", columns, indexes=[PRIMARY_KEY])
-    return ddl.set_tracked_by_cdc(store, database, made, tracked=True)
+    return ddl.set_tracked(store, database, made, tracked=True)
 
 
 def rows(store: StoreSession, table: Table) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.log.records import RowChange
 from emulator.storage import ddl
 from emulator.storage.engine import Database, Engine

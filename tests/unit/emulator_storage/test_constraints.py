@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.log.records import RowChange
 from emulator.storage import ddl
 from emulator.storage.engine import Database, Engine
@@ -211,7 +211,7 @@ def test_a_table_that_references_itself(store: StoreSession, database: Database)
 
 def test_cascading_delete_is_logged(store: StoreSession, database: Database, parent: Table) -> None:
     child = child_of(store, database, parent, on_delete="CASCADE", on_update="CASCADE")
-    child = ddl.set_tracked_by_cdc(store, database, child, tracked=True)
+    child = ddl.set_tracked(store, database, child, tracked=True)
     store.insert(child, [(1, 1), (2, 2)])
     store.update(parent, [(rid_of(store, parent, 1), (7, "moved"))])
     assert rows(store, child) == [(1, 7), (2, 2)]
@@ -309,7 +309,7 @@ def test_rowversion(store: StoreSession, database: Database) -> None:
 def test_truncate_is_refused(store: StoreSession, database: Database, parent: Table) -> None:
     child = child_of(store, database, parent)
     assert error_of(lambda: store.truncate(parent)).number == 4712
-    child = ddl.set_tracked_by_cdc(store, database, child, tracked=True)
+    child = ddl.set_tracked(store, database, child, tracked=True)
     error = error_of(lambda: store.truncate(child))
     assert error.number == 4711
     assert error.message == (

@@ -229,23 +229,23 @@ def test_an_engine_write_rolls_its_ddl_back(
 
     def failing_3() -> None:
         with engine.write() as connection:
-            ddl.set_tracked_by_cdc(connection, database, table, tracked=False)
+            ddl.set_tracked(connection, database, table, tracked=False)
 
     with pytest.raises(SqlError, match="1222"):
         failing_3()
     store.rollback()
     with engine.write(table) as connection:
-        ddl.set_tracked_by_cdc(connection, database, table, tracked=False)
+        ddl.set_tracked(connection, database, table, tracked=False)
 
 
 def test_changes_are_logged_while_the_table_is_tracked(
     store: StoreSession, database: Database, table: Table
 ) -> None:
-    quiet = ddl.set_tracked_by_cdc(store, database, table, tracked=False)
+    quiet = ddl.set_tracked(store, database, table, tracked=False)
     store.insert(quiet, [(1, "a", 1)])
     assert database.log.last_commit() is None
     # A statement that was compiled for the table as it was before still logs.
-    ddl.set_tracked_by_cdc(store, database, quiet, tracked=True)
+    ddl.set_tracked(store, database, quiet, tracked=True)
     store.insert(quiet, [(2, "b", 2)])
     assert database.log.last_commit() is not None
 
@@ -355,7 +355,7 @@ def test_a_write_joins_the_transaction_with_ddl_of_its_thread(
     made = ddl.create_table(store, database, "dbo", "made", [COLUMN])
     with engine.write() as connection:
         ddl.create_schema(connection, database, "cdc")
-        made = ddl.set_tracked_by_cdc(connection, database, made, tracked=True)
+        made = ddl.set_tracked(connection, database, made, tracked=True)
         made = ddl.rename_table(connection, database, made, "renamed", command="EXEC sp_rename")
     assert number_of(lambda: engine.create_database("other")) == 226
     store.rollback()
@@ -364,7 +364,7 @@ def test_a_write_joins_the_transaction_with_ddl_of_its_thread(
     store.begin()
     made = ddl.create_table(store, database, "dbo", "made", [COLUMN])
     with engine.write() as connection:
-        made = ddl.set_tracked_by_cdc(connection, database, made, tracked=True)
+        made = ddl.set_tracked(connection, database, made, tracked=True)
         made = ddl.rename_table(connection, database, made, "renamed", command="EXEC sp_rename")
     store.insert(made, [(1,)])
     store.commit()

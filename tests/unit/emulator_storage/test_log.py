@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.clock import ManualClock
+from emulator.fetching import fetch
 from emulator.log.lsn import RECORDS_PER_BLOCK, RECORDS_PER_VLF, lsn_of, position_of
-from emulator.log.query import fetch
 from emulator.log.records import RowAction, RowChange
 from emulator.storage import ddl
 from emulator.storage.engine import Database, DataDirectoryInUse, Engine
@@ -195,7 +195,7 @@ def test_databases_have_their_own_logs(
 ) -> None:
     other = engine.create_database("other")
     there = ddl.create_table(store, other, "dbo", "t", [Column(0, "id", INT)])
-    there = ddl.set_tracked_by_cdc(store, other, there, tracked=True)
+    there = ddl.set_tracked(store, other, there, tracked=True)
     store.begin()
     store.insert(table, [(1, "a", 1)])
     store.insert(there, [(1,)])
@@ -241,7 +241,7 @@ def prepare(directory: Path, clock: ManualClock) -> None:
     store = StoreSession(engine)
     columns = [Column(0, "id", INT), Column(0, "name", nvarchar(9)), Column(0, "n", INT)]
     table = ddl.create_table(store, database, "dbo", "t", columns)
-    ddl.set_tracked_by_cdc(store, database, table, tracked=True)
+    ddl.set_tracked(store, database, table, tracked=True)
     store.close()
     engine.close()
 

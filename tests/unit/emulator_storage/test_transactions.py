@@ -8,7 +8,7 @@ import pytest
 
 from emulator.clock import ManualClock
 from emulator.errors import SqlError
-from emulator.log.query import fetch
+from emulator.fetching import fetch
 from emulator.log.records import RowChange
 from emulator.storage.engine import Database, Engine
 from emulator.storage.model import Table

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from emulator.catalog.cdc_extension import ChangeDataCapture
+from emulator.clock import ManualClock
+from emulator.storage.engine import Engine
+from tests.unit.emulator_tsql.conftest import NOW, Session
 
 CLEANUP = (
     "DECLARE @failed bit, @mark binary(10) = (SELECT MAX(__$start_lsn) FROM cdc.dbo_t_CT);"
@@ -14,6 +21,28 @@ CLAIMS = [
     "UPDATE cdc.dbo_t_CT SET v = 9 WHERE id = 1",
     "DELETE cdc.dbo_t_CT WHERE id = 1",
 ]
+
+
+@pytest.fixture
+def engine(tmp_path) -> Iterator[Engine]:
+    engine = Engine(tmp_path, ManualClock(NOW), ChangeDataCapture())
+    engine.create_database("shop")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def sql(engine) -> Iterator[Session]:
+    session = Session(engine, 51)
+    yield session
+    session.context.store.close()
+
+
+@pytest.fixture
+def other(engine) -> Iterator[Session]:
+    session = Session(engine, 52)
+    yield session
+    session.context.store.close()
 
 
 @pytest.fixture

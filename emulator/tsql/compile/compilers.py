@@ -1,0 +1,57 @@
+"""What who compiles a part of a statement may ask of its compiler.
+
+The compilers (expressions.py, sources.py, queries.py) call functions of functions/, users'
+functions, FOR XML and so on; those know them by these Protocols.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.tsql.compile.compiler import Compilation
+    from emulator.tsql.compile.plan import Execution
+    from emulator.tsql.compile.scope import Scope
+    from emulator.tsql.compile.values import Value
+    from emulator.tsql.syntax.nodes import Expression, Query
+    from emulator.types import SqlType, StorageValue
+
+
+class Expressions(Protocol):
+    """Compiles expressions of a statement."""
+
+    compilation: Compilation
+
+    def value(self, node: Expression, scope: Scope) -> Value:
+        """A scalar."""
+
+    def condition(self, node: Expression, scope: Scope) -> str:
+        """A condition: yields 1, 0 or NULL."""
+
+    def cast(
+        self, value: Value, target: SqlType, style: int | None = None, *, quiet: bool = False
+    ) -> Value:
+        """CAST or CONVERT; with ``quiet`` TRY_CAST."""
+
+    def as_text(self, value: Value) -> Value:
+        """A value as text."""
+
+    def as_int(self, value: Value) -> Value:
+        """A value as int."""
+
+
+class Queries(Expressions, Protocol):
+    """Compiles a statement's queries."""
+
+    def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
+        """Text and columns of a query."""
+
+    def argument_reader(
+        self, values: list[Value]
+    ) -> Callable[[Execution], tuple[StorageValue, ...]]:
+        """Evaluates the arguments of a table function before the statement runs."""
+
+    def another(self) -> Queries:
+        """A compiler of the same statement in which no common table is in sight."""

@@ -1,8 +1,9 @@
 """Applying one table's changes: MERGE guarded by position, or an idempotent append.
 
 The guard (a change is applied only over an older position) makes a replayed MERGE a no-op that does
-not even write a commit. Appends carry the batch id as Delta's transaction version, by writer
-options: as session settings they would outlive the write and silently drop the next one.
+not even write a commit. Appends carry the batch id as Delta's transaction version, which proves a
+write done only when the replay is the same batch (``intent``). It goes by writer options: as
+session settings they would outlive the write and silently drop the next one.
 """
 
 from __future__ import annotations

@@ -224,6 +224,11 @@ class SinkConfig(Section):
         return f"{self.lake}/_tailrace/commits"
 
     @property
+    def intent_path(self) -> str:
+        """Path of the file that tells which batch was begun."""
+        return f"{self.lake}/_tailrace/intent"
+
+    @property
     def progress_checkpoint(self) -> str:
         """Spark's checkpoint location of the progress stream."""
         return self.checkpoint_location or f"{self.lake}/_tailrace/checkpoint"

@@ -18,7 +18,7 @@ from schemas.topics import TableName
 from schemas.types import UnsupportedType
 from spark_sink.apply import TableWork, apply_changes, empty_statement
 from spark_sink.config import SinkConfig
-from spark_sink.ddl import LakeTables
+from spark_sink.ddl import LakeTables, set_retention
 from spark_sink.decode import WriterSchema, writer_schema
 from spark_sink.delta_log import table_version
 from spark_sink.errors import (
@@ -119,6 +119,27 @@ class BatchApplier:
     def forget(self) -> None:
         """After a failure, look at the lake's tables anew."""
         self._tables.forget()
+
+    def set_retention(self, paths: Iterable[str]) -> None:
+        """Bring known tables to the retention that the options ask for.
+
+        Args:
+            paths: below the lake, whether there is a table or not.
+
+        Raises:
+            SinkError: the first table's that failed.
+        """
+        for future in [self._pool.submit(self._set_retention, path) for path in sorted(paths)]:
+            future.result()
+
+    def _set_retention(self, path: str) -> None:
+        session = self._idle.get()
+        try:
+            set_retention(session, self._config, path)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"table {path}", error) from error
+        finally:
+            self._idle.put(session)
 
     def apply(self, plan: BatchPlan) -> Applied:
         """Apply every table of a plan; one that the lake cannot follow stops alone.

@@ -69,6 +69,7 @@ class Sink:
         self._commits_version = -1
         self._committed_batch = 0
         self._rows_since_compaction = 0
+        self._retention_is_set = False
         self.state = SinkState()
 
     def open(self) -> SinkState:
@@ -91,8 +92,21 @@ class Sink:
             self._tell_stopped(topic, reason)
         self._pending.clear()
         self._applier.forget()
+        if not self._retention_is_set:
+            self._applier.set_retention(self._known_paths())
+            self._retention_is_set = True
         _log.info("lake opened", batch=self.state.batch, through_lsn=self.state.through_lsn)
         return self.state
+
+    def _known_paths(self) -> set[str]:
+        """Paths of all tables that the lake may have, those out of the cut among them."""
+        state = self.state
+        paths = set(state.versions)
+        for topic in {*state.offsets, *state.held, *state.stopped}:
+            table = self.config.topics.table_of(topic)
+            if table is not None:
+                paths |= {table_path(table), table_path(table, is_changes=True)}
+        return paths
 
     def close(self) -> None:
         """End the workers."""

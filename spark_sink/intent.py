@@ -38,7 +38,7 @@ class Intent:
             plan: the batch.
             after_batch: batch id of the last commit row.
         """
-        text = json.dumps({"after_batch": after_batch, "plan": _plan_json(plan)})
+        text = json.dumps({"after_batch": after_batch, "plan": plan_json(plan)})
         write_text(self._spark, self._commits_path, self._path, text)
 
     def withdraw(self) -> None:
@@ -56,10 +56,11 @@ class Intent:
         found = None if text is None else json.loads(text)
         if found is None or found["after_batch"] != after_batch:
             return None
-        return _plan_of(found["plan"])
+        return plan_of(found["plan"])
 
 
-def _plan_json(plan: BatchPlan) -> dict[str, Any]:
+def plan_json(plan: BatchPlan) -> dict[str, Any]:
+    """A plan as JSON values."""
     return {
         "topics": [range_json(found) for found in plan.topics],
         "following": state_json(plan.following),
@@ -68,7 +69,8 @@ def _plan_json(plan: BatchPlan) -> dict[str, Any]:
     }
 
 
-def _plan_of(found: dict[str, Any]) -> BatchPlan:
+def plan_of(found: dict[str, Any]) -> BatchPlan:
+    """The plan that :func:`plan_json` wrote."""
     return BatchPlan(
         topics=tuple(map(range_of, found["topics"])),
         following=state_of(found["following"]),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from spark_sink.progress import ShardPosition, SinkState
-from spark_sink.topic_ranges import TopicRange
+from spark_sink.topic_ranges import Counted, TopicRange
 
 Json = dict[str, Any]
 
@@ -25,6 +25,7 @@ def range_json(found: TopicRange) -> Json:
         "up_to_lsn": found.up_to_lsn,
         "whole_from": None if whole is None else {str(p): first for p, first in whole.items()},
         "is_made_anew": found.is_made_anew,
+        "ledger": {str(p): [of.count, of.position_hash] for p, of in found.ledger.items()},
     }
 
 
@@ -41,6 +42,7 @@ def range_of(found: Json) -> TopicRange:
         up_to_lsn=found.get("up_to_lsn"),
         whole_from=None if whole is None else {int(p): first for p, first in whole.items()},
         is_made_anew=found.get("is_made_anew", False),
+        ledger={int(p): Counted(*of) for p, of in found.get("ledger", {}).items()},
     )
 
 

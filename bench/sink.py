@@ -31,11 +31,11 @@ from pyspark.sql.avro.functions import from_avro
 from compose.local.broker import KafkaBroker
 from compose.local.jars import spark_jars
 from compose.local.registry import SchemaRegistry as RegistryServer
-from schemas.envelope import SchemaColumn, TableSchema, envelope_schema
+from schemas.envelope import SchemaColumn, TableSchema, envelope_schema, position_of
 from schemas.framing import frame_header
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition, Operation
-from schemas.progress import PROGRESS_SCHEMA
+from schemas.progress import PROGRESS_SCHEMA, position_hash
 from schemas.registry import SchemaRegistry
 from schemas.topics import TableName, TopicNames, value_subject
 from schemas.types import ColumnType
@@ -213,6 +213,7 @@ def _produce(
     block = 1
     while number < changes:
         lsn, before = Lsn(1, block, 1), list(offsets)
+        hashes = [0] * tables
         for _ in range(min(per_lsn, changes - number)):
             table = number % tables
             event = _event(number, tables, changes, schemas[table], lsn)
@@ -220,8 +221,9 @@ def _produce(
             fastavro.schemaless_writer(body, writers[table], event)
             _send(producer, topics[table], frame_header(ids[table]) + body.getvalue())
             offsets[table] += 1
+            hashes[table] += position_hash(position_of(event).to_bytes())
             number += 1
-        record = _progress(topics, before, offsets, ids, block)
+        record = _progress(topics, before, offsets, hashes, ids, block)
         body = io.BytesIO()
         fastavro.schemaless_writer(body, progress, record)
         _send(producer, names.progress, frame_header(progress_id) + body.getvalue())
@@ -290,7 +292,12 @@ def _event(number: int, tables: int, changes: int, schema: TableSchema, lsn: Lsn
 
 
 def _progress(
-    topics: Sequence[str], before: Sequence[int], after: Sequence[int], ids: Sequence[int], n: int
+    topics: Sequence[str],
+    before: Sequence[int],
+    after: Sequence[int],
+    hashes: Sequence[int],
+    ids: Sequence[int],
+    n: int,
 ) -> dict[str, Any]:
     return {
         "shard": 0,
@@ -308,10 +315,12 @@ def _progress(
                 "first_offset": first,
                 "next_offset": end,
                 "count": end - first,
-                "position_hash": 0,
+                "position_hash": position_sum,
                 "schema_ids": [schema_id],
             }
-            for topic, first, end, schema_id in zip(topics, before, after, ids, strict=True)
+            for topic, first, end, position_sum, schema_id in zip(
+                topics, before, after, hashes, ids, strict=True
+            )
         ],
         "snapshotting": [],
     }

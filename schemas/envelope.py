@@ -14,12 +14,14 @@ registry alone:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from schemas.avsc import load
 from schemas.lsn import Lsn
 from schemas.names import avro_name
+from schemas.position import ChangePosition, Operation
 from schemas.topics import TableName
 from schemas.types import AvroSchema, ColumnType, avro_type
 
@@ -28,6 +30,8 @@ CONNECTOR: Final = "sqlserver"
 
 SOURCE_SCHEMA: Final[dict[str, Any]] = load("source")
 """The ``source`` block; its fields are explained in avsc/source.avsc."""
+
+_POSITION_FIELDS: Final = {"commit_lsn", "command_id", "change_lsn", "operation"}
 
 TRANSACTION_SCHEMA: Final[dict[str, Any]] = load("transaction")
 """The ``transaction`` block."""
@@ -135,6 +139,28 @@ def envelope_schema(prefix: str, schema: TableSchema) -> dict[str, Any]:
             {"name": "transaction", "type": ["null", TRANSACTION_SCHEMA], "default": None},
         ],
     }
+
+
+def position_only(envelope: dict[str, Any]) -> dict[str, Any]:
+    """An envelope schema with nothing but the position: a reader skips the rest undecoded."""
+    (source,) = [field for field in envelope["fields"] if field["name"] == "source"]
+    kept = [field for field in source["type"]["fields"] if field["name"] in _POSITION_FIELDS]
+    return {**envelope, "fields": [{**source, "type": {**source["type"], "fields": kept}}]}
+
+
+def position_of(event: Mapping[str, Any]) -> ChangePosition:
+    """The position that an event carries in its ``source``.
+
+    Raises:
+        ValueError: a field has another form.
+    """
+    source = event["source"]
+    return ChangePosition(
+        Lsn.parse(source["commit_lsn"]),
+        source["command_id"] or 0,
+        Lsn.parse(source["change_lsn"]) if source["change_lsn"] else Lsn.ZERO,
+        Operation(source["operation"] or 0),
+    )
 
 
 def key_schema(prefix: str, schema: TableSchema) -> dict[str, Any] | None:

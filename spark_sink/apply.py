@@ -1,8 +1,9 @@
 """Applying one table's changes: MERGE guarded by position, or an idempotent append.
 
 The guard (a change is applied only over an older position) makes a replayed MERGE a no-op that does
-not even write a commit. Appends carry the batch id as Delta's transaction version, by writer
-options: as session settings they would outlive the write and silently drop the next one.
+not even write a commit. Appends carry the batch id as Delta's transaction version, which proves a
+write done only when the replay is the same batch (``intent``). It goes by writer options: as
+session settings they would outlive the write and silently drop the next one.
 """
 
 from __future__ import annotations
@@ -10,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from schemas.lsn import Lsn
 from schemas.position import ChangePosition
 from spark_sink.config import DeleteMode, SinkConfig
 from spark_sink.decode import WriterSchema, change_rows, within_cut
-from spark_sink.kafka_ranges import read_values
 from spark_sink.lake_table import CDC_COLUMNS, LSN, OPERATION, POSITION, LakeTable, literal, quote
 from spark_sink.latest import available_flag, large_columns, latest_changes
 from spark_sink.topic_ranges import TopicRange
@@ -35,7 +34,7 @@ class TableWork:
         writers: the writer schemas of its changes.
         other_writers: writer schemas of other tables in the same topic.
         topic_range: the offsets to read.
-        values: the messages when the driver has read them already.
+        values: the messages, as the ledger counts them.
     """
 
     table: LakeTable
@@ -43,7 +42,7 @@ class TableWork:
     writers: tuple[WriterSchema, ...]
     other_writers: tuple[WriterSchema, ...]
     topic_range: TopicRange
-    values: pa.Table | None = None
+    values: DataFrame
 
 
 def apply_changes(
@@ -60,27 +59,19 @@ def apply_changes(
     """
     if work.table.key:
         # What stands before a whole table is older than it: the whole replaces it.
-        changes = _changes(spark, config, work, work.table, work.topic_range.whole_from)
+        changes = _changes(work, work.table, work.topic_range.whole_from)
         whole_at = cut if work.topic_range.is_whole else None
         merge_changes(spark, config, work.table, changes, whole_at)
     else:
-        append_changes(config, work.table, _changes(spark, config, work, work.table), batch)
+        append_changes(config, work.table, _changes(work, work.table), batch)
     if work.changes_table is not None:
-        changes = _changes(spark, config, work, work.changes_table)
-        append_changes(config, work.changes_table, changes, batch)
+        append_changes(config, work.changes_table, _changes(work, work.changes_table), batch)
 
 
 def _changes(
-    spark: SparkSession,
-    config: SinkConfig,
-    work: TableWork,
-    table: LakeTable,
-    from_offsets: Mapping[int, int] | None = None,
+    work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
 ) -> DataFrame:
-    if work.values is not None:
-        values: DataFrame = spark.createDataFrame(work.values)
-    else:
-        values = read_values(spark, config.kafka, [work.topic_range])
+    values = work.values
     if from_offsets:
         before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
         values = values.where(f"NOT ({' OR '.join(before)})")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from schemas.envelope import TableSchema
 from schemas.topics import TableName
 from schemas.types import UnsupportedType
 from spark_sink.apply import TableWork, apply_changes, empty_statement
 from spark_sink.config import SinkConfig
-from spark_sink.ddl import LakeTables
+from spark_sink.ddl import LakeTables, set_retention
 from spark_sink.decode import WriterSchema, writer_schema
 from spark_sink.delta_log import table_version
 from spark_sink.errors import (
@@ -31,6 +32,8 @@ from spark_sink.errors import (
     UnsupportedSchemaChange,
 )
 from spark_sink.jvm_errors import translated
+from spark_sink.kafka_ranges import read_values
+from spark_sink.ledger import counted_by_spark, difference
 from spark_sink.metrics import SinkMetrics
 from spark_sink.progress import BatchPlan, SchemaById
 from spark_sink.session import TunedSession
@@ -59,6 +62,10 @@ class _Source:
     other_writers: tuple[WriterSchema, ...]
     topic_range: TopicRange
     values: pa.Table | None = None
+
+    @property
+    def all_writers(self) -> tuple[WriterSchema, ...]:
+        return (*self.writers, *self.other_writers)
 
     @property
     def versions(self) -> list[TableSchema]:
@@ -120,6 +127,27 @@ class BatchApplier:
         """After a failure, look at the lake's tables anew."""
         self._tables.forget()
 
+    def set_retention(self, paths: Iterable[str]) -> None:
+        """Bring known tables to the retention that the options ask for.
+
+        Args:
+            paths: below the lake, whether there is a table or not.
+
+        Raises:
+            SinkError: the first table's that failed.
+        """
+        for future in [self._pool.submit(self._set_retention, path) for path in sorted(paths)]:
+            future.result()
+
+    def _set_retention(self, path: str) -> None:
+        session = self._idle.get()
+        try:
+            set_retention(session, self._config, path)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"table {path}", error) from error
+        finally:
+            self._idle.put(session)
+
     def apply(self, plan: BatchPlan) -> Applied:
         """Apply every table of a plan; one that the lake cannot follow stops alone.
 
@@ -139,7 +167,8 @@ class BatchApplier:
         sources = _without(sources, stopped)
         if is_small:
             ranges = {s.topic_range.topic: s.topic_range for s in sources if s.writers}
-            values, lost = self._reader.values(ranges)
+            writers = {s.topic_range.topic: s.all_writers for s in sources}
+            values, lost = self._reader.values(ranges, writers)
             stopped |= lost
             sources = [
                 replace(source, values=values.get(source.topic_range.topic))
@@ -208,6 +237,30 @@ class BatchApplier:
     ) -> dict[str, int]:
         if not source.writers:
             return self._empty(session, source.table, cut)
+        with self._messages(session, source) as values:
+            return self._apply_messages(session, source, values, batch, cut)
+
+    @contextmanager
+    def _messages(self, session: SparkSession, source: _Source) -> Iterator[DataFrame]:
+        """The messages of one source table, as many and the same as the ledger counts."""
+        if source.values is not None:
+            yield session.createDataFrame(source.values)
+            return
+        values = read_values(session, self._config.kafka, [source.topic_range])
+        # Read once, counted and then written: what is written is what was counted.
+        values.persist()
+        try:
+            counted = counted_by_spark(values, source.all_writers)
+            error = difference(str(source.table), source.topic_range, counted)
+            if error is not None:
+                raise error
+            yield values
+        finally:
+            values.unpersist()
+
+    def _apply_messages(
+        self, session: SparkSession, source: _Source, values: DataFrame, batch: int, cut: str
+    ) -> dict[str, int]:
         versions = source.versions
         keyed = any(column.key_ordinal for column in versions[0].columns)
         table = self._tables.follow(
@@ -226,7 +279,7 @@ class BatchApplier:
                 source.writers,
                 source.other_writers,
                 source.topic_range,
-                source.values,
+                values,
             )
             apply_changes(session, self._config, work, batch, cut)
         written = [table] if changes_table is None else [table, changes_table]

@@ -1,7 +1,8 @@
 """The commit table: one row per cut, the only source of start positions.
 
-A row is written when every table of the batch is there, so a crash before it means that the batch
-is applied again, which the position guard makes harmless. ``tables`` names each table's version:
+A row is written when every table of the batch is there, so a crash before it means that the same
+batch (``intent``) is applied again, which the position guard and Delta's transaction versions make
+harmless. ``tables`` names each table's version:
 whoever reads those versions sees one LSN of the source over all tables.
 
 Plain Delta (no deletion vectors, no column mapping), so that every reader can open it.
@@ -11,16 +12,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Row, SparkSession
 
 from spark_sink.delta_log import table_version
 from spark_sink.lake_table import literal, quote
-from spark_sink.progress import ShardPosition, SinkState
-from spark_sink.topic_ranges import TopicRange
+from spark_sink.progress import SinkState
+from spark_sink.state_json import held_json, held_of, offsets_of, shards_json, shards_of
 
 COMPACT_EVERY: Final = 100
 """Commit rows between compactions: each row is a file, and listing thousands costs seconds."""
@@ -80,8 +80,6 @@ class CommitTable:
         """Write the row of a cut."""
         # Literals, because Delta's SQL parser leaves named parameters unbound (Spark 4.1.1).
         tables = literal(json.dumps(dict(state.versions)))
-        shards = json.dumps({shard: asdict(found) for shard, found in state.shards.items()})
-        held = json.dumps({topic: _held_json(found) for topic, found in state.held.items()})
         commit_ms = "NULL" if state.through_commit_ms is None else str(state.through_commit_ms)
         values = {
             "batch": f"CAST({state.batch} AS BIGINT)",
@@ -91,8 +89,8 @@ class CommitTable:
             "rows": f"CAST({rows} AS BIGINT)",
             "tables": f"from_json({tables}, 'MAP<STRING, BIGINT>')",
             "offsets": literal(json.dumps(state.offsets)),
-            "progress": literal(shards),
-            "held": literal(held),
+            "progress": literal(json.dumps(shards_json(state.shards))),
+            "held": literal(json.dumps(held_json(state.held))),
             "stopped": literal(json.dumps(dict(state.stopped))),
             "server": literal(state.server),
             "database": literal(state.database),
@@ -118,37 +116,15 @@ def _listed(columns: Iterable[tuple[str, str, str]]) -> str:
 def state_of(row: Row) -> SinkState:
     """The state that a commit row tells."""
     commit_time = row["through_commit_time"]
-    progress: dict[str, dict[str, Any]] = json.loads(row["progress"])
-    held: dict[str, dict[str, Any]] = json.loads(row["held"])
-    offsets: dict[str, dict[str, int]] = json.loads(row["offsets"])
     return SinkState(
         batch=row["batch"],
         through_lsn=row["through_lsn"],
         through_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
-        shards={int(shard): ShardPosition(**position) for shard, position in progress.items()},
-        held={topic: _held(topic, found) for topic, found in held.items()},
+        shards=shards_of(json.loads(row["progress"])),
+        held=held_of(json.loads(row["held"])),
         stopped=json.loads(row["stopped"] or "{}"),
-        offsets={t: {int(p): o for p, o in found.items()} for t, found in offsets.items()},
+        offsets=offsets_of(json.loads(row["offsets"])),
         versions=dict(row["tables"]),
         server=row["server"],
         database=row["database"],
-    )
-
-
-def _held_json(found: TopicRange) -> dict[str, Any]:
-    return {
-        "shard": found.shard,
-        "partitions": {str(p): list(offsets) for p, offsets in found.partitions.items()},
-        "count": found.count,
-        "schema_ids": sorted(found.schema_ids),
-    }
-
-
-def _held(topic: str, found: dict[str, Any]) -> TopicRange:
-    return TopicRange(
-        topic=topic,
-        shard=found["shard"],
-        partitions={int(p): (first, end) for p, (first, end) in found["partitions"].items()},
-        count=found["count"],
-        schema_ids=frozenset(found["schema_ids"]),
     )

@@ -101,14 +101,18 @@ class SinkConfig(Section):
         ge=1,
         le=1_000_000_000,
         description="Changes after which a batch ends at the next closed LSN; 1 to 1000000000,"
-        " default 1000000. Few make many small commits, many use more disk for the shuffle.",
+        " default 1000000. Few make many small commits, many use more disk: each table's messages"
+        " are kept until they are written, beside the shuffle. A batch that was begun is finished"
+        " as it was planned, whatever the bound says by then.",
     )
     local_changes_max: int = Field(
         default=5_000,
         ge=0,
         le=1_000_000,
         description="Batches up to this many changes are read once and handed to the tables through"
-        " the driver; 0 to 1000000, default 5000. Larger ones are read table by table.",
+        " the driver; 0 to 1000000, default 5000. Larger ones are read table by table. All are"
+        " compared with the publisher's ledger before anything is written: a topic that holds other"
+        " changes, as after compaction, stops its table.",
     )
     merge_pool: int = Field(
         default=4,
@@ -135,7 +139,8 @@ class SinkConfig(Section):
         gt=0.0,
         le=36_500.0,
         description="Days that cuts stay readable: age at which commit rows are removed, and the"
-        " lake tables' log and deleted-file retention; up to 36500, default 30.",
+        " lake tables' deleted-file retention; their log is kept three times as long. Tables that"
+        " are there already get a changed value when the sink starts; up to 36500, default 30.",
     )
     partition_by: dict[str, list[str]] = Field(
         default_factory=dict,
@@ -222,6 +227,11 @@ class SinkConfig(Section):
     def commits_path(self) -> str:
         """Path of the commit table."""
         return f"{self.lake}/_tailrace/commits"
+
+    @property
+    def intent_path(self) -> str:
+        """Path of the file that tells which batch was begun."""
+        return f"{self.lake}/_tailrace/intent"
 
     @property
     def progress_checkpoint(self) -> str:

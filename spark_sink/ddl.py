@@ -28,8 +28,10 @@ from spark_sink.lake_table import (
     columns_ddl,
     create_statement,
     evolve,
+    literal,
     new_table,
     parse_comment,
+    quote,
     table_path,
 )
 
@@ -44,6 +46,9 @@ _PROPERTIES: Final[Mapping[str, str]] = {
     # Every batch leaves small files: Delta compacts them once fifty have gathered.
     "delta.autoOptimize.autoCompact": "true",
 }
+
+_LOG_KEPT_TIMES: Final = 3
+"""How many times longer than the cuts the log of a table is kept."""
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -171,7 +176,35 @@ def _columns(table: TableName, schema: StructType) -> tuple[LakeColumn, ...]:
 
 
 def _retention(config: SinkConfig) -> dict[str, str]:
-    """A cut stays readable only as long as the versions it names."""
+    """A cut stays readable only as long as the versions it names.
+
+    Files count from their removal. The log goes by the age of commits, and a version that cuts of
+    today name may be older than they are.
+    """
     hours = max(1, round(config.commit_retention_days * 24))
-    interval = f"interval {hours} hours"
-    return {"delta.logRetentionDuration": interval, "delta.deletedFileRetentionDuration": interval}
+    kept = {
+        "delta.logRetentionDuration": f"interval {hours * _LOG_KEPT_TIMES} hours",
+        "delta.deletedFileRetentionDuration": f"interval {hours} hours",
+    }
+    return {name: config.table_properties.get(name, value) for name, value in kept.items()}
+
+
+def set_retention(spark: SparkSession, config: SinkConfig, path: str) -> None:
+    """Give a lake table that was made under other options the retention that they ask for now.
+
+    Args:
+        spark: any session.
+        config: the options.
+        path: of the table below the lake; without a table there, nothing is done.
+    """
+    location = f"{config.lake}/{path}"
+    metadata = table_metadata(spark, location)
+    if metadata is None:
+        return
+    wanted = _retention(config)
+    changed = {name: v for name, v in wanted.items() if metadata.properties.get(name) != v}
+    if not changed:
+        return
+    listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in changed.items())
+    spark.sql(f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({listed})")
+    _log.info("lake table keeps its versions for", table=path, **changed)

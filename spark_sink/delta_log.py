@@ -1,4 +1,4 @@
-"""Versions and metadata straight from Delta's log: the one place that reaches into JVM classes.
+"""What only Delta's own classes tell or do: the one place that reaches into them.
 
 ``DeltaLog.update().version()`` costs 10 ms for a table that the session knows, ``history(1)`` half
 a second (measured), and there is no other public way to a table's version from Python.
@@ -50,7 +50,41 @@ def table_metadata(spark: SparkSession, path: str) -> TableMetadata | None:
     )
 
 
+def read_text(spark: SparkSession, table: str, path: str) -> str | None:
+    """A small text file beside a table, or None when there is none.
+
+    Args:
+        spark: any session.
+        table: path of a Delta table on the same storage, whose way of access is taken.
+        path: the file.
+    """
+    jvm, log = _log(spark, table)
+    settings, file = log.newDeltaHadoopConf(), jvm.org.apache.hadoop.fs.Path(path)
+    if not file.getFileSystem(settings).exists(file):
+        return None
+    return str(log.store().read(file, settings).mkString("\n"))
+
+
+def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
+    """Write such a file in place of what is there: readers find the old one or the new one whole.
+
+    Delta's log store knows how, on every storage: its own pointer to the last checkpoint is written
+    in this way.
+    """
+    jvm, log = _log(spark, table)
+    lines = jvm.scala.collection.Iterator.single(text)
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    log.store().write(file, lines, True, log.newDeltaHadoopConf())
+
+
 def _snapshot(spark: SparkSession, path: str) -> Any:
+    jvm, log = _log(spark, path)
+    none = jvm.scala.Option.empty()
+    return log.update(False, none, none)
+
+
+def _log(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """The JVM, and Delta's log of a table."""
     jvm = spark._jvm  # noqa: SLF001 - Delta has no public Python way to a table's version
     if jvm is None:
         raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
@@ -58,5 +92,4 @@ def _snapshot(spark: SparkSession, path: str) -> Any:
         spark._jsparkSession,  # noqa: SLF001 - as above
         path,
     )
-    none = jvm.scala.Option.empty()
-    return log.update(False, none, none)
+    return jvm, log

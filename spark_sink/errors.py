@@ -101,20 +101,42 @@ class TopicMadeAnew(SinkError):
 
 
 class LedgerMismatch(SinkError):
-    """A topic holds another number of changes than the ledger counted when they were written.
+    """A topic holds other changes than the ledger counted when they were written.
 
     The table stops alone; a new snapshot brings it back.
+
+    Attributes:
+        table: database.schema.table.
+        topic: its topic.
+        partition: the first one that differs; None when only the whole topic's number is known.
+        expected: number of changes and sum of their position hashes, by the ledger.
+        found: the same in the topic.
     """
 
-    def __init__(self, topic: str, counted: int, found: int) -> None:
+    def __init__(
+        self,
+        table: str,
+        topic: str,
+        partition: int | None,
+        expected: tuple[int, int | None],
+        found: tuple[int, int | None],
+    ) -> None:
+        self.table = table
         self.topic = topic
-        self.counted = counted
+        self.partition = partition
+        self.expected = expected
         self.found = found
+        where = f"topic {topic}" + ("" if partition is None else f" partition {partition}")
+        held = f"{found[0]} changes where the publisher counted {expected[0]}"
+        if found[0] == expected[0]:
+            held = (
+                f"{found[0]} changes, but others than the publisher counted (sum of position hashes"
+                f" {found[1]} instead of {expected[1]})"
+            )
         super().__init__(
-            f"topic {topic} holds {found} changes where the publisher counted {counted}: records"
-            " were removed (compaction or retention) or written by somebody else; give the topic"
-            " cleanup.policy=delete with enough retention, and take a new snapshot of its table"
-            " (tailrace snapshot)"
+            f"table {table}: {where} holds {held}: records were removed (compaction or retention)"
+            " or written by somebody else; give the topic cleanup.policy=delete with enough"
+            " retention, and take a new snapshot of its table (tailrace snapshot)"
         )
 
 

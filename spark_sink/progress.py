@@ -11,8 +11,8 @@ remembered and read, together with what follows, by the first cut whose last rec
 them. What is released so holds the table *whole*: every row that the source has, so a row that the
 lake has and this does not was deleted while nobody followed the table.
 
-Everything here is pure: the same records and the same state give the same batch, which is what
-makes a replay after a crash plan the same ranges.
+Everything here is pure: the same records and the same state give the same batch. A replay after a
+crash may have more records, so what was begun is written down (``intent``) and not planned again.
 """
 
 from __future__ import annotations

@@ -6,8 +6,12 @@ reads the versions that a commit row names sees one.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -25,6 +29,11 @@ from spark_sink.lake_table import (
     quote,
     table_path,
 )
+
+_REFUSES_OLD_VERSIONS: Final = (
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+)
+_SETTING_LOCK: Final = threading.Lock()
 
 
 class CutUnknown(SinkError):
@@ -74,12 +83,32 @@ class Cut:
                 " finished, the sink or the publisher stopped it, it is excluded, or it has no"
                 " changes yet"
             )
-        location = f"{self.lake}/{path}"
-        reader = self.spark.read.format("delta")
-        if table_version(self.spark, location) != version:
-            # A version that is not the current one costs 0.3 s to rebuild (measured).
-            reader = reader.option("versionAsOf", version)
-        return reader.load(location)
+        # Without a version Delta reads the one that is current when the DataFrame is run, not when
+        # it was made. The current version costs nothing, an older one 0.3 s to rebuild (measured).
+        reader = self.spark.read.format("delta").option("versionAsOf", version)
+        with _time_travel_by_cuts(self.spark):
+            return reader.load(f"{self.lake}/{path}")
+
+
+@contextmanager
+def _time_travel_by_cuts(spark: SparkSession) -> Iterator[None]:
+    """Let a version be read that is older than the tables' deleted-file retention.
+
+    Delta refuses it by the age of its commit, though its files are kept for that long since they
+    were replaced: a table that had been quiet would lose its cuts with its next change. What a
+    commit row names is within the retention. Delta looks once, when a DataFrame is made; it must
+    belong to the caller's session, whose setting is therefore put back.
+    """
+    with _SETTING_LOCK:
+        before = spark.conf.get(_REFUSES_OLD_VERSIONS, None)
+        spark.conf.set(_REFUSES_OLD_VERSIONS, "false")
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(_REFUSES_OLD_VERSIONS)
+            else:
+                spark.conf.set(_REFUSES_OLD_VERSIONS, before)
 
 
 def read_cut(spark: SparkSession, lake: str, *, up_to_lsn: str | None = None) -> Cut:

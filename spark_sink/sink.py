@@ -3,7 +3,7 @@
 Knows nothing of Spark's streaming: it is given progress records, plans from the state that the
 last commit row tells, applies and commits until the records hold no further cut. So a micro-batch
 that is delivered twice, a lost checkpoint, or records that came before the rest of their cut all
-end the same way.
+end the same way. A batch that was begun and not committed comes first, exactly as it was planned.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from spark_sink.batch import Applied, BatchApplier, Hook
 from spark_sink.commit_table import COMPACT_EVERY, CommitTable
 from spark_sink.config import SinkConfig
 from spark_sink.errors import LakeTaken
+from spark_sink.intent import Intent
 from spark_sink.jvm_errors import translated
 from spark_sink.lake_table import table_path
 from spark_sink.metrics import SinkMetrics
@@ -59,6 +60,8 @@ class Sink:
         self.metrics = metrics or SinkMetrics()
         session = small_batch_session(spark)
         self._commits = CommitTable(session, config.commits_path)
+        self._intent = Intent(session, config.intent_path, config.commits_path)
+        self._begun: BatchPlan | None = None
         self._applier = BatchApplier(session, config, schema_by_id, self.metrics, hook)
         self._hook = hook
         self._now_s = now_s
@@ -66,6 +69,7 @@ class Sink:
         self._commits_version = -1
         self._committed_batch = 0
         self._rows_since_compaction = 0
+        self._retention_is_set = False
         self.state = SinkState()
 
     def open(self) -> SinkState:
@@ -79,14 +83,30 @@ class Sink:
             self._commits_version = self._commits.version()
             self.state = self._commits.last()
             self._committed_batch = self.state.batch
+            self._begun = self._intent.read(self._committed_batch)
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self.config.commits_path}", error) from error
+        if self._begun is not None:
+            _log.info("batch is finished first", batch=self._begun.following.batch)
         for topic, reason in self.state.stopped.items():
             self._tell_stopped(topic, reason)
         self._pending.clear()
         self._applier.forget()
+        if not self._retention_is_set:
+            self._applier.set_retention(self._known_paths())
+            self._retention_is_set = True
         _log.info("lake opened", batch=self.state.batch, through_lsn=self.state.through_lsn)
         return self.state
+
+    def _known_paths(self) -> set[str]:
+        """Paths of all tables that the lake may have, those out of the cut among them."""
+        state = self.state
+        paths = set(state.versions)
+        for topic in {*state.offsets, *state.held, *state.stopped}:
+            table = self.config.topics.table_of(topic)
+            if table is not None:
+                paths |= {table_path(table), table_path(table, is_changes=True)}
+        return paths
 
     def close(self) -> None:
         """End the workers."""
@@ -118,7 +138,7 @@ class Sink:
             self._pending[record.partition, record.offset] = record
         committed = 0
         while not stop.is_set():
-            plan = plan_batch(
+            plan = self._begun or plan_batch(
                 self.state,
                 self._pending.values(),
                 self.config.topics,
@@ -140,6 +160,8 @@ class Sink:
     def _commit(self, plan: BatchPlan) -> None:
         started = time.monotonic()
         self._check_single_writer()
+        if plan is not self._begun:
+            self._begin(plan)
         applied = self._applier.apply(plan)
         state = self._following(plan, applied)
         for topic, error in applied.stopped.items():
@@ -152,6 +174,7 @@ class Sink:
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self.config.commits_path}", error) from error
         self.state = state
+        self._begun = None
         self._committed_batch = state.batch
         if self._hook is not None:
             self._hook("committed", "")
@@ -171,6 +194,21 @@ class Sink:
         )
         self._compact_now_and_then()
 
+    def _begin(self, plan: BatchPlan) -> None:
+        """Write the plan down, before any table sees it."""
+        try:
+            self._intent.write(plan, self._committed_batch)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"writing {self.config.intent_path}", error) from error
+        self._begun = plan
+
+    def _withdraw(self) -> None:
+        try:
+            self._intent.withdraw()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"writing {self.config.intent_path}", error) from error
+        self._begun = None
+
     def _following(self, plan: BatchPlan, applied: Applied) -> SinkState:
         """The state after a batch: no table is in the cut that does not stand at its LSN.
 
@@ -186,6 +224,8 @@ class Sink:
                 versions.pop(table_path(table), None)
                 versions.pop(table_path(table, is_changes=True), None)
         if applied.stopped and not versions and not plan.following.held:
+            # Nothing was written: with more records, a snapshot among them, it may go another way.
+            self._withdraw()
             raise next(iter(applied.stopped.values()))
         return replace(plan.following, versions=versions, stopped=stopped)
 

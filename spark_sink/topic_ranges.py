@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from schemas.progress import PartitionProgress, Progress
+from schemas.progress import PartitionProgress, Progress, signed
 from schemas.topics import TopicNames
 
 
@@ -16,6 +16,23 @@ class ProgressRecord:
     partition: int
     offset: int
     progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Changes of one partition, by the ledger or as they were found.
+
+    Attributes:
+        count: how many.
+        position_hash: sum of the hashes of their positions (``schemas/progress.py``).
+    """
+
+    count: int = 0
+    position_hash: int = 0
+
+    def plus(self, other: Counted) -> Counted:
+        """Both together."""
+        return Counted(self.count + other.count, signed(self.position_hash + other.position_hash))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,8 @@ class TopicRange:
         whole_from: partition to the offset from which on these ranges hold the whole table, by a
             snapshot and all changes beside it; None when they hold changes only.
         is_made_anew: whether they begin below offsets that the lake has: the topic is another one.
+        ledger: what the ledger counts, by partition; less than ``count`` where an earlier release
+            remembered a part of it.
     """
 
     topic: str
@@ -44,6 +63,7 @@ class TopicRange:
     up_to_lsn: str | None = None
     whole_from: Mapping[int, int] | None = None
     is_made_anew: bool = False
+    ledger: Mapping[int, Counted] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -121,6 +141,7 @@ class RangeSorter:
             count=before.count + whole.count,
             schema_ids=before.schema_ids | whole.schema_ids,
             whole_from=whole_from,
+            ledger=_together(before.ledger, whole.ledger),
         )
 
 
@@ -132,6 +153,10 @@ def begins_below(ranges: TopicRange, known: Mapping[int, int]) -> bool:
     return any(
         first < known.get(partition, 0) for partition, (first, _) in ranges.partitions.items()
     )
+
+
+def _together(one: Mapping[int, Counted], other: Mapping[int, Counted]) -> dict[int, Counted]:
+    return {p: one.get(p, Counted()).plus(other.get(p, Counted())) for p in {*one, *other}}
 
 
 def _ends(ranges: TopicRange) -> dict[int, int]:
@@ -166,4 +191,5 @@ def add(
         count=known.count + part.count,
         schema_ids=known.schema_ids | frozenset(part.schema_ids),
         up_to_lsn=up_to_lsn,
+        ledger=_together(known.ledger, {part.partition: Counted(part.count, part.position_hash)}),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -13,9 +13,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_sink.config import SinkConfig
-from spark_sink.errors import ChangesLost, LedgerMismatch, SinkError, TopicGone, TopicUnknown
+from spark_sink.decode import WriterSchema
+from spark_sink.errors import ChangesLost, SinkError, TopicGone, TopicUnknown
 from spark_sink.jvm_errors import translated
 from spark_sink.kafka_ranges import read_values
+from spark_sink.ledger import counted_in, difference
 from spark_sink.topic_ranges import TopicRange
 
 TOPIC_GONE_AFTER_S: Final = 30.0
@@ -37,12 +39,13 @@ class TopicReader:
         self._unknown_since: dict[str, float] = {}
 
     def values(
-        self, ranges: Mapping[str, TopicRange]
+        self, ranges: Mapping[str, TopicRange], writers: Mapping[str, Sequence[WriterSchema]]
     ) -> tuple[dict[str, pa.Table], dict[str, SinkError]]:
         """The messages of some topics, read at once.
 
         Args:
             ranges: what to read, by topic.
+            writers: all writer schemas that the ledger names, by topic.
 
         Returns:
             Partition, offset and value of the messages by topic, and the error of each topic that
@@ -66,8 +69,11 @@ class TopicReader:
                     lost[topic] = self.gone(topic, error)
         for topic, found in values.items():
             self.known(topic)
-            if found.num_rows != ranges[topic].count:
-                lost[topic] = LedgerMismatch(topic, ranges[topic].count, found.num_rows)
+            table = str(self._config.topics.table_of(topic) or topic)
+            counted = counted_in(found, writers[topic])
+            differs = difference(table, ranges[topic], counted)
+            if differs is not None:
+                lost[topic] = differs
         return values, lost
 
     def known(self, topic: str) -> None:

@@ -16,6 +16,7 @@ import fastavro
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from publisher.checkpoint import high_watermarks
+from schemas.envelope import position_of, position_only
 from schemas.framing import split_frame
 from schemas.position import ChangePosition
 from schemas.progress import PartitionProgress, Progress
@@ -23,12 +24,11 @@ from schemas.registry import SchemaRegistry
 from schemas.topics import TopicNames
 from tailrace.ledger import PartitionAudit, Problems, check_chain, ranges_by_partition
 from tailrace.progress import decode
-from tailrace.topics import consumer_of, existing_data_topics, position_of
+from tailrace.topics import consumer_of, existing_data_topics
 
 _AT_ONCE: Final = 5000
 _POLL_S: Final = 0.1
 _TIMEOUT_S: Final = 60.0
-_POSITION_FIELDS: Final = {"commit_lsn", "command_id", "change_lsn", "operation"}
 
 
 @dataclass(slots=True)
@@ -183,15 +183,8 @@ class _Positions:
         schema_id, payload = split_frame(framed)
         if schema_id not in self._schemas:
             schema = self._registry.schema_by_id(schema_id)
-            reader = fastavro.parse_schema(_only_position(schema))
+            reader = fastavro.parse_schema(position_only(schema))
             self._schemas[schema_id] = (fastavro.parse_schema(schema), reader)
         writer, reader = self._schemas[schema_id]
         event: Any = fastavro.schemaless_reader(io.BytesIO(payload), writer, reader)
         return position_of(event)
-
-
-def _only_position(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with nothing but the position: what is left out is skipped, not decoded."""
-    (source,) = [field for field in schema["fields"] if field["name"] == "source"]
-    kept = [field for field in source["type"]["fields"] if field["name"] in _POSITION_FIELDS]
-    return {**schema, "fields": [{**source, "type": {**source["type"], "fields": kept}}]}

@@ -19,9 +19,9 @@ from confluent_kafka import (
 )
 
 from publisher.checkpoint import high_watermarks
+from schemas.envelope import position_of
 from schemas.framing import split_frame
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
+from schemas.position import ChangePosition
 from schemas.registry import SchemaRegistry
 from schemas.topics import TopicNames
 
@@ -44,17 +44,6 @@ class Event:
         if self.envelope is None:
             raise ValueError(f"{self.topic}[{self.partition}]@{self.offset} is a tombstone")
         return position_of(self.envelope)
-
-
-def position_of(envelope: Mapping[str, Any]) -> ChangePosition:
-    """The position that an event carries in its ``source``."""
-    source = envelope["source"]
-    return ChangePosition(
-        Lsn.parse(source["commit_lsn"]),
-        source["command_id"] or 0,
-        Lsn.parse(source["change_lsn"]) if source["change_lsn"] else Lsn.ZERO,
-        Operation(source["operation"] or 0),
-    )
 
 
 class AvroDecoder:

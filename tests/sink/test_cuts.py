@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from schemas.topics import TableName
 from spark_sink.commit_table import CommitTable
+from spark_sink.delta_log import table_metadata
 from spark_sink.lake_table import CDC_COLUMNS
 from spark_sink.reader import CutUnknown, read_cut
 from tests.fix_envelopes import Source, SourceTable, Transaction, column
@@ -214,3 +219,71 @@ def test_records_without_changes(source: Source, lake: Lake):
     commits.compact(timedelta(0), before.batch)
     assert [commit["through_lsn"] for commit in lake.commits()] == [newer]
     assert commits.last() == before
+
+
+def test_a_cut_stays_what_it_is_while_the_lake_goes_on(source: Source, lake: Lake):
+    """A DataFrame of the newest cut, run after the next commit, shows the cut."""
+    planes, flights = two_tables(source)
+    source.commit(lambda t: t.insert(planes, tail="N1", seats=1), lambda t: t.insert(flights, id=1))
+    source.publish()
+    lake.catch_up()
+    cut = read_cut(lake.spark, f"{lake.path}/lake")
+    joined = cut.read(planes.name).crossJoin(cut.read(flights.name).select("id"))
+    source.commit(lambda t: t.insert(planes, tail="N2", seats=2), lambda t: t.insert(flights, id=2))
+    source.publish()
+    lake.catch_up()
+
+    assert [(row["tail"], row["id"]) for row in joined.collect()] == [("N1", 1)]
+    newest = read_cut(lake.spark, f"{lake.path}/lake")
+    assert newest.read(planes.name).count() == newest.read(flights.name).count() == 2
+
+
+def test_a_cut_of_a_table_that_was_quiet_for_long_is_readable(source: Source, lake: Lake):
+    """Its version is older than the retention, but was current a moment ago: its files are there.
+    Delta by itself refuses it."""
+    planes, _ = two_tables(source)
+    source.commit(lambda t: t.insert(planes, tail="N1", seats=1))
+    source.publish()
+    lake.catch_up()
+    quiet = read_cut(lake.spark, f"{lake.path}/lake")
+    (version,) = quiet.versions.values()
+    long_ago = time.time() - timedelta(days=40).total_seconds()
+    for file in Path(lake.location("planes"), "_delta_log").glob("*.json"):
+        os.utime(file, (long_ago, long_ago))
+    source.commit(lambda t: t.update(planes, ("N1",), seats=2))
+    source.publish()
+    lake.catch_up()
+
+    with pytest.raises(PySparkException, match="BEYOND_DELETED_FILE_RETENTION"):
+        lake.rows("planes", versionAsOf=version)
+    seats = [row["seats"] for row in quiet.read(planes.name).collect()]
+    assert seats == [1]
+    with pytest.raises(PySparkException, match="BEYOND_DELETED_FILE_RETENTION"):
+        lake.rows("planes", versionAsOf=version)
+
+
+def test_a_changed_retention_reaches_the_tables_that_are_there(source: Source, lake: Lake):
+    planes, _ = two_tables(source)
+    source.commit(lambda t: t.insert(planes, tail="N1", seats=1))
+    source.publish()
+    options: dict[str, Any] = {"changelog": {"include": [r"dbo\.planes"]}}
+    lake.catch_up(**options)
+    retained = {"planes", "planes.changes"}
+
+    def open_lake(**options: Any) -> None:
+        sink = lake.sink(**options)
+        sink.open()
+        sink.close()
+
+    for days, hours, log_hours in ((30, 720, 2160), (60, 1440, 4320)):
+        open_lake(commit_retention_days=days, **options)
+        for name in retained:
+            found = table_metadata(lake.spark, lake.location(name))
+            assert found is not None
+            kept = found.properties["delta.deletedFileRetentionDuration"]
+            assert kept == f"interval {hours} hours"
+            assert found.properties["delta.logRetentionDuration"] == f"interval {log_hours} hours"
+    before = lake.version("planes")
+    open_lake(commit_retention_days=60, **options)
+    assert lake.version("planes") == before, "written once"
+    assert read_cut(lake.spark, f"{lake.path}/lake").read(planes.name).count() == 1

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
+from pyspark.sql import SparkSession
 
+from schemas.position import ChangePosition
+from schemas.progress import position_hash
+from spark_sink.decode import writer_schema
 from spark_sink.errors import ChangesLost, TopicUnknown
+from spark_sink.ledger import counted_by_spark, counted_in
+from spark_sink.topic_ranges import Counted
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 
@@ -73,6 +80,84 @@ def test_a_topic_that_was_deleted_stops_its_table_alone(
     stopped_alone(lake, loses, "was deleted")
     source.make_topic(loses)
     brought_back(source, lake, loses)
+
+
+@pytest.mark.parametrize("local_changes_max", [0, 5_000])
+def test_other_changes_than_the_ledger_counts_stop_their_table_alone(
+    source: Source, lake: Lake, local_changes_max: int
+):
+    """In batches that are read at once, and in those that are read table by table."""
+    key = column(1, "id", "int", key=1)
+    keeps, compacted, altered = (source.table(name, key) for name in ("keeps", "comp", "alt"))
+    keyless = source.table("log", column(1, "id", "int"))
+    tables = (keeps, compacted, altered, keyless)
+    for table in tables:
+        source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(6)))
+    source.publish()
+    lake.catch_up(local_changes_max=local_changes_max)
+    before = lake.rows("comp"), lake.rows("alt"), lake.rows("log")
+    compacted_holds = ""
+    for table in tables:
+        source.commit(*(lambda t, n=n, of=table: t.insert(of, id=n) for n in range(6, 12)))
+        messages = [m for m in source.pending if m.topic == table.topic]
+        (first, *_, last) = messages
+        if table is compacted:
+            first.value = None  # compaction took the event and left the tombstone behind it
+            counted = sum(m.partition == first.partition for m in messages)
+            compacted_holds = (
+                f"table shop.dbo.comp: topic {table.topic} partition {first.partition} holds"
+                f" {counted - 1} changes where the publisher counted {counted}"
+            )
+        elif table is not keeps:
+            last.position = ChangePosition.of_snapshot(source.next_lsn())  # as many, but another
+    source.publish()
+
+    lake.catch_up(local_changes_max=local_changes_max)
+
+    stopped_alone(lake, compacted, compacted_holds)
+    stopped = json.loads(lake.commits()[-1]["stopped"])
+    for table in (altered, keyless):
+        assert "changes, but others than the publisher counted" in stopped[table.topic]
+    assert before == (lake.rows("comp"), lake.rows("alt"), lake.rows("log")), "nothing is written"
+    assert len(lake.rows("keeps")) == 12
+
+
+def test_both_ways_of_counting_find_the_same(source: Source, spark: SparkSession):
+    """Events of two tables and of three schema versions, one of nobody's and one cut short."""
+    key = column(1, "id", "int", key=1)
+    one = source.table("one", key, column(2, "text", "nvarchar(max)"))
+    other = source.table("other", key)
+    ids = [one.value_schema_id, other.value_schema_id]
+    source.commit(
+        *(lambda t, n=n: t.insert(one, id=n, text="x" * n) for n in range(20)),
+        *(lambda t, n=n: t.insert(other, id=n) for n in range(5)),
+        lambda t: t.update(one, (3,), id=30),
+    )
+    source.alter(one, key, column(2, "text", "nvarchar(max)"), column(3, "more", "date"))
+    ids.append(one.value_schema_id)
+    source.snapshot(one, [{"id": n, "text": None, "more": None} for n in range(10)])
+    source.commit(lambda t: t.delete(one, (1,)))
+    expected: dict[int, Counted] = {}
+    rows: list[tuple[int, bytes]] = []
+    for message in source.pending:
+        if message.value is None or message.position is None:
+            continue
+        one_more = Counted(1, position_hash(message.position.to_bytes()))
+        expected[message.partition] = expected.get(message.partition, Counted()).plus(one_more)
+        rows.append((message.partition, message.value))
+    for foreign in (b"not ours", b"", rows[0][1][:7]):
+        rows.append((1, foreign))
+        expected[1] = expected.get(1, Counted()).plus(Counted(1, 0))
+    writers = [
+        writer_schema(schema_id, source.registry.schema_by_id(schema_id), one.topic)
+        for schema_id in ids
+    ]
+    table = pa.table(
+        {"partition": pa.array([p for p, _ in rows], pa.int32()), "value": [v for _, v in rows]}
+    )
+
+    assert counted_in(table, writers) == expected
+    assert counted_by_spark(spark.createDataFrame(table), writers) == expected
 
 
 def two_tables(source: Source) -> tuple[SourceTable, SourceTable]:

@@ -286,7 +286,10 @@ def test_it_waits_for_the_publisher_to_make_the_topics(
     assert lake.rows("t") == [{"id": 1}]
 
 
-def test_records_of_somebody_else_in_a_topic_are_noticed(source: Source, lake: Lake, kafka: str):
+@pytest.mark.parametrize("local_changes_max", [0, 5_000])
+def test_records_of_somebody_else_in_a_topic_are_noticed(
+    source: Source, lake: Lake, kafka: str, local_changes_max: int
+):
     a, _ = fill(source)
     foreign = Producer({"bootstrap.servers": kafka})
     for partition in range(2):
@@ -295,7 +298,7 @@ def test_records_of_somebody_else_in_a_topic_are_noticed(source: Source, lake: L
     source.commit(*(lambda t, n=n: t.insert(a, id=n, value=n) for n in range(10, 18)))
     source.publish()
 
-    lake.catch_up()
+    lake.catch_up(local_changes_max=local_changes_max)
 
     commit = lake.commits()[-1]
     assert "where the publisher counted" in json.loads(commit["stopped"])[a.topic]

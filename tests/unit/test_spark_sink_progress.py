@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from schemas.progress import PartitionProgress, Progress
 from schemas.topics import TopicNames
 from spark_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
+from spark_sink.intent import plan_json, plan_of
 from spark_sink.progress import BatchPlan, SinkState, plan_batch
 from spark_sink.topic_ranges import ProgressRecord
 
@@ -371,6 +373,8 @@ def test_cuts_cover_every_offset_in_order_however_records_arrive(
                 # What is beyond belongs to a shard that is ahead: it is read again later.
                 assert whole == end or (whole < end and topic.up_to_lsn is not None)
                 applied[topic.topic] = whole
+                assert sum(of.count for of in topic.ledger.values()) == topic.count
+            assert plan_of(json.loads(json.dumps(plan_json(found)))) == found
             batches.append(found.following.batch)
             state = replace(found.following)
     assert all(a < b for a, b in itertools.pairwise(batches))

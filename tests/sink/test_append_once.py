@@ -1,0 +1,204 @@
+"""Append-only tables hold every change once, however often a batch broke off while more came."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import ApplyFailed, TopicMadeAnew
+from spark_sink.run import serve
+from tests.fix_envelopes import Source, SourceTable, column
+from tests.sink.conftest import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+OPTIONS: dict[str, Any] = {"changelog": {"include": [r"dbo\.keyed"]}, "merge_pool": 1}
+WAIT_S = 180.0
+
+
+class Interrupted(Exception):
+    """What the tests' hooks raise in the middle of a batch."""
+
+
+class Shop:
+    """A keyed table with a companion, a keyless one, and every change of theirs by the model."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.keyed = source.table("keyed", column(1, "id", "int", key=1), column(2, "v", "int"))
+        self.log = source.table("log", column(1, "line", "varchar(20)"))
+        self.changes: Counter[tuple[str, int, int]] = Counter()
+        self.lines: Counter[tuple[str, str]] = Counter()
+        self._number = 0
+
+    def change(self) -> None:
+        """A transaction over both tables; its rows are like no others."""
+        self._number += 1
+        n = self._number
+        self.source.commit(
+            lambda t: t.insert(self.keyed, id=n, v=n),
+            lambda t: t.insert(self.log, line=f"line {n}"),
+            lambda t: t.update(self.keyed, (n,), v=n + 1_000),
+            lambda t: t.insert(self.log, line=f"more {n}"),
+        )
+        self.source.publish()
+        self.changes += Counter([("c", n, n), ("u", n, n + 1_000)])
+        self.lines += Counter([("c", f"line {n}"), ("c", f"more {n}")])
+
+    def begin_snapshot(self) -> None:
+        """Name both tables as being read, and write the first rows of one fence."""
+        self.source.publish(snapshotting=[self.keyed, self.log])
+        self._snapshot_rows()
+        self.source.publish(snapshotting=[self.keyed, self.log])
+
+    def end_snapshot(self) -> None:
+        """The rest of the rows."""
+        self._snapshot_rows()
+        self.source.publish()
+
+    def _snapshot_rows(self) -> None:
+        rows = list(self.keyed.rows.values())
+        self.source.snapshot(self.keyed, rows)
+        self.changes += Counter(("r", row["id"], row["v"]) for row in rows)
+        self._number += 1
+        lines = [f"read {self._number} {n}" for n in range(5)]
+        self.source.snapshot(self.log, [{"line": line} for line in lines])
+        self.lines += Counter(("r", line) for line in lines)
+
+    def check(self, lake: Lake) -> None:
+        """Each append table is the multiset of the model, each cut the source."""
+        read = lake.spark.read.format("delta")
+        found = read.load(lake.location("keyed.changes")).collect()
+        assert Counter((row["_cdc_op"], row["id"], row["v"]) for row in found) == self.changes
+        found = read.load(lake.location("log")).collect()
+        assert Counter((row["_cdc_op"], row["line"]) for row in found) == self.lines
+        assert len(found) == len({row["line"] for row in found}), "its lines are all different"
+        keyed = {row["id"]: row["v"] for row in lake.rows("keyed")}
+        assert keyed == {row["id"]: row["v"] for row in self.keyed.rows.values()}
+
+
+def interrupt_at(call: int) -> Callable[[str, str], None]:
+    """A hook that breaks the batch off at its n-th call."""
+    calls = 0
+
+    def interrupt(_step: str, _path: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Interrupted
+
+    return interrupt
+
+
+def test_appended_once_when_more_came_before_the_next_start(source: Source, lake: Lake):
+    shop = Shop(source)
+    shop.change()
+    with pytest.raises(Interrupted):
+        lake.catch_up(interrupt_at(2), **OPTIONS)
+    shop.change()
+
+    assert lake.catch_up(**OPTIONS) == 2, "the batch that broke off, then what came"
+    shop.check(lake)
+
+
+def test_a_table_that_was_not_reached_is_appended_with_the_rest(source: Source, lake: Lake):
+    """One table's append is done, the other's fails by itself."""
+    shop = Shop(source)
+    shop.change()
+    in_the_way = Path(lake.location("log"))
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("not a folder")
+    with pytest.raises(ApplyFailed, match=r"shop\.dbo\.log"):
+        lake.catch_up(**OPTIONS)
+    assert lake.spark.read.format("delta").load(lake.location("keyed.changes")).count() == 2
+    in_the_way.unlink()
+    shop.change()
+
+    lake.catch_up(**OPTIONS)
+    shop.check(lake)
+
+
+def test_appended_once_in_a_process_that_tries_again(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    """More comes between the failure and the next attempt of the same sink."""
+    shop = Shop(source)
+    shop.change()
+    stop, steps = threading.Event(), []
+
+    def hook(step: str, _path: str) -> None:
+        steps.append(step)
+        if steps == ["merged"]:
+            shop.change()
+            raise ApplyFailed("a test's step", "told to")
+        if steps.count("committed") == 2:
+            stop.set()
+
+    serve(spark, lake.config(**OPTIONS, retry_backoff_max_s=0.25), stop, hook=hook)
+    shop.check(lake)
+    assert len(lake.commits()) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("local_changes_max", [0, 5_000])
+def test_snapshots_and_changes_are_appended_once_wherever_batches_break_off(
+    source: Source, lake: Lake, local_changes_max: int
+):
+    """Rows of one fence share a position, and a snapshot spreads over partitions and records: what
+    was appended is known by the batch, not by positions. Bounds change between the attempts."""
+    chance = random.Random(7 + local_changes_max)
+    shop = Shop(source)
+    broken = 0
+    steps = [shop.change, shop.begin_snapshot, shop.change, shop.end_snapshot, shop.change] * 2
+    for step in steps:
+        step()
+        options = {**OPTIONS, "local_changes_max": local_changes_max}
+        options["changes_per_batch"] = chance.choice([1, 3, 10, 1_000])
+        try:
+            lake.catch_up(interrupt_at(chance.randint(1, 3)), **options)
+        except Interrupted:
+            broken += 1
+    lake.catch_up(**OPTIONS)
+    assert broken >= 5
+    shop.check(lake)
+
+
+def test_a_smaller_bound_does_not_split_a_batch_that_was_begun(source: Source, lake: Lake):
+    """Else a table that the batch reached would stand beyond the cut."""
+    shop = Shop(source)
+    for _ in range(3):
+        shop.change()
+    with pytest.raises(Interrupted):
+        lake.catch_up(interrupt_at(1), **OPTIONS)
+
+    assert lake.catch_up(**OPTIONS, changes_per_batch=1) == 1
+    assert lake.commits()[-1]["through_lsn"] == source.through
+    shop.check(lake)
+
+
+def test_a_batch_that_reached_no_table_does_not_bind(source: Source, lake: Lake):
+    """The only table stopped; its new snapshot is planned together with what stopped it."""
+    table: SourceTable = source.table("t", column(1, "id", "int", key=1))
+    source.commit(*(lambda t, n=n: t.insert(table, id=n) for n in range(10)))
+    source.publish()
+    lake.catch_up()
+    source.delete_topic(table)
+    source.make_topic(table)
+    source.commit(lambda t: t.insert(table, id=10))
+    source.publish()
+    with pytest.raises(TopicMadeAnew):
+        lake.catch_up()
+
+    source.publish(snapshotting=[table])
+    source.snapshot(table, list(table.rows.values()))
+    source.publish()
+    lake.catch_up()
+    assert lake.cut() == source.cut()

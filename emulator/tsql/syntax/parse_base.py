@@ -1,4 +1,4 @@
-"""The token cursor that every part of the parser stands on."""
+"""The token cursor that every grammar reads from."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ from typing import NoReturn
 from emulator.errors import SqlError
 from emulator.tsql import messages
 from emulator.tsql.syntax import type_names
+from emulator.tsql.syntax.labels import LabelScope
 from emulator.tsql.syntax.nodes import Name
 from emulator.tsql.syntax.tokens import RESERVED, Kind, Token, tokenize
 from emulator.types import MAX, SqlType
 
 
 class TokenCursor:
-    """Reads tokens left to right; methods are named after the grammar they accept."""
+    """Reads tokens left to right; methods are named after what they accept.
+
+    Attributes:
+        sql: the text.
+        tokens: its tokens, the last of kind END.
+        position: of the next token.
+        labels: the labels and jumps that were read so far.
+        returns_value: whether the body of a scalar function is read, where RETURN has a value of
+            any type.
+    """
 
     def __init__(self, sql: str, *, quoted_identifier: bool = True) -> None:
         self.sql = sql
         self.tokens = tokenize(sql, quoted_identifier=quoted_identifier)
         self.position = 0
+        self.labels = LabelScope()
+        self.returns_value = False
         self._declared: set[str] = set()
 
     @property
@@ -139,6 +151,19 @@ class TokenCursor:
         if token.kind is not Kind.VARIABLE:
             self.fail()
         return self.advance().text
+
+    def word(self) -> str:
+        """Any word, in upper case."""
+        if self.token.kind is not Kind.WORD:
+            self.fail()
+        return self.advance().upper
+
+    def on_or_off(self) -> bool:
+        """ON or OFF."""
+        word = self.accept_any("ON", "OFF")
+        if word is None:
+            self.fail()
+        return word == "ON"
 
     def integer(self) -> int:
         """A whole number, with an optional sign."""

@@ -25,11 +25,9 @@ class Grammar:
 
     Attributes:
         query: reads a query expression.
-        unregistered: reads a statement that begins with no registered word.
     """
 
     query: QueryGrammar
-    unregistered: StatementGrammar
 
     def __init__(self) -> None:
         self._statements: dict[tuple[str, ...], StatementGrammar] = {}
@@ -60,23 +58,16 @@ class Grammar:
         self.query = grammar
         return grammar
 
-    def register_unregistered(self, grammar: StatementGrammar) -> StatementGrammar:
-        """Registers what reads a statement that begins with no registered word."""
-        self.unregistered = grammar
-        return grammar
-
-    def begins(self, word: str) -> bool:
-        """Whether a statement begins with this word, whatever follows it."""
-        return (word,) in self._statements
+    def is_next(self, cursor: TokenCursor) -> bool:
+        """Whether a statement of registered words comes next, rather than a name."""
+        return self._next(cursor) is not None
 
     def statement(self, cursor: TokenCursor) -> Statement:
         """One statement, with the semicolons around it."""
         while cursor.accept(";"):
             pass
         grammar = self._next(cursor)
-        if grammar is None:
-            return self.unregistered(cursor)
-        statement = grammar(cursor)
+        statement = _label(cursor) if grammar is None else grammar(cursor)
         while cursor.accept(";"):
             pass
         return statement
@@ -90,6 +81,15 @@ class Grammar:
             if grammar is not None:
                 return grammar
         return None
+
+
+def _label(cursor: TokenCursor) -> Statement:
+    """``name:``, of which the name can be anything that begins no statement."""
+    if not cursor.at_label():
+        cursor.fail()
+    token = cursor.advance()
+    cursor.expect(":")
+    return cursor.labels.label(token.text, token.line)
 
 
 GRAMMAR: Final = Grammar()

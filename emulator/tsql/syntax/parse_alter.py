@@ -102,6 +102,8 @@ def _alter_triggers(cursor: TokenCursor, start: Token, table: Name) -> Statement
     return SwitchTrigger(table, tuple(names), disable, line=start.line)
 
 
+@statement("ENABLE", "TRIGGER")
+@statement("DISABLE", "TRIGGER")
 def switch_trigger(cursor: TokenCursor) -> Statement:
     """``ENABLE|DISABLE TRIGGER names|ALL ON table``."""
     token = cursor.advance()

@@ -122,6 +122,10 @@ class TokenCursor:
             token.kind is Kind.WORD and token.upper not in RESERVED
         )
 
+    def at_label(self) -> bool:
+        """Whether ``name:`` follows."""
+        return self.token.kind is Kind.WORD and self.ahead().upper == ":"
+
     def identifier(self) -> str:
         """One identifier."""
         if not self.at_name():

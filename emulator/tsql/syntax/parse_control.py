@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from emulator.errors import not_supported
-from emulator.tsql.syntax import parse_alter as alter
 from emulator.tsql.syntax import parse_data as data
 from emulator.tsql.syntax import parse_definitions as definitions
 from emulator.tsql.syntax import parse_execute as executing
@@ -50,38 +49,15 @@ def batch(cursor: TokenCursor) -> Block:
             return Block(
                 tuple(statements), quotes_setting(cursor.tokens), parse_only_setting(cursor.tokens)
             )
-        if _at_label(cursor):
-            statements.append(GRAMMAR.statement(cursor))
-        elif cursor.at("ENABLE", "TRIGGER") or cursor.at("DISABLE", "TRIGGER"):
-            statements.append(alter.switch_trigger(cursor))
-        elif not statements and cursor.at_name() and not GRAMMAR.begins(cursor.token.upper):
+        if not statements and _at_procedure(cursor):
             statements.append(executing.procedure_call(cursor, cursor.token.line))
         else:
             statements.append(GRAMMAR.statement(cursor))
 
 
-@GRAMMAR.register_unregistered
-def _label_or_refused(cursor: TokenCursor) -> Statement:
-    """A label, GOTO, ENABLE and DISABLE TRIGGER; or what is refused by name."""
-    if cursor.at("ENABLE", "TRIGGER") or cursor.at("DISABLE", "TRIGGER"):
-        return alter.switch_trigger(cursor)
-    if _at_label(cursor):
-        token = cursor.advance()
-        cursor.expect(":")
-        return cursor.labels.label(token.text, token.line)
-    if cursor.accept("GOTO"):
-        return cursor.labels.jump(cursor.identifier(), cursor.tokens[cursor.position - 1].line)
-    if cursor.at_any("BACKUP", "RESTORE", "BULK", "SHUTDOWN", "RECONFIGURE"):
-        if cursor.accept("RECONFIGURE"):
-            cursor.accept("WITH", "OVERRIDE")
-            return Ignored("RECONFIGURE")
-        raise not_supported(cursor.token.upper)
-    cursor.fail()
-
-
-def _at_label(cursor: TokenCursor) -> bool:
-    """Whether ``name:`` follows."""
-    return cursor.token.kind is Kind.WORD and cursor.ahead().upper == ":"
+def _at_procedure(cursor: TokenCursor) -> bool:
+    """Whether the batch begins with a call without EXEC."""
+    return cursor.at_name() and not cursor.at_label() and not GRAMMAR.is_next(cursor)
 
 
 # Control flow -----------------------------------------------------------------------------------
@@ -186,6 +162,13 @@ def _return(cursor: TokenCursor) -> Statement:
     if cursor.at_any("SELECT") or cursor.token.kind is Kind.END:
         starts = False
     return Return(expressions.scalar(cursor) if starts else None, line=line)
+
+
+@statement("GOTO")
+def _goto(cursor: TokenCursor) -> Statement:
+    """GOTO label."""
+    cursor.expect("GOTO")
+    return cursor.labels.jump(cursor.identifier(), cursor.tokens[cursor.position - 1].line)
 
 
 # Variables --------------------------------------------------------------------------------------
@@ -337,7 +320,7 @@ def _transaction(cursor: TokenCursor, action: str, line: int) -> Statement:
     if cursor.token.kind is Kind.VARIABLE:
         return Transaction(action, None, cursor.variable(), line=line)
     name = None
-    if cursor.at_name() and not GRAMMAR.begins(cursor.token.upper):
+    if cursor.at_name() and not GRAMMAR.is_next(cursor):
         name = cursor.advance().text
     if cursor.accept("WITH"):
         if cursor.accept("MARK"):
@@ -380,6 +363,23 @@ def _use(cursor: TokenCursor) -> Statement:
 def _checkpoint(cursor: TokenCursor) -> Statement:
     """CHECKPOINT."""
     return Ignored("CHECKPOINT", line=cursor.advance().line)
+
+
+@statement("RECONFIGURE")
+def _reconfigure(cursor: TokenCursor) -> Statement:
+    """RECONFIGURE [WITH OVERRIDE]."""
+    cursor.expect("RECONFIGURE")
+    cursor.accept("WITH", "OVERRIDE")
+    return Ignored("RECONFIGURE")
+
+
+@statement("BACKUP")
+@statement("RESTORE")
+@statement("BULK")
+@statement("SHUTDOWN")
+def _refused(cursor: TokenCursor) -> Statement:
+    """What is refused by its first word."""
+    raise not_supported(cursor.token.upper)
 
 
 @statement("WAITFOR")

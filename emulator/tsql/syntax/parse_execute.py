@@ -53,7 +53,7 @@ def _at_argument(cursor: TokenCursor) -> bool:
         return token.upper == "-"
     if token.kind is Kind.WORD:
         return token.upper in {"NULL", "DEFAULT"} or (
-            not GRAMMAR.begins(token.upper) and cursor.at_name()
+            cursor.at_name() and not GRAMMAR.is_next(cursor)
         )
     return True
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from emulator.errors import SqlError
 from emulator.tsql.syntax.grammar import Grammar
 from emulator.tsql.syntax.parse_base import TokenCursor
 from emulator.tsql.syntax.statements import Ignored, Statement
@@ -21,7 +22,6 @@ def grammar() -> Grammar:
     made = Grammar()
     for words in ("MAKE", "MAKE A", "MAKE A WISH", "MAKE B"):
         made.register(*words.split())(named(words))
-    made.unregistered = named("unregistered")
     return made
 
 
@@ -35,7 +35,6 @@ def grammar() -> Grammar:
         ("MAKE B", "MAKE B"),
         ("MAKE [A] WISH", "MAKE"),
         ("MAKE", "MAKE"),
-        ("A WISH", "unregistered"),
     ],
 )
 def test_the_longest_registration_that_fits_is_taken(grammar, text, taken):
@@ -49,12 +48,23 @@ def test_a_statement_takes_the_semicolons_around_it(grammar):
     assert cursor.at("MAKE", "B")
 
 
-def test_a_word_begins_a_statement_when_it_is_registered_alone(grammar):
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("MAKE nothing", True), ("LET BE", True), ("LET go", False), ("A WISH", False), ("", False)],
+)
+def test_what_is_registered_is_a_statement_and_no_name(grammar, text, expected):
     grammar.register("LET", "BE")(named("LET BE"))
 
-    assert grammar.begins("MAKE")
-    assert not grammar.begins("LET")
-    assert not grammar.begins("")
+    assert grammar.is_next(TokenCursor(text)) is expected
+
+
+def test_a_name_with_a_colon_is_a_label(grammar):
+    assert grammar.statement(TokenCursor("Wish: MAKE A")).name == "wish"
+
+
+def test_what_nobody_registered_is_a_syntax_error(grammar):
+    with pytest.raises(SqlError, match="102: Incorrect syntax near 'WISH'"):
+        grammar.statement(TokenCursor("WISH A"))
 
 
 def test_two_grammars_do_not_share_their_words(grammar):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from emulator.catalog.functions import table_function
 from emulator.catalog.names import is_local_temporary
@@ -60,26 +60,44 @@ if TYPE_CHECKING:
     from emulator.storage.database import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Column, Table
+    from emulator.tsql.compile.compiler import Compilation
     from emulator.tsql.compile.local_tables import LocalTable
 
 
-class SourceCompiler(ExpressionCompiler):
-    """Adds sources to expressions."""
-
-    changed: object = None
-    """The table or view in FROM that the statement changes: reading it needs no permission by
-    itself."""
-
-    exposes_rows = False
-    """Whether sources show row ids, because a change goes through a query that is compiled now."""
+class Queries(Protocol):
+    """What sources take from the compiler of the query that they stand in."""
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
         """Text and columns of a subquery in FROM."""
-        raise NotImplementedError
 
     def common_table(self, name: str) -> tuple[str, list[Value]] | None:
         """A CTE in sight: its SQLite name and columns."""
-        raise NotImplementedError
+
+    def elsewhere(self, query: Query) -> tuple[str, list[Value]]:
+        """Text and columns of a query to which no CTE of this one is in sight."""
+
+
+class SourceCompiler:
+    """Compiles the sources of FROM.
+
+    Attributes:
+        compilation: of the statement.
+        expressions: compiles what stands in ON and in arguments.
+        queries: the compiler of the query.
+        changed: the table or view in FROM that the statement changes: reading it needs no
+            permission by itself.
+        exposes_rows: whether sources show row ids, because a change goes through a query that is
+            compiled now.
+    """
+
+    def __init__(
+        self, compilation: Compilation, expressions: ExpressionCompiler, queries: Queries
+    ) -> None:
+        self.compilation = compilation
+        self.expressions = expressions
+        self.queries = queries
+        self.changed: object = None
+        self.exposes_rows = False
 
     def source(self, node: Source, scope: Scope) -> str:
         """SQLite text of a source; its columns join the scope."""
@@ -143,7 +161,7 @@ class SourceCompiler(ExpressionCompiler):
             right = f"({right})"
         if node.condition is None:
             return f"{left} CROSS JOIN {right}" if node.kind != "CROSS" else f"{left} JOIN {right}"
-        condition = self.condition(node.condition, scope)
+        condition = self.expressions.condition(node.condition, scope)
         return f"{left} {node.kind} JOIN {right} ON {condition}"
 
     def _apply(self, node: Join, left: str, scope: Scope) -> str:
@@ -151,7 +169,7 @@ class SourceCompiler(ExpressionCompiler):
         outer = node.kind == "OUTER APPLY"
         if isinstance(node.right, Derived):
             outside = Scope(parent=scope.parent, sources=list(scope.sources))
-            text, columns = self.derived(node.right.query, outside)
+            text, columns = self.queries.derived(node.right.query, outside)
             alias, names = node.right.alias, node.right.column_names
         elif isinstance(node.right, FunctionTable) and (
             found := table_function_of(self.compilation, node.right)
@@ -184,7 +202,7 @@ class SourceCompiler(ExpressionCompiler):
         alias = node.alias or name[-1]
         key = self.compilation.alias()
         if len(name) == 1:
-            common = self.common_table(name[0])
+            common = self.queries.common_table(name[0])
             if common is not None:
                 text, columns = common
                 self._bind_values(scope, alias, key, columns)
@@ -261,7 +279,7 @@ class SourceCompiler(ExpressionCompiler):
                 self.compilation.inside(database),
                 self.compilation.under(ansi_nulls=module.uses_ansi_nulls),
             ):
-                compiled, values = self.derived(query, None)
+                compiled, values = self.queries.derived(query, None)
         finally:
             self.compilation.binding = binding
             access.chain = outer_chain
@@ -317,7 +335,7 @@ class SourceCompiler(ExpressionCompiler):
         def make() -> Value:
             inner = Scope(sources=[BoundSource(table.name, columns, key)])
             with self.compilation.under(ansi_nulls=True):
-                value = self.value(parse_expression(column.computed or ""), inner)
+                value = self.expressions.value(parse_expression(column.computed or ""), inner)
             return converted(value, column.type, explicit=True)
 
         return make
@@ -356,7 +374,7 @@ class SourceCompiler(ExpressionCompiler):
 
     def _derived(self, node: Derived, scope: Scope, parent: Scope | None) -> str:
         """A subquery."""
-        text, columns = self.derived(node.query, parent)
+        text, columns = self.queries.derived(node.query, parent)
         key = self.compilation.alias()
         bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
         self._bind(scope, node.alias, key, named_columns(bound, node.column_names, node.alias))
@@ -378,8 +396,10 @@ class SourceCompiler(ExpressionCompiler):
             return self._xml_nodes(node, scope, key, alias, Scope(parent=parent))
         builder = TABLE_FUNCTIONS.get(node.name[0].upper()) if len(node.name) == 1 else None
         if builder is not None:
-            values = [self.value(a, Scope(parent=parent)) for a in given]
-            return self._rows_function(builder(self, node, values), node, scope, key, alias)
+            values = [self.expressions.value(a, Scope(parent=parent)) for a in given]
+            return self._rows_function(
+                builder(self.expressions, node, values), node, scope, key, alias
+            )
         found = table_function_of(self.compilation, node)
         if found is not None:
             text, own = called(self, found, node, Scope(parent=parent))
@@ -406,7 +426,7 @@ class SourceCompiler(ExpressionCompiler):
                 line=node.line,
             )
         values = [
-            converted(self.value(a, Scope(parent=parent)), parameter, explicit=True)
+            converted(self.expressions.value(a, Scope(parent=parent)), parameter, explicit=True)
             for a, parameter in zip(given, function.parameters, strict=True)
         ]
         if reads_columns(values):
@@ -441,7 +461,7 @@ class SourceCompiler(ExpressionCompiler):
         """``x.nodes('path') AS T(c)``."""
         first = node.name[0]
         operand = Variable(first) if first[0] == "@" else ColumnName(node.name[:-1], node.line)
-        rows = nodes_rows(self.value(operand, outside), node.arguments)
+        rows = nodes_rows(self.expressions.value(operand, outside), node.arguments)
         name = node.column_names[0] if node.column_names else "c"
         text = f"t_unpack({key}.value, 0)"
         self._bind(scope, alias, key, [SourceColumn(name, SqlType("xml"), True, text, form=NODE)])

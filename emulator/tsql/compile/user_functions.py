@@ -136,7 +136,7 @@ def called(
         node: the call.
         outside: what its arguments may name: the sources before APPLY.
     """
-    values = _arguments(compiler, found, node.name, node.arguments, outside, node.line)
+    values = _arguments(compiler.expressions, found, node.name, node.arguments, outside, node.line)
     if found.node.query is not None:
         return _inline(compiler, found, values)
     columns = _columns(found)
@@ -161,8 +161,6 @@ def _inline(
     compiler: SourceCompiler, found: UserFunction, values: Sequence[Value]
 ) -> tuple[str, list[Value]]:
     """The query of an inline function, compiled in its own database."""
-    from emulator.tsql.compile.queries import QueryCompiler
-
     compilation = compiler.compilation
     node = found.node
     names = [parameter.name.casefold() for parameter in node.parameters]
@@ -183,12 +181,12 @@ def _inline(
             compilation.inside(found.database),
             compilation.under(ansi_nulls=found.module.uses_ansi_nulls),
         ):
-            compiled = QueryCompiler(compilation).query(query)
+            text, columns = compiler.queries.elsewhere(query)
     finally:
         compilation.parameters.pop()
         compilation.binding = binding
         access.chain = outer_chain
-    return compiled.text, compiled.columns
+    return text, columns
 
 
 def _columns(found: UserFunction) -> list[Value]:

@@ -193,7 +193,8 @@ class TableAlterer:
             column_id = builder.column_id(table.columns, constraint.columns[0])
             name = constraint.name or generated_name("DF", table.name, constraint.columns[0])
             text = normalised(constraint.expression)
-            QueryCompiler(self.compilation(frame)).value(parse_expression(text), Scope())
+            expressions = QueryCompiler(self.compilation(frame)).expressions
+            expressions.value(parse_expression(text), Scope())
             return store_ddl.set_default(
                 store, database, table, column_id, name, text, command=command
             )

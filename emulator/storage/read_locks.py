@@ -75,8 +75,8 @@ class ReadLocks(TransactionControl):
     def begin_read(self) -> None:
         """A query outside of a writing statement is about to read."""
         work = self._work
-        if not work.snapshot and self._depth == 0:
-            work.read_sequence = self.engine.commit_sequence
+        if not work.view.snapshot and self._depth == 0:
+            work.view.read_sequence = self.engine.commit_sequence
 
     def source(self, table: Table) -> str:
         """SQLite text for FROM that shows the table as this session sees it: rid, c1, c2, ...
@@ -89,14 +89,14 @@ class ReadLocks(TransactionControl):
             SqlError: 1222, 1205, 3617.
         """
         self._wait_for_ddl(table)
-        overlay = self._work.changed(table)
+        overlay = self._work.view.changed(table)
         if overlay is not None:
             return overlay.source
         return visible_source(table) if table.is_ms_shipped else f'main."{table.sqlite_name}"'
 
     def has_changed(self, table: Table) -> bool:
         """Whether this session has uncommitted changes of the table."""
-        return self._work.changed(table) is not None
+        return self._work.view.changed(table) is not None
 
     def read(self, table: Table, hints: frozenset[str] = NO_HINTS) -> tuple[str, bool]:
         """As :meth:`source`, for a query: with what its isolation level and hints ask for.
@@ -179,9 +179,9 @@ class ReadLocks(TransactionControl):
             waited = self._is_contended(table) and self._timed(
                 hints, lambda: locks.wait_for_readable(owner, name)
             )
-        if waited and self._work.is_stale(table):
-            if self._work.snapshot:
-                raise self._work.update_conflict(table)
+        if waited and self._work.view.is_stale(table):
+            if self._work.view.snapshot:
+                raise self._work.view.update_conflict(table)
             raise StatementRestart(owner.session_id)
 
     def _timed(self, hints: frozenset[str], lock: Callable[[], bool]) -> bool:
@@ -214,7 +214,7 @@ class ReadLocks(TransactionControl):
                 f' UNION ALL SELECT rid, {column_list(table)} FROM temp."{_others_name(table)}"'
                 f" WHERE wait_for_new('{name}', rid, '{how}')"
             )
-        overlay = self._work.changed(table)
+        overlay = self._work.view.changed(table)
         if overlay is not None:
             return overlay.source_where(condition, others)
         return f'(SELECT rid, {column_list(table)} FROM main."{name}" WHERE {condition}{others})'
@@ -242,9 +242,9 @@ class ReadLocks(TransactionControl):
                 return 0
             raise
         work, table = self._work, self._read_tables[name]
-        if work.is_stale(table) or waited:
-            if work.snapshot:
-                raise work.update_conflict(table)
+        if work.view.is_stale(table) or waited:
+            if work.view.snapshot:
+                raise work.view.update_conflict(table)
             raise StatementRestart(owner.session_id)
         return 1
 
@@ -284,7 +284,7 @@ class ReadLocks(TransactionControl):
             for p in self.engine.locks.others_writing(self._owner, name)
             if p.rows and not p.doubtful
         ]
-        if not pending or self._work.scope is not None:
+        if not pending or self._work.view.scope is not None:
             return self.source(table)
         self._fill(table, pending)
         self.connection.execute("CREATE TEMP TABLE IF NOT EXISTS hidden_rows(name, rid)")
@@ -295,7 +295,7 @@ class ReadLocks(TransactionControl):
         )
         condition = f"rid NOT IN (SELECT rid FROM temp.hidden_rows WHERE name = '{name}')"
         others = f' UNION ALL SELECT rid, {column_list(table)} FROM temp."{_others_name(table)}"'
-        overlay = self._work.changed(table)
+        overlay = self._work.view.changed(table)
         if overlay is not None:
             return overlay.source_where(condition, others)
         return f'(SELECT rid, {column_list(table)} FROM main."{name}" WHERE {condition}{others})'
@@ -304,7 +304,7 @@ class ReadLocks(TransactionControl):
 
     def _wait_for_ddl(self, table: Table) -> None:
         scope = self.engine.scope
-        if scope is None or scope is self._work.scope or scope.catalog is None:
+        if scope is None or scope is self._work.view.scope or scope.catalog is None:
             return
         self.engine.locks.wait_for_table(self._owner, table.sqlite_name)
         database = self.engine.database_by_id(table.database_id)

@@ -61,7 +61,7 @@ class StoreSession(ReadLocks):
         if self._work.active:
             self._work.rollback()
         self.application_locks.close()
-        self._work.close()
+        self._work.view.close()
         self.connection.close()
 
     # -- rows -------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ class StoreSession(ReadLocks):
             StatementRestart: one of them is not any more what this statement read.
             SqlError: 1222, 1205, 3617, 3960.
         """
-        self._work.lock_rows(table, rids)
-        self._work.refuse_stale(table, self._work.overlay(table), rids)
+        self._work.view.lock_rows(table, rids)
+        self._work.view.refuse_stale(table, self._work.view.overlay(table), rids)
 
     # -- DDL (for ddl.py) -------------------------------------------------------------------------
 

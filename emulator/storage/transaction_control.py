@@ -278,8 +278,8 @@ class TransactionControl:
             work.begin(self.engine.clock.now_ticks())
         if self.isolation == "snapshot":
             self.hold_snapshot()
-        if not work.snapshot and self._depth == 0:
-            work.read_sequence = self.engine.commit_sequence
+        if not work.view.snapshot and self._depth == 0:
+            work.view.read_sequence = self.engine.commit_sequence
         if self._depth == 0:
             self._outer_trancount = self.trancount
         self._depth += 1
@@ -327,13 +327,13 @@ class TransactionControl:
     def hold_snapshot(self) -> None:
         """The first access of a SNAPSHOT transaction begins its read transaction."""
         work = self._work
-        if work.snapshot or work.scope is not None or self.trancount == 0 or self._depth:
+        if work.view.snapshot or work.view.scope is not None or self.trancount == 0 or self._depth:
             return
-        work.read_sequence = self.engine.commit_sequence
+        work.view.read_sequence = self.engine.commit_sequence
         work.outer_mark = work.mark()
         self.connection.execute("BEGIN")
         fetch(self.connection, "SELECT 1 FROM main.databases LIMIT 1")
-        work.snapshot = True
+        work.view.snapshot = True
 
 
 class Statement:

@@ -59,11 +59,15 @@ class Savepoint:
     catalog: CatalogSnapshot | None = None
 
 
-class Work(SessionView):
+class Work:
     """One session's open transaction, reused for the next one."""
 
     def __init__(self, engine: Engine, connection: apsw.Connection, owner: LockOwner) -> None:
-        super().__init__(engine, connection, owner)
+        self.engine = engine
+        self.connection = connection
+        self.owner = owner
+        self.view = SessionView(engine, connection, owner)
+        """What the session sees, this work included."""
         self.active = False
         self.begin_ticks = 0
         self.command_count = 0
@@ -147,7 +151,7 @@ class Work(SessionView):
 
     def settle(self) -> None:
         """Before SQLite marks or keeps the TEMP tables: let them have everything."""
-        for overlay in self._overlays.values():
+        for overlay in self.view.overlays.values():
             overlay.settle()
 
     def mark(self) -> WorkMark:
@@ -155,7 +159,7 @@ class Work(SessionView):
         return WorkMark(
             {key: journal.mark() for key, journal in self._journals.items() if journal.count},
             self.command_count,
-            tuple([(overlay, overlay.dirty) for overlay in self._overlays.values()]),
+            tuple([(overlay, overlay.dirty) for overlay in self.view.overlays.values()]),
         )
 
     def restore(self, mark: WorkMark) -> None:
@@ -165,7 +169,7 @@ class Work(SessionView):
         for key, journal in self._journals.items():
             journal.restore(mark.journals.get(key, empty))
         self.command_count = mark.command_count
-        self._overlays = {overlay.table.sqlite_name: overlay for overlay, _ in mark.overlays}
+        self.view.overlays = {overlay.table.sqlite_name: overlay for overlay, _ in mark.overlays}
         for overlay, dirty in mark.overlays:
             overlay.suspect(dirty)
 
@@ -179,7 +183,7 @@ class Work(SessionView):
     def savepoint(self, name: str) -> None:
         """SAVE TRANSACTION."""
         saved = Savepoint(name, self._undo_count(), self.mark())
-        if self.scope is not None:
+        if self.view.scope is not None:
             sqlite_name = f"saved_{len(self._savepoints)}"
             self.connection.execute(f"SAVEPOINT {sqlite_name}")
             catalog = self.engine.catalog_snapshot()
@@ -201,7 +205,7 @@ class Work(SessionView):
                 self.engine.restore_catalog(saved.catalog)
             self.restore(saved.mark)
             return True
-        if self.scope is not None:
+        if self.view.scope is not None:
             self._leave_exclusive()
         self.doubt_pending()
         self._undo_to(saved.undo_count)
@@ -224,13 +228,13 @@ class Work(SessionView):
         self.connection.execute("SAVEPOINT undoing")
         touched = "SELECT DISTINCT overlay, rid FROM temp.undo WHERE n > ?"
         for name, rid in self.connection.execute(touched, (count,)):
-            self._overlays[str(name)].remove(rid)
+            self.view.overlays[str(name)].remove(rid)
         oldest = (
             "SELECT overlay, rid, hidden, image FROM temp.undo WHERE n IN"
             " (SELECT min(n) FROM temp.undo WHERE n > ? GROUP BY overlay, rid)"
         )
         for name, rid, hidden, image in self.connection.execute(oldest, (count,)):
-            self._overlays[str(name)].put_back(rid, bool(hidden), image)
+            self.view.overlays[str(name)].put_back(rid, bool(hidden), image)
         self.connection.execute("DELETE FROM temp.undo WHERE n > ?", (count,))
         self.connection.execute("RELEASE undoing")
 
@@ -243,31 +247,31 @@ class Work(SessionView):
             open_statements: names of the SQLite savepoints of the statements that are running:
                 they are closed (a DDL statement has changed nothing yet) and opened again inside.
         """
-        if self.scope is not None:
+        if self.view.scope is not None:
             return
         for journal in self._journals.values():
             journal.flush()
         if self.connection.in_transaction:
             self.connection.execute("COMMIT")
-        self.snapshot = False
-        self.scope = self.engine.begin_write(self.connection, self.owner)
+        self.view.snapshot = False
+        self.view.scope = self.engine.begin_write(self.connection, self.owner)
         self.outer_mark = self.mark()
         for name in open_statements:
             self.connection.execute(f"SAVEPOINT {name}")
 
     def flush_overlay(self, table: Table) -> None:
         """Before DDL on a table: its uncommitted rows move into it; for exclusive transactions."""
-        overlay = self._overlays.pop(table.sqlite_name, None)
+        overlay = self.view.overlays.pop(table.sqlite_name, None)
         if overlay is None:
             return
         if overlay.dirty:
             overlay.apply()
-        self._abandoned += (overlay.hidden_name, overlay.images_name)
+        self.view.abandoned += (overlay.hidden_name, overlay.images_name)
 
     def _leave_exclusive(self) -> None:
         """Undo everything since the first DDL."""
-        scope = self.scope
-        self.scope = None
+        scope = self.view.scope
+        self.view.scope = None
         if scope is not None:
             self.engine.abandon_write(scope)
         if self.outer_mark is not None:
@@ -282,9 +286,9 @@ class Work(SessionView):
             SqlError: 1205 or 3617 while waiting for the write path; nothing is committed then, and
                 the caller rolls back.
         """
-        overlays = [overlay for overlay in self._overlays.values() if overlay.dirty]
+        overlays = [overlay for overlay in self.view.overlays.values() if overlay.dirty]
         journals = [journal for journal in self._journals.values() if journal.count]
-        scope = self.scope
+        scope = self.view.scope
         if scope is None:
             if self.connection.in_transaction:
                 self.connection.execute("COMMIT")
@@ -296,18 +300,18 @@ class Work(SessionView):
             lsn = self._write(overlays, journals)
             self.connection.execute("COMMIT")
         except BaseException as error:
-            exclusive = self.scope is not None
-            self.scope = None
+            exclusive = self.view.scope is not None
+            self.view.scope = None
             self.engine.abandon_write(scope)
             if exclusive and self.outer_mark is not None:
                 self.restore(self.outer_mark)
-            for overlay in self._overlays.values():
+            for overlay in self.view.overlays.values():
                 overlay.suspect(True)
-            if self.snapshot and isinstance(error, apsw.ConstraintError):
-                raise self.update_conflict(overlays[0].table) from error
+            if self.view.snapshot and isinstance(error, apsw.ConstraintError):
+                raise self.view.update_conflict(overlays[0].table) from error
             raise
         self.engine.note_commit(overlay.table.sqlite_name for overlay in overlays)
-        self.scope = None
+        self.view.scope = None
         self.engine.end_write(scope)
         self._end()
         for effect in scope.effects:
@@ -337,8 +341,8 @@ class Work(SessionView):
                 lsn = database.log.commit(
                     self.connection, journal, self.begin_ticks, self.engine.clock.now_ticks()
                 )
-        if self.scope is not None:
-            self.engine.log_ddl(self.scope)
+        if self.view.scope is not None:
+            self.engine.log_ddl(self.view.scope)
         for table in self._identity_tables.values():
             self.engine.identities.persist(self.connection, table)
         for database_id in self._row_version_databases:
@@ -347,13 +351,13 @@ class Work(SessionView):
 
     def rollback(self, *, keep_locks: bool = False) -> None:
         """Forget everything."""
-        if self.scope is not None:
+        if self.view.scope is not None:
             self._leave_exclusive()
         elif self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
             if self.outer_mark is not None:
                 self.restore(self.outer_mark)
-        for overlay in self._overlays.values():
+        for overlay in self.view.overlays.values():
             overlay.clear()
         self._end(keep_locks=keep_locks)
 
@@ -368,4 +372,4 @@ class Work(SessionView):
         if not keep_locks:
             self.engine.locks.release(self.owner)
         self.active = False
-        self.snapshot = False
+        self.view.snapshot = False

@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING, Final
 from emulator.errors import SqlError
 from emulator.storage.lock_state import PendingRows
 from emulator.storage.sqlite_schema import column_list, create_table_text
-from emulator.storage.transaction_control import TransactionControl
 from emulator.storage.view import StatementRestart
 from emulator.storage.written_ahead import visible_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.storage.engine import Engine
     from emulator.storage.model import Table
+    from emulator.storage.transaction_control import TransactionControl
 
 NO_HINTS: Final[frozenset[str]] = frozenset()
 
@@ -60,23 +59,31 @@ _UPDATE: Final = "U"
 _CLAIM: Final = "X"
 
 
-class ReadLocks(TransactionControl):
+class ReadLocks:
     """The reading side of a session."""
 
-    def __init__(self, engine: Engine, session_id: int = 0) -> None:
-        """See :class:`TransactionControl`."""
-        super().__init__(engine, session_id)
+    def __init__(self, transactions: TransactionControl) -> None:
+        """Begin.
+
+        Args:
+            transactions: of the session, whose connection learns to ask before it reads a row.
+        """
+        self._transactions = transactions
+        self._engine = transactions.engine
+        self._connection = transactions.connection
+        self._work = transactions.work
+        self._owner = transactions.owner
         self._read_tables: dict[str, Table] = {}
         """The tables that are read through conditions now, by SQLite name."""
-        create: Callable[..., None] = self.connection.create_scalar_function
+        create: Callable[..., None] = self._connection.create_scalar_function
         create("may_read", self._may_read, 3)
         create("wait_for_new", self._wait_for_new, 3)
 
     def begin_read(self) -> None:
         """A query outside of a writing statement is about to read."""
         work = self._work
-        if not work.view.snapshot and self._depth == 0:
-            work.view.read_sequence = self.engine.commit_sequence
+        if not work.view.snapshot and self._transactions.depth == 0:
+            work.view.read_sequence = self._engine.commit_sequence
 
     def source(self, table: Table) -> str:
         """SQLite text for FROM that shows the table as this session sees it: rid, c1, c2, ...
@@ -116,7 +123,7 @@ class ReadLocks(TransactionControl):
         if table.is_ms_shipped:
             return self.source(table), False
         level = next((_LEVEL_HINTS[hint] for hint in sorted(hints) if hint in _LEVEL_HINTS), "")
-        level = level or self.isolation
+        level = level or self._transactions.isolation
         if level == "snapshot":
             self._require_snapshot(table)
             if _CLAIMS.isdisjoint(hints):
@@ -131,7 +138,7 @@ class ReadLocks(TransactionControl):
         if mode not in {_WAIT, ""} and not self._work.active:
             mode = _WAIT  # what nothing keeps is not locked
         if (
-            self._depth
+            self._transactions.depth
             and self._work.statement_kind in _CHANGES
             and (mode == _SHARE or "READPAST" in hints)
         ):
@@ -151,12 +158,12 @@ class ReadLocks(TransactionControl):
             return _UPDATE
         if level == "repeatable read":
             return _SHARE
-        database = self.engine.database_by_id(table.database_id)
+        database = self._engine.database_by_id(table.database_id)
         by_snapshot = database and database.options.get("is_read_committed_snapshot_on")
         return "" if by_snapshot and "READCOMMITTEDLOCK" not in hints else _WAIT
 
     def _is_contended(self, table: Table) -> bool:
-        locks, name = self.engine.locks, table.sqlite_name
+        locks, name = self._engine.locks, table.sqlite_name
         return bool(locks.others_writing(self._owner, name)) or locks.is_closed_to(
             self._owner, name
         )
@@ -164,7 +171,7 @@ class ReadLocks(TransactionControl):
     # -- whole tables -----------------------------------------------------------------------------
 
     def _lock_whole(self, table: Table, level: str, hints: frozenset[str]) -> None:
-        locks, owner, name = self.engine.locks, self._owner, table.sqlite_name
+        locks, owner, name = self._engine.locks, self._owner, table.sqlite_name
         if not self._work.active:
             if self._is_contended(table):
                 self._timed(hints, lambda: locks.wait_for_readable(owner, name))
@@ -198,7 +205,7 @@ class ReadLocks(TransactionControl):
     # -- rows -------------------------------------------------------------------------------------
 
     def _guarded(self, table: Table, mode: str, hints: frozenset[str]) -> str:
-        locks, owner, name = self.engine.locks, self._owner, table.sqlite_name
+        locks, owner, name = self._engine.locks, self._owner, table.sqlite_name
         pending = locks.others_writing(owner, name)
         if locks.is_closed_to(owner, name) or any(p.unbounded for p in pending):
             self._timed(hints, lambda: locks.wait_for_readable(owner, name))
@@ -221,7 +228,7 @@ class ReadLocks(TransactionControl):
 
     def _may_read(self, name: str, rid: int, how: str) -> int:
         """Called by SQLite for each committed row that a query visits."""
-        locks, owner = self.engine.locks, self._owner
+        locks, owner = self._engine.locks, self._owner
         mode = how[0]
         if mode in {_SKIP, _WAIT}:
             if not locks.is_being_changed(owner, name, rid):
@@ -250,7 +257,7 @@ class ReadLocks(TransactionControl):
 
     def _wait_for_new(self, name: str, rid: int, how: str) -> int:
         """Called by SQLite for each row that only another session's overlay has."""
-        locks, owner = self.engine.locks, self._owner
+        locks, owner = self._engine.locks, self._owner
         hints = frozenset({"NOWAIT"}) if "0" in how else NO_HINTS
         self._timed(hints, lambda: locks.wait_for_readable(owner, name, rid))
         raise StatementRestart(owner.session_id)
@@ -258,7 +265,7 @@ class ReadLocks(TransactionControl):
     def _fill(self, table: Table, pending: list[PendingRows]) -> None:
         """Put other sessions' uncommitted rows where a query finds them."""
         name = _others_name(table)
-        connection = self.connection
+        connection = self._connection
         known = connection.execute("SELECT 1 FROM temp.sqlite_schema WHERE name = ?", (name,))
         if known.fetchall():
             connection.execute(f'DELETE FROM temp."{name}"')
@@ -281,15 +288,15 @@ class ReadLocks(TransactionControl):
         name = table.sqlite_name
         pending = [
             p
-            for p in self.engine.locks.others_writing(self._owner, name)
+            for p in self._engine.locks.others_writing(self._owner, name)
             if p.rows and not p.doubtful
         ]
         if not pending or self._work.view.scope is not None:
             return self.source(table)
         self._fill(table, pending)
-        self.connection.execute("CREATE TEMP TABLE IF NOT EXISTS hidden_rows(name, rid)")
-        self.connection.execute("DELETE FROM temp.hidden_rows WHERE name = ?", (name,))
-        self.connection.executemany(
+        self._connection.execute("CREATE TEMP TABLE IF NOT EXISTS hidden_rows(name, rid)")
+        self._connection.execute("DELETE FROM temp.hidden_rows WHERE name = ?", (name,))
+        self._connection.executemany(
             "INSERT INTO temp.hidden_rows(name, rid) VALUES (?, ?)",
             [(name, rid) for changes in pending for rid in list(changes.rows)],
         )
@@ -303,11 +310,11 @@ class ReadLocks(TransactionControl):
     # -- conditions of any reading ----------------------------------------------------------------
 
     def _wait_for_ddl(self, table: Table) -> None:
-        scope = self.engine.scope
+        scope = self._engine.scope
         if scope is None or scope is self._work.view.scope or scope.catalog is None:
             return
-        self.engine.locks.wait_for_table(self._owner, table.sqlite_name)
-        database = self.engine.database_by_id(table.database_id)
+        self._engine.locks.wait_for_table(self._owner, table.sqlite_name)
+        database = self._engine.database_by_id(table.database_id)
         if database is None or database.table_by_id(table.object_id) is not table:
             raise StatementRestart(self._owner.session_id)
 
@@ -319,7 +326,7 @@ class ReadLocks(TransactionControl):
         """
         if not self._work.active:
             return
-        database = self.engine.database_by_id(table.database_id)
+        database = self._engine.database_by_id(table.database_id)
         if database is not None and not database.options.get("snapshot_isolation_state"):
             raise SqlError(
                 3952,
@@ -328,7 +335,7 @@ class ReadLocks(TransactionControl):
                 " DATABASE to allow snapshot isolation.",
                 aborts="transaction",
             )
-        self.hold_snapshot()
+        self._transactions.hold_snapshot()
 
 
 def _others_name(table: Table) -> str:

@@ -252,7 +252,7 @@ class TableAlterer:
         target = StoredTarget(shaped, database)
         program = known(row_program(self.compilation(frame), target), "new CHECK constraint")
         columns = ", ".join(c.sqlite_name for c in table.columns)
-        source = self.context.store.source(table)
+        source = self.context.store.reads.source(table)
         execution = Execution(self.context, self.workspace, frame)
         rows = self.workspace.connection.execute(f"SELECT {columns} FROM {source}").fetchall()
         for row in rows:

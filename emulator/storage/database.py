@@ -287,7 +287,7 @@ class Database:
     def set_option(self, name: str, value: OptionValue, connection: apsw.Connection) -> None:
         """Set and persist an option inside the caller's :meth:`Engine.write`."""
         put_entry(connection, self.database_id, "option", name, json.dumps(value))
-        self.engine.will_change_catalog()
+        self.engine.write_path.will_change_catalog()
         self.state.options[name] = value
         self.version += 1
 
@@ -311,7 +311,7 @@ class Database:
     def put_table(self, connection: apsw.Connection, table: Table, text: str) -> None:
         """Add or replace a table; ``text`` is its serialised form."""
         put_entry(connection, self.database_id, "table", str(table.object_id), text)
-        self.engine.will_change_catalog()
+        self.engine.write_path.will_change_catalog()
         self.forget_name(table.object_id)
         self.state.tables[table.object_id] = table
         self.state.names[table.schema.casefold(), table.name.casefold()] = table.object_id
@@ -320,7 +320,7 @@ class Database:
     def remove_table(self, connection: apsw.Connection, table: Table) -> None:
         """Forget a table."""
         delete_entry(connection, self.database_id, "table", str(table.object_id))
-        self.engine.will_change_catalog()
+        self.engine.write_path.will_change_catalog()
         self.forget_name(table.object_id)
         del self.state.tables[table.object_id]
         self.version += 1

@@ -83,7 +83,7 @@ class ReadLocks:
         """A query outside of a writing statement is about to read."""
         work = self._work
         if not work.view.snapshot and self._transactions.depth == 0:
-            work.view.read_sequence = self._engine.commit_sequence
+            work.view.read_sequence = self._engine.write_path.commit_sequence
 
     def source(self, table: Table) -> str:
         """SQLite text for FROM that shows the table as this session sees it: rid, c1, c2, ...
@@ -310,7 +310,7 @@ class ReadLocks:
     # -- conditions of any reading ----------------------------------------------------------------
 
     def _wait_for_ddl(self, table: Table) -> None:
-        scope = self._engine.scope
+        scope = self._engine.write_path.scope
         if scope is None or scope is self._work.view.scope or scope.catalog is None:
             return
         self._engine.locks.wait_for_table(self._owner, table.sqlite_name)

@@ -177,7 +177,7 @@ class StoreSession(TransactionControl):
         work.become_exclusive([f"statement_{n}" for n in range(1, self.depth + 1)])
         for table in tables:
             work.flush_overlay(table)
-        catalog = self.engine.catalog_snapshot()
+        catalog = self.engine.write_path.catalog_snapshot()
         for depth in range(1, self.depth + 1):
             self._catalogs.setdefault(depth, catalog)
         yield self.connection

@@ -282,7 +282,7 @@ class TransactionControl:
         if self.isolation == "snapshot":
             self.hold_snapshot()
         if not work.view.snapshot and self.depth == 0:
-            work.view.read_sequence = self.engine.commit_sequence
+            work.view.read_sequence = self.engine.write_path.commit_sequence
         if self.depth == 0:
             self._outer_trancount = self.trancount
         self.depth += 1
@@ -325,14 +325,14 @@ class TransactionControl:
             self.connection.execute(f"RELEASE {name}")
             work.restore(mark)
             if catalog is not None:
-                self.engine.restore_catalog(catalog)
+                self.engine.write_path.restore_catalog(catalog)
 
     def hold_snapshot(self) -> None:
         """The first access of a SNAPSHOT transaction begins its read transaction."""
         work = self.work
         if work.view.snapshot or work.view.scope is not None or self.trancount == 0 or self.depth:
             return
-        work.view.read_sequence = self.engine.commit_sequence
+        work.view.read_sequence = self.engine.write_path.commit_sequence
         work.outer_mark = work.mark()
         self.connection.execute("BEGIN")
         fetch(self.connection, "SELECT 1 FROM main.databases LIMIT 1")

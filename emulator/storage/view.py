@@ -102,7 +102,7 @@ class SessionView:
         """Whether somebody committed changes of the table since this view of the data began."""
         if self.scope is not None:
             return False
-        return self.engine.table_sequences.get(table.sqlite_name, 0) > self.read_sequence
+        return self.engine.write_path.table_sequences.get(table.sqlite_name, 0) > self.read_sequence
 
     def current(self, table: Table) -> apsw.Connection:
         """A connection that sees the table's newest committed rows."""

@@ -186,7 +186,7 @@ class Work:
         if self.view.scope is not None:
             sqlite_name = f"saved_{len(self._savepoints)}"
             self.connection.execute(f"SAVEPOINT {sqlite_name}")
-            catalog = self.engine.catalog_snapshot()
+            catalog = self.engine.write_path.catalog_snapshot()
             saved = replace(saved, sqlite_name=sqlite_name, catalog=catalog)
         self._savepoints.append(saved)
 
@@ -202,7 +202,7 @@ class Work:
         if saved.sqlite_name:
             self.connection.execute(f"ROLLBACK TO {saved.sqlite_name}")
             if saved.catalog is not None:
-                self.engine.restore_catalog(saved.catalog)
+                self.engine.write_path.restore_catalog(saved.catalog)
             self.restore(saved.mark)
             return True
         if self.view.scope is not None:
@@ -254,7 +254,7 @@ class Work:
         if self.connection.in_transaction:
             self.connection.execute("COMMIT")
         self.view.snapshot = False
-        self.view.scope = self.engine.begin_write(self.connection, self.owner)
+        self.view.scope = self.engine.write_path.begin_write(self.connection, self.owner)
         self.outer_mark = self.mark()
         for name in open_statements:
             self.connection.execute(f"SAVEPOINT {name}")
@@ -273,7 +273,7 @@ class Work:
         scope = self.view.scope
         self.view.scope = None
         if scope is not None:
-            self.engine.abandon_write(scope)
+            self.engine.write_path.abandon_write(scope)
         if self.outer_mark is not None:
             self.restore(self.outer_mark)
 
@@ -295,14 +295,14 @@ class Work:
             if not overlays and not journals and not self._identity_tables:
                 self._end()
                 return None
-            scope = self.engine.begin_write(self.connection, self.owner)
+            scope = self.engine.write_path.begin_write(self.connection, self.owner)
         try:
             lsn = self._write(overlays, journals)
             self.connection.execute("COMMIT")
         except BaseException as error:
             exclusive = self.view.scope is not None
             self.view.scope = None
-            self.engine.abandon_write(scope)
+            self.engine.write_path.abandon_write(scope)
             if exclusive and self.outer_mark is not None:
                 self.restore(self.outer_mark)
             for overlay in self.view.overlays.values():
@@ -310,9 +310,9 @@ class Work:
             if self.view.snapshot and isinstance(error, apsw.ConstraintError):
                 raise self.view.update_conflict(overlays[0].table) from error
             raise
-        self.engine.note_commit(overlay.table.sqlite_name for overlay in overlays)
+        self.engine.write_path.note_commit(overlay.table.sqlite_name for overlay in overlays)
         self.view.scope = None
-        self.engine.end_write(scope)
+        self.engine.write_path.end_write(scope)
         self._end()
         for effect in scope.effects:
             effect()
@@ -342,7 +342,7 @@ class Work:
                     self.connection, journal, self.begin_ticks, self.engine.clock.now_ticks()
                 )
         if self.view.scope is not None:
-            self.engine.log_ddl(self.view.scope)
+            self.engine.write_path.log_ddl(self.view.scope)
         for table in self._identity_tables.values():
             self.engine.identities.persist(self.connection, table)
         for database_id in self._row_version_databases:

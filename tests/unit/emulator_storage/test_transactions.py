@@ -190,7 +190,9 @@ def test_a_writer_waits_for_the_row_and_then_reads_it_again(
         def body() -> None:
             attempts.append(1)
             ((n,),) = fetch(
-                other.connection, f"SELECT c3 FROM {other.reads.source(table)} WHERE rid = ?", (rid,)
+                other.connection,
+                f"SELECT c3 FROM {other.reads.source(table)} WHERE rid = ?",
+                (rid,),
             )
             other.update(table, [(rid, (1, "a", n + 1))])
 

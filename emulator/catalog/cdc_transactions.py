@@ -44,7 +44,7 @@ def refuse_within_ddl(context: SessionContext, procedure: str) -> None:
     Raises:
         SqlError: 15002.
     """
-    if context.engine.joins_write():
+    if context.engine.write_path.joins_write():
         raise SqlError(
             15002, f"The procedure '{procedure}' cannot be executed within a transaction."
         )

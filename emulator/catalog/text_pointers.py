@@ -70,6 +70,6 @@ def _text_valid(context: SessionContext, name: StorageValue, pointer: StorageVal
     if place[1:] != wanted:
         return 0
     rows = context.store.connection.execute(
-        f"SELECT 1 FROM {context.store.source(table)} WHERE rid = ?", (place.rid,)
+        f"SELECT 1 FROM {context.store.reads.source(table)} WHERE rid = ?", (place.rid,)
     )
     return int(next(iter(rows), None) is not None)

@@ -41,7 +41,9 @@ class _RunChange:
 
 def _pending(engine: StorageEngine, key: JobKey) -> _RunChange | None:
     """The last thing that this thread's transaction is to do to a run."""
-    changes = (e for e in reversed(engine.pending_effects()) if isinstance(e, _RunChange))
+    changes = (
+        e for e in reversed(engine.write_path.pending_effects()) if isinstance(e, _RunChange)
+    )
     return next(
         (c for c in changes if c.database_id == key[0] and c.job_type in {None, key[1]}), None
     )
@@ -70,11 +72,11 @@ def begin_run(engine: StorageEngine, database: Database, job_type: str) -> bool:
             state.begin_run(key, RunSource.USER, engine.clock.now_ticks())
             return True
 
-    if not engine.joins_write():
+    if not engine.write_path.joins_write():
         return begin()
     if is_running(engine, database, job_type):
         return False
-    engine.after_commit(_RunChange(*key, begins=True, apply=begin))
+    engine.write_path.after_commit(_RunChange(*key, begins=True, apply=begin))
     return True
 
 
@@ -97,19 +99,19 @@ def end_run(engine: StorageEngine, database: Database, job_type: str) -> None:
     def end() -> None:
         state.cancel_run(key, engine.clock.now_ticks())
 
-    engine.after_commit(_RunChange(*key, begins=False, apply=end))
+    engine.write_path.after_commit(_RunChange(*key, begins=False, apply=end))
 
 
 def forget_job(engine: StorageEngine, database: Database, job_type: str) -> None:
     """The job is dropped: with the commit its run ends and its history goes."""
     key = (database.database_id, job_type)
     end_run(engine, database, job_type)
-    engine.after_commit(lambda: runtime(engine).job_history.forget(key))
+    engine.write_path.after_commit(lambda: runtime(engine).job_history.forget(key))
 
 
 def forget_database(engine: StorageEngine, database: Database) -> None:
     """With the commit goes what is kept of a database: its runs, their history, its scans."""
     state = runtime(engine)
-    engine.after_commit(
+    engine.write_path.after_commit(
         _RunChange(database.database_id, None, begins=False, apply=lambda: state.forget(database))
     )

@@ -39,6 +39,6 @@ def remove_principal(connection: apsw.Connection, database: Database, name: str)
     if principal is None:
         return
     delete_entry(connection, database.database_id, "principal", principal.name)
-    database.engine.will_change_catalog()
+    database.engine.write_path.will_change_catalog()
     del database.principals[principal.name]
     database.version += 1

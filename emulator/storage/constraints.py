@@ -54,7 +54,7 @@ def put_unique(
     Raises:
         SqlError: 2627 or 2601.
     """
-    at_once = len(rows) >= ARRAY_ROWS_MIN and not work.is_stale(plan.table)
+    at_once = len(rows) >= ARRAY_ROWS_MIN and not work.view.is_stale(plan.table)
     if not at_once:
         for key in plan.unique:
             for row in key.covered(rows):
@@ -74,7 +74,9 @@ def put_unique(
             # SQLite's unique indexes take NULLs for different.
             if None not in values or not key.covers(row):
                 continue
-            if work.find(plan.table, key.column_ids, values, limit=2, index=key.index) != [rid]:
+            if work.view.find(plan.table, key.column_ids, values, limit=2, index=key.index) != [
+                rid
+            ]:
                 raise duplicate_key(plan.table, key.index, values)
 
 
@@ -88,12 +90,12 @@ def _refuse_committed_duplicate(
     condition = " AND ".join(terms)
     query = f'SELECT rid FROM main."{table.sqlite_name}" WHERE {condition}'
     while True:
-        found = fetch(work.current(table), query, values)
+        found = fetch(work.view.current(table), query, values)
         rids = [rid for (rid,) in found if not (overlay.dirty and overlay.hides(rid))]
         if not rids:
             return
         # Whoever deletes or moves the other row, uncommitted, has it locked: wait for the outcome.
-        if not work.share(table, rids):
+        if not work.view.share(table, rids):
             raise duplicate_key(table, key.index, values)
 
 
@@ -108,7 +110,7 @@ def _find_duplicate(
             values = key.values(row)
             if None in values or not key.covers(row):
                 continue
-            if work.find(plan.table, key.column_ids, values, limit=1, index=key.index):
+            if work.view.find(plan.table, key.column_ids, values, limit=1, index=key.index):
                 return duplicate_key(plan.table, key.index, values)
     return SqlError(2601, f"Row ids of table '{plan.table.name}' were given twice.", severity=14)
 

@@ -61,6 +61,26 @@ FIXED_PRINCIPALS: Final = {
 }
 
 
+class StorageWritePath(Protocol):
+    """What is asked of the engine's write path."""
+
+    @property
+    def scope(self) -> WriteScope | None:
+        """The write in progress, whoever's it is."""
+
+    def will_change_catalog(self) -> None:
+        """Remember the schema objects as they are, once per write, for a rollback."""
+
+    def joins_write(self) -> bool:
+        """Whether this thread is inside a write already, or in a transaction with DDL."""
+
+    def pending_effects(self) -> abc.Sequence[Effect]:
+        """What waits for the commit of this thread's write, in order."""
+
+    def after_commit(self, effect: Effect) -> None:
+        """Lets something happen when this thread's write commits."""
+
+
 class StorageEngine(Protocol):
     """What a database needs of its engine, and what who has only the database may ask of it."""
 
@@ -71,8 +91,8 @@ class StorageEngine(Protocol):
     sequences: SequenceValues
 
     @property
-    def scope(self) -> WriteScope | None:
-        """The write in progress, whoever's it is."""
+    def write_path(self) -> StorageWritePath:
+        """The one path by which anything is written."""
 
     @property
     def extension_schemas(self) -> frozenset[str]:
@@ -95,18 +115,6 @@ class StorageEngine(Protocol):
 
     def take_rids(self, table: Table, count: int, connection: apsw.Connection) -> int:
         """Reserve consecutive row ids of a table and return the first."""
-
-    def will_change_catalog(self) -> None:
-        """Remember the schema objects as they are, once per write, for a rollback."""
-
-    def joins_write(self) -> bool:
-        """Whether this thread is inside a write already, or in a transaction with DDL."""
-
-    def pending_effects(self) -> abc.Sequence[Effect]:
-        """What waits for the commit of this thread's write, in order."""
-
-    def after_commit(self, effect: Effect) -> None:
-        """Lets something happen when this thread's write commits."""
 
 
 class Database:
@@ -200,7 +208,7 @@ class Database:
     def set_option(self, name: str, value: OptionValue, connection: apsw.Connection) -> None:
         """Set and persist an option inside the caller's :meth:`Engine.write`."""
         put_entry(connection, self.database_id, "option", name, json.dumps(value))
-        self.engine.will_change_catalog()
+        self.engine.write_path.will_change_catalog()
         self.state.options[name] = value
         self.version += 1
 
@@ -224,7 +232,7 @@ class Database:
     def put_table(self, connection: apsw.Connection, table: Table, text: str) -> None:
         """Add or replace a table; ``text`` is its serialised form."""
         put_entry(connection, self.database_id, "table", str(table.object_id), text)
-        self.engine.will_change_catalog()
+        self.engine.write_path.will_change_catalog()
         self.forget_name(table.object_id)
         self.state.tables[table.object_id] = table
         self.state.names[table.schema.casefold(), table.name.casefold()] = table.object_id
@@ -233,7 +241,7 @@ class Database:
     def remove_table(self, connection: apsw.Connection, table: Table) -> None:
         """Forget a table."""
         delete_entry(connection, self.database_id, "table", str(table.object_id))
-        self.engine.will_change_catalog()
+        self.engine.write_path.will_change_catalog()
         self.forget_name(table.object_id)
         del self.state.tables[table.object_id]
         self.version += 1

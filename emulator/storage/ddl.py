@@ -80,7 +80,7 @@ def create_schema(target: DdlTarget, database: Database, name: str) -> int:
             raise _exists(name)
         schema_id = max((i for i in database.schemas.values() if i < 16384), default=4) + 1
         put_entry(connection, database.database_id, "schema", name, json.dumps(schema_id))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.schemas[name] = schema_id
         database.version += 1
         return schema_id
@@ -110,7 +110,7 @@ def drop_schema(target: DdlTarget, database: Database, name: str) -> None:
                 f" '{inside[0]}'.",
             )
         delete_entry(connection, database.database_id, "schema", known)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.schemas[known]
         database.version += 1
 
@@ -295,7 +295,7 @@ def set_trigger_disabled(
 def _put_module(connection: apsw.Connection, database: Database, module: Module) -> None:
     key = str(module.object_id)
     put_entry(connection, database.database_id, "module", key, json.dumps(asdict(module)))
-    database.engine.will_change_catalog()
+    database.engine.write_path.will_change_catalog()
     database.modules[module.schema.casefold(), module.name.casefold()] = module
     database.version += 1
 
@@ -315,7 +315,7 @@ def rename_module(target: DdlTarget, database: Database, module: Module, name: s
                 " duplicate that is not permitted.",
                 severity=11,
             )
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.modules[module.schema.casefold(), module.name.casefold()]
         renamed = replace(module, name=name, modify_ticks=database.engine.clock.now_ticks())
         _put_module(connection, database, renamed)
@@ -331,7 +331,7 @@ def drop_module(target: DdlTarget, database: Database, module: Module) -> None:
 def _remove_module(connection: apsw.Connection, database: Database, module: Module) -> None:
     delete_entry(connection, database.database_id, "module", str(module.object_id))
     forget_object(connection, database, module.object_id)
-    database.engine.will_change_catalog()
+    database.engine.write_path.will_change_catalog()
     del database.modules[module.schema.casefold(), module.name.casefold()]
     database.version += 1
 

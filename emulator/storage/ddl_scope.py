@@ -51,7 +51,7 @@ def lock_for_ddl(target: DdlTarget, database: Database, table: Table) -> None:
     if isinstance(target, StoreSession):
         target.lock_table(table)
         return
-    scope = database.engine.scope
+    scope = database.engine.write_path.scope
     if scope is None or scope.connection is not target:
         raise SqlError(INTERNAL, "DDL on a bare connection needs an Engine.write() in progress.")
     timeout_ms, scope.owner.timeout_ms = scope.owner.timeout_ms, 0
@@ -97,7 +97,7 @@ def log_ddl(
     if isinstance(target, StoreSession):
         target.log_ddl(database, tail)
         return
-    scope = database.engine.scope
+    scope = database.engine.write_path.scope
     if scope is None:
         raise SqlError(INTERNAL, "DDL on a bare connection needs an Engine.write() in progress.")
     records = scope.ddl_records.setdefault(database.database_id, [])

@@ -12,6 +12,7 @@ import fcntl
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Final
 
@@ -33,6 +34,7 @@ from emulator.storage.databases import (
 from emulator.storage.encoded_rows import RowEncoding
 from emulator.storage.extensions import Extension, Part
 from emulator.storage.identity import IdentityValues, RowVersions
+from emulator.storage.locks import LockManager
 from emulator.storage.model import Table
 from emulator.storage.sequence_values import SequenceValues
 from emulator.storage.write_path import WritePath
@@ -56,7 +58,7 @@ class DataDirectoryInUse(RuntimeError):
     """Another server process has this data directory open."""
 
 
-class Engine(WritePath):
+class Engine:
     """A server's storage: one per process, thread-safe."""
 
     def __init__(self, data_dir: Path, clock: Clock, extension: Extension | None = None) -> None:
@@ -85,7 +87,14 @@ class Engine(WritePath):
         self._lock_file = _lock_directory(data_dir)
         self._rids: dict[str, int] = {}
         self._rids_lock = threading.Lock()
-        super().__init__(self.connect(), clock)
+        self._writer = self.connect()
+        self.clock = clock
+        self.locks = LockManager()
+        self.databases: dict[str, Database] = {}
+        """By name, casefolded."""
+        self.write_path = WritePath(
+            self._writer, clock, self.locks, lambda: list(self.databases.values())
+        )
         fetch(self._writer, "PRAGMA journal_mode = WAL")
         with self.write() as connection:
             connection.execute(SERVER_SCHEMA + LOG_SCHEMA + WRITTEN_AHEAD_SCHEMA)
@@ -107,6 +116,10 @@ class Engine(WritePath):
     def part(self, kind: type[Part]) -> Part:
         """What the extension adds to something, or keeps for it."""
         return self.extension.part(kind)
+
+    def write(self, *tables: Table) -> AbstractContextManager[apsw.Connection]:
+        """Everything inside is one SQLite transaction: see :meth:`WritePath.write`."""
+        return self.write_path.write(*tables)
 
     # -- connections ----------------------------------------------------------------------------
 
@@ -227,7 +240,7 @@ class Engine(WritePath):
 
     def _refuse_in_transaction(self, statement: str) -> None:
         """Databases come and go at once, or not at all."""
-        if self.joins_write():
+        if self.write_path.joins_write():
             raise SqlError(
                 226, f"{statement} statement not allowed within multi-statement transaction."
             )

@@ -135,12 +135,12 @@ class ForeignKeyChecks:
             raise self._conflict(key, parent, "FOREIGN KEY")
         pending = _key_resource(parent, key, values)
         while True:
-            rids = work.find(parent, key.referenced_column_ids, values, limit=1)
+            rids = work.view.find(parent, key.referenced_column_ids, values, limit=1)
             if rids:
                 # It may be on its way out in another transaction: then wait and look again.
-                if not work.share(parent, rids):
+                if not work.view.share(parent, rids):
                     return
-            elif pending is None or not work.share(parent, [pending]):
+            elif pending is None or not work.view.share(parent, [pending]):
                 raise self._conflict(key, parent, "FOREIGN KEY")
 
     # -- children ---------------------------------------------------------------------------------
@@ -158,13 +158,13 @@ class ForeignKeyChecks:
         self, child: Table, key: ForeignKey, values: Row, new: Row | None, positions: Sequence[int]
     ) -> None:
         work = self._work
-        rids = work.find(child, key.column_ids, values)
-        if not rids or work.find(self._table, key.referenced_column_ids, values, limit=1):
+        rids = work.view.find(child, key.column_ids, values)
+        if not rids or work.view.find(self._table, key.referenced_column_ids, values, limit=1):
             return
         action = key.on_delete if new is None else key.on_update
         if action == "NO_ACTION":
             raise self._conflict(key, child, "REFERENCE")
-        overlay = work.overlay(child)
+        overlay = work.view.overlay(child)
         database = work.engine.database_by_id(child.database_id)
         has_triggers = database is not None and bool(database.triggers(child.object_id))
         if action == "CASCADE" and new is None:
@@ -192,7 +192,7 @@ class ForeignKeyChecks:
         rules = work.row_rules
         action = key.on_delete if new is None else key.on_update
         targets = positions_of(child, key.column_ids)
-        overlay = work.overlay(child)
+        overlay = work.view.overlay(child)
         changes: list[tuple[int, Row]] = []
         for rid in rids:
             row = list(overlay.row(rid) or ())

@@ -36,7 +36,7 @@ def put_columns(
     with ddl_scope(target, database) as connection:
         text = json.dumps([asdict(column) for column in columns])
         put_entry(connection, database.database_id, COLUMNS, str(object_id), text)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.state.columns[object_id] = tuple(columns)
         database.version += 1
 
@@ -50,7 +50,7 @@ def put_parameters(
     with ddl_scope(target, database) as connection:
         text = json.dumps([asdict(parameter) for parameter in parameters])
         put_entry(connection, database.database_id, PARAMETERS, str(object_id), text)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.state.parameters[object_id] = tuple(parameters)
         database.version += 1
 
@@ -62,7 +62,7 @@ def put_statistics(
     with ddl_scope(target, database) as connection:
         text = json.dumps([asdict(found) for found in statistics])
         put_entry(connection, database.database_id, STATISTICS, str(object_id), text)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.state.statistics[object_id] = tuple(statistics)
 
 
@@ -78,12 +78,12 @@ def put_binding(
     with ddl_scope(target, database) as connection:
         if references is None:
             delete_entry(connection, database.database_id, BINDING, str(object_id))
-            database.engine.will_change_catalog()
+            database.engine.write_path.will_change_catalog()
             del database.state.bindings[object_id]
             return
         text = json.dumps(sorted(references))
         put_entry(connection, database.database_id, BINDING, str(object_id), text)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.state.bindings[object_id] = references
 
 
@@ -92,7 +92,7 @@ def put_property(target: DdlTarget, database: Database, found: ExtendedProperty)
     with ddl_scope(target, database) as connection:
         text = json.dumps(asdict(found))
         put_entry(connection, database.database_id, PROPERTY, _property_key(found), text)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.state.properties[found.key] = found
 
 
@@ -106,7 +106,7 @@ def _remove_property(
     connection: apsw.Connection, database: Database, found: ExtendedProperty
 ) -> None:
     delete_entry(connection, database.database_id, PROPERTY, _property_key(found))
-    database.engine.will_change_catalog()
+    database.engine.write_path.will_change_catalog()
     database.state.properties.pop(found.key, None)
 
 
@@ -148,7 +148,7 @@ def create_synonym(
         )
         text = json.dumps(asdict(synonym))
         put_entry(connection, database.database_id, SYNONYM, str(synonym.object_id), text)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.state.synonyms[known_schema.casefold(), name.casefold()] = synonym
         database.version += 1
         return synonym
@@ -158,7 +158,7 @@ def drop_synonym(target: DdlTarget, database: Database, synonym: Synonym) -> Non
     """Drop a synonym."""
     with ddl_scope(target, database) as connection:
         delete_entry(connection, database.database_id, SYNONYM, str(synonym.object_id))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.state.synonyms[synonym.schema.casefold(), synonym.name.casefold()]
         database.version += 1
         forget_object(connection, database, synonym.object_id)
@@ -168,19 +168,19 @@ def forget_object(connection: apsw.Connection, database: Database, object_id: in
     """Remove what is kept of an object that is being dropped."""
     if object_id in database.state.columns:
         delete_entry(connection, database.database_id, COLUMNS, str(object_id))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.state.columns[object_id]
     if object_id in database.state.parameters:
         delete_entry(connection, database.database_id, PARAMETERS, str(object_id))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.state.parameters[object_id]
     if object_id in database.state.bindings:
         delete_entry(connection, database.database_id, BINDING, str(object_id))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.state.bindings[object_id]
     if object_id in database.state.statistics:
         delete_entry(connection, database.database_id, STATISTICS, str(object_id))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.state.statistics[object_id]
     for found in list(database.state.properties.values()):
         if found.class_id == 1 and found.major_id == object_id:

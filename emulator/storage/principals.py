@@ -24,7 +24,7 @@ def put_principal(target: DdlTarget, database: Database, principal: Principal) -
     with ddl_scope(target, database) as connection:
         text = json.dumps(asdict(principal))
         put_entry(connection, database.database_id, "principal", principal.name, text)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.state.principals[principal.name] = principal
         database.version += 1
 
@@ -33,7 +33,7 @@ def drop_principal(target: DdlTarget, database: Database, principal: Principal) 
     """Remove a user or role, its memberships, and every permission given to it or on it."""
     with ddl_scope(target, database) as connection:
         delete_entry(connection, database.database_id, "principal", principal.name)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         state = database.state
         state.principals.pop(principal.name, None)
         for role in list(state.principals.values()):
@@ -55,7 +55,7 @@ def put_login(target: DdlTarget, master: Database, login: Login) -> None:
     """Create or replace a login."""
     with ddl_scope(target, master) as connection:
         put_entry(connection, master.database_id, "login", login.name, json.dumps(asdict(login)))
-        master.engine.will_change_catalog()
+        master.engine.write_path.will_change_catalog()
         master.state.logins[login.name] = login
         master.version += 1
 
@@ -64,7 +64,7 @@ def drop_login(target: DdlTarget, master: Database, login: Login) -> None:
     """Remove a login, its server roles and its server permissions."""
     with ddl_scope(target, master) as connection:
         delete_entry(connection, master.database_id, "login", login.name)
-        master.engine.will_change_catalog()
+        master.engine.write_path.will_change_catalog()
         state = master.state
         state.logins.pop(login.name, None)
         for role, members in list(state.server_roles.items()):
@@ -87,7 +87,7 @@ def set_server_role_members(
     """Replace the members of a fixed server role."""
     with ddl_scope(target, master) as connection:
         put_entry(connection, master.database_id, "server_role", str(role), json.dumps(members))
-        master.engine.will_change_catalog()
+        master.engine.write_path.will_change_catalog()
         master.state.server_roles[role] = members
         master.version += 1
 
@@ -101,7 +101,7 @@ def set_permission(
             delete_entry(connection, database.database_id, "permission", key.text)
         else:
             put_entry(connection, database.database_id, "permission", key.text, json.dumps(entry))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         if entry is None:
             database.state.permissions.pop(key, None)
         else:
@@ -123,7 +123,7 @@ def set_owner(target: DdlTarget, database: Database, what: str, owner: int | Non
             delete_entry(connection, database.database_id, "owner", what)
         else:
             put_entry(connection, database.database_id, "owner", what, json.dumps(owner))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         if owner is None:
             database.state.owners.pop(what, None)
         else:

@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING, Final
 from emulator.errors import SqlError
 from emulator.storage.lock_state import PendingRows
 from emulator.storage.sqlite_schema import column_list, create_table_text
-from emulator.storage.transaction_control import TransactionControl
 from emulator.storage.view import StatementRestart
 from emulator.storage.written_ahead import visible_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.storage.engine import Engine
     from emulator.storage.model import Table
+    from emulator.storage.transaction_control import TransactionControl
 
 NO_HINTS: Final[frozenset[str]] = frozenset()
 
@@ -60,23 +59,31 @@ _UPDATE: Final = "U"
 _CLAIM: Final = "X"
 
 
-class ReadLocks(TransactionControl):
+class ReadLocks:
     """The reading side of a session."""
 
-    def __init__(self, engine: Engine, session_id: int = 0) -> None:
-        """See :class:`TransactionControl`."""
-        super().__init__(engine, session_id)
+    def __init__(self, transactions: TransactionControl) -> None:
+        """Begin.
+
+        Args:
+            transactions: of the session, whose connection learns to ask before it reads a row.
+        """
+        self._transactions = transactions
+        self._engine = transactions.engine
+        self._connection = transactions.connection
+        self._work = transactions.work
+        self._owner = transactions.owner
         self._read_tables: dict[str, Table] = {}
         """The tables that are read through conditions now, by SQLite name."""
-        create: Callable[..., None] = self.connection.create_scalar_function
+        create: Callable[..., None] = self._connection.create_scalar_function
         create("may_read", self._may_read, 3)
         create("wait_for_new", self._wait_for_new, 3)
 
     def begin_read(self) -> None:
         """A query outside of a writing statement is about to read."""
         work = self._work
-        if not work.snapshot and self._depth == 0:
-            work.read_sequence = self.engine.commit_sequence
+        if not work.view.snapshot and self._transactions.depth == 0:
+            work.view.read_sequence = self._engine.write_path.commit_sequence
 
     def source(self, table: Table) -> str:
         """SQLite text for FROM that shows the table as this session sees it: rid, c1, c2, ...
@@ -89,14 +96,14 @@ class ReadLocks(TransactionControl):
             SqlError: 1222, 1205, 3617.
         """
         self._wait_for_ddl(table)
-        overlay = self._work.changed(table)
+        overlay = self._work.view.changed(table)
         if overlay is not None:
             return overlay.source
         return visible_source(table) if table.is_ms_shipped else f'main."{table.sqlite_name}"'
 
     def has_changed(self, table: Table) -> bool:
         """Whether this session has uncommitted changes of the table."""
-        return self._work.changed(table) is not None
+        return self._work.view.changed(table) is not None
 
     def read(self, table: Table, hints: frozenset[str] = NO_HINTS) -> tuple[str, bool]:
         """As :meth:`source`, for a query: with what its isolation level and hints ask for.
@@ -116,7 +123,7 @@ class ReadLocks(TransactionControl):
         if table.is_ms_shipped:
             return self._read_shipped(table, hints), False
         level = next((_LEVEL_HINTS[hint] for hint in sorted(hints) if hint in _LEVEL_HINTS), "")
-        level = level or self.isolation
+        level = level or self._transactions.isolation
         if level == "snapshot":
             self._require_snapshot(table)
             if _CLAIMS.isdisjoint(hints):
@@ -131,7 +138,7 @@ class ReadLocks(TransactionControl):
         if mode not in {_WAIT, ""} and not self._work.active:
             mode = _WAIT  # what nothing keeps is not locked
         if (
-            self._depth
+            self._transactions.depth
             and self._work.statement_kind in _CHANGES
             and (mode == _SHARE or "READPAST" in hints)
         ):
@@ -160,12 +167,12 @@ class ReadLocks(TransactionControl):
             return _UPDATE
         if level == "repeatable read":
             return _SHARE
-        database = self.engine.database_by_id(table.database_id)
+        database = self._engine.database_by_id(table.database_id)
         by_snapshot = database and database.options.get("is_read_committed_snapshot_on")
         return "" if by_snapshot and "READCOMMITTEDLOCK" not in hints else _WAIT
 
     def _is_contended(self, table: Table) -> bool:
-        locks, name = self.engine.locks, table.sqlite_name
+        locks, name = self._engine.locks, table.sqlite_name
         return bool(locks.others_writing(self._owner, name)) or locks.is_closed_to(
             self._owner, name
         )
@@ -173,7 +180,7 @@ class ReadLocks(TransactionControl):
     # -- whole tables -----------------------------------------------------------------------------
 
     def _lock_whole(self, table: Table, level: str, hints: frozenset[str]) -> None:
-        locks, owner, name = self.engine.locks, self._owner, table.sqlite_name
+        locks, owner, name = self._engine.locks, self._owner, table.sqlite_name
         if not self._work.active:
             if self._is_contended(table):
                 self._timed(hints, lambda: locks.wait_for_readable(owner, name))
@@ -188,9 +195,9 @@ class ReadLocks(TransactionControl):
             waited = self._is_contended(table) and self._timed(
                 hints, lambda: locks.wait_for_readable(owner, name)
             )
-        if waited and self._work.is_stale(table):
-            if self._work.snapshot:
-                raise self._work.update_conflict(table)
+        if waited and self._work.view.is_stale(table):
+            if self._work.view.snapshot:
+                raise self._work.view.update_conflict(table)
             raise StatementRestart(owner.session_id)
 
     def _timed(self, hints: frozenset[str], lock: Callable[[], bool]) -> bool:
@@ -207,7 +214,7 @@ class ReadLocks(TransactionControl):
     # -- rows -------------------------------------------------------------------------------------
 
     def _guarded(self, table: Table, mode: str, hints: frozenset[str]) -> str:
-        locks, owner, name = self.engine.locks, self._owner, table.sqlite_name
+        locks, owner, name = self._engine.locks, self._owner, table.sqlite_name
         pending = locks.others_writing(owner, name)
         if locks.is_closed_to(owner, name) or any(p.unbounded for p in pending):
             self._timed(hints, lambda: locks.wait_for_readable(owner, name))
@@ -223,14 +230,14 @@ class ReadLocks(TransactionControl):
                 f' UNION ALL SELECT rid, {column_list(table)} FROM temp."{_others_name(table)}"'
                 f" WHERE wait_for_new('{name}', rid, '{how}')"
             )
-        overlay = self._work.changed(table)
+        overlay = self._work.view.changed(table)
         if overlay is not None:
             return overlay.source_where(condition, others)
         return f'(SELECT rid, {column_list(table)} FROM main."{name}" WHERE {condition}{others})'
 
     def _may_read(self, name: str, rid: int, how: str) -> int:
         """Called by SQLite for each committed row that a query visits."""
-        locks, owner = self.engine.locks, self._owner
+        locks, owner = self._engine.locks, self._owner
         mode = how[0]
         if mode in {_SKIP, _WAIT}:
             if not locks.is_being_changed(owner, name, rid):
@@ -251,15 +258,15 @@ class ReadLocks(TransactionControl):
                 return 0
             raise
         work, table = self._work, self._read_tables[name]
-        if work.is_stale(table) or waited:
-            if work.snapshot:
-                raise work.update_conflict(table)
+        if work.view.is_stale(table) or waited:
+            if work.view.snapshot:
+                raise work.view.update_conflict(table)
             raise StatementRestart(owner.session_id)
         return 1
 
     def _wait_for_new(self, name: str, rid: int, how: str) -> int:
         """Called by SQLite for each row that only another session's overlay has."""
-        locks, owner = self.engine.locks, self._owner
+        locks, owner = self._engine.locks, self._owner
         hints = frozenset({"NOWAIT"}) if "0" in how else NO_HINTS
         self._timed(hints, lambda: locks.wait_for_readable(owner, name, rid))
         raise StatementRestart(owner.session_id)
@@ -267,7 +274,7 @@ class ReadLocks(TransactionControl):
     def _fill(self, table: Table, pending: list[PendingRows]) -> None:
         """Put other sessions' uncommitted rows where a query finds them."""
         name = _others_name(table)
-        connection = self.connection
+        connection = self._connection
         known = connection.execute("SELECT 1 FROM temp.sqlite_schema WHERE name = ?", (name,))
         if known.fetchall():
             connection.execute(f'DELETE FROM temp."{name}"')
@@ -290,21 +297,21 @@ class ReadLocks(TransactionControl):
         name = table.sqlite_name
         pending = [
             p
-            for p in self.engine.locks.others_writing(self._owner, name)
+            for p in self._engine.locks.others_writing(self._owner, name)
             if p.rows and not p.doubtful
         ]
-        if not pending or self._work.scope is not None:
+        if not pending or self._work.view.scope is not None:
             return self.source(table)
         self._fill(table, pending)
-        self.connection.execute("CREATE TEMP TABLE IF NOT EXISTS hidden_rows(name, rid)")
-        self.connection.execute("DELETE FROM temp.hidden_rows WHERE name = ?", (name,))
-        self.connection.executemany(
+        self._connection.execute("CREATE TEMP TABLE IF NOT EXISTS hidden_rows(name, rid)")
+        self._connection.execute("DELETE FROM temp.hidden_rows WHERE name = ?", (name,))
+        self._connection.executemany(
             "INSERT INTO temp.hidden_rows(name, rid) VALUES (?, ?)",
             [(name, rid) for changes in pending for rid in list(changes.rows)],
         )
         condition = f"rid NOT IN (SELECT rid FROM temp.hidden_rows WHERE name = '{name}')"
         others = f' UNION ALL SELECT rid, {column_list(table)} FROM temp."{_others_name(table)}"'
-        overlay = self._work.changed(table)
+        overlay = self._work.view.changed(table)
         if overlay is not None:
             return overlay.source_where(condition, others)
         return f'(SELECT rid, {column_list(table)} FROM main."{name}" WHERE {condition}{others})'
@@ -312,11 +319,11 @@ class ReadLocks(TransactionControl):
     # -- conditions of any reading ----------------------------------------------------------------
 
     def _wait_for_ddl(self, table: Table) -> None:
-        scope = self.engine.scope
-        if scope is None or scope is self._work.scope or scope.catalog is None:
+        scope = self._engine.write_path.scope
+        if scope is None or scope is self._work.view.scope or scope.catalog is None:
             return
-        self.engine.locks.wait_for_table(self._owner, table.sqlite_name)
-        database = self.engine.database_by_id(table.database_id)
+        self._engine.locks.wait_for_table(self._owner, table.sqlite_name)
+        database = self._engine.database_by_id(table.database_id)
         if database is None or database.table_by_id(table.object_id) is not table:
             raise StatementRestart(self._owner.session_id)
 
@@ -328,7 +335,7 @@ class ReadLocks(TransactionControl):
         """
         if not self._work.active:
             return
-        database = self.engine.database_by_id(table.database_id)
+        database = self._engine.database_by_id(table.database_id)
         if database is not None and not database.options.get("snapshot_isolation_state"):
             raise SqlError(
                 3952,
@@ -337,7 +344,7 @@ class ReadLocks(TransactionControl):
                 " DATABASE to allow snapshot isolation.",
                 aborts="transaction",
             )
-        self.hold_snapshot()
+        self._transactions.hold_snapshot()
 
 
 def _others_name(table: Table) -> str:

@@ -126,7 +126,7 @@ class Removal:
             )
         # After the commit, and before the locks go: who read the rows earlier finds them stale.
         with self.engine.write():
-            self.engine.note_commit([table.sqlite_name])
+            self.engine.write_path.note_commit([table.sqlite_name])
         if self.session is not None:
             self.session.take_away_images(table, rids)
 

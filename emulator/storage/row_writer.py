@@ -48,7 +48,7 @@ class RowWriter:
         self.work = work
         self.table = current
         self.kind = kind
-        self.overlay: Overlay = work.overlay(current)
+        self.overlay: Overlay = work.view.overlay(current)
         self.plan: TablePlan = self.overlay.plan
         self.checks = ForeignKeyChecks(work, self.plan, kind, _CHANGES)
 
@@ -61,7 +61,7 @@ class RowWriter:
         work = self.work
         whole = work.engine.locks.holds_table(work.owner, self.table.sqlite_name)
         resources = () if whole else self.plan.resources(rids, rows) if rows else rids
-        work.lock_rows(self.table, resources)
+        work.view.lock_rows(self.table, resources)
 
     def log(self, changes: Iterable[tuple[int, int, Row | None, Row | None]]) -> None:
         """Log (position or -1 for a new one, action, before, after) when the table is tracked."""
@@ -161,7 +161,7 @@ def _update_in_place(
     work, plan, overlay = writer.work, writer.plan, writer.overlay
     rids = [rid for rid, _ in chunk]
     writer.lock(rids)
-    work.refuse_stale(writer.table, overlay, rids)
+    work.view.refuse_stale(writer.table, overlay, rids)
     new_rows = writer.fill_row_version([row for _, row in chunk])
     refuse_null(work, plan, new_rows, "UPDATE")
     work.record_undo(overlay, rids)
@@ -201,7 +201,7 @@ def delete_rows(work: Work, table: Table, rids: Iterable[int]) -> int:
         chunk = [rid for rid in given if seen.add(rid)]
         count += len(chunk)
         writer.lock(chunk)
-        work.refuse_stale(writer.table, writer.overlay, chunk)
+        work.view.refuse_stale(writer.table, writer.overlay, chunk)
         work.record_undo(writer.overlay, chunk)
         found = writer.overlay.rows(chunk)
         old_rows = [row for row in found if row is not None]
@@ -232,7 +232,7 @@ def truncate_table(work: Work, table: Table) -> None:
             " constraint.",
         )
     work.engine.locks.lock_table(work.owner, writer.table.sqlite_name)
-    if work.is_stale(writer.table):
+    if work.view.is_stale(writer.table):
         raise StatementRestart(work.owner.session_id)
     work.record_undo(writer.overlay, writer.overlay.visible_rids())
     writer.overlay.hide_all()

@@ -24,10 +24,15 @@ DEFAULT_CACHE: Final = 50
 """How many values are reserved at once where CACHE has no size; SQL Server does not say its own."""
 
 
-class _Writer(Protocol):
-    def write(self) -> AbstractContextManager[apsw.Connection]: ...
-
+class _WritePath(Protocol):
     def after_commit(self, effect: Callable[[], None]) -> None: ...
+
+
+class _Engine(Protocol):
+    @property
+    def write_path(self) -> _WritePath: ...
+
+    def write(self) -> AbstractContextManager[apsw.Connection]: ...
 
 
 class SequenceDatabase(Protocol):
@@ -38,7 +43,7 @@ class SequenceDatabase(Protocol):
         """Its id."""
 
     @property
-    def engine(self) -> _Writer:
+    def engine(self) -> _Engine:
         """Begins write transactions, and tells when they commit."""
 
     @property
@@ -152,14 +157,16 @@ class SequenceValues:
         with self._lock:
             key = (database.database_id, sequence.object_id, sequence.generation)
             self._states[key] = _State()
-        database.engine.after_commit(lambda: self._forget(database, sequence, sequence.generation))
+        database.engine.write_path.after_commit(
+            lambda: self._forget(database, sequence, sequence.generation)
+        )
 
     def end(
         self, connection: apsw.Connection, database: SequenceDatabase, sequence: Sequence
     ) -> None:
         """A sequence is dropped, inside a write transaction."""
         self._forget_reserve(connection, database, sequence)
-        database.engine.after_commit(
+        database.engine.write_path.after_commit(
             lambda: self._forget(database, sequence, sequence.generation + 1)
         )
 
@@ -210,7 +217,7 @@ class SequenceValues:
                 f" ON CONFLICT DO UPDATE SET last_value = {kept}",
                 (database.database_id, sequence.object_id, reserved),
             )
-            database.engine.after_commit(lambda: setattr(state, "reserved", reserved))
+            database.engine.write_path.after_commit(lambda: setattr(state, "reserved", reserved))
 
 
 def _is_there(database: SequenceDatabase, sequence: Sequence) -> bool:

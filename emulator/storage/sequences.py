@@ -72,7 +72,7 @@ def drop_sequence(target: DdlTarget, database: Database, sequence: Sequence) -> 
     with ddl_scope(target, database) as connection:
         delete_entry(connection, database.database_id, SEQUENCE, str(sequence.object_id))
         database.engine.sequences.end(connection, database, sequence)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.state.sequences[sequence.schema.casefold(), sequence.name.casefold()]
         database.version += 1
 
@@ -80,6 +80,6 @@ def drop_sequence(target: DdlTarget, database: Database, sequence: Sequence) -> 
 def _put(connection: apsw.Connection, database: Database, sequence: Sequence) -> None:
     text = json.dumps(asdict(sequence))
     put_entry(connection, database.database_id, SEQUENCE, str(sequence.object_id), text)
-    database.engine.will_change_catalog()
+    database.engine.write_path.will_change_catalog()
     database.state.sequences[sequence.schema.casefold(), sequence.name.casefold()] = sequence
     database.version += 1

@@ -19,51 +19,67 @@ from emulator.storage.model import Table
 from emulator.storage.read_locks import ReadLocks
 from emulator.storage.row_writer import delete_rows, insert_rows, truncate_table, update_rows
 from emulator.storage.table_plan import Row
+from emulator.storage.transaction_control import TransactionControl
 from emulator.storage.values import GENERATED, GivenValue
 from emulator.storage.view import StatementRestart
 
 if TYPE_CHECKING:
     from emulator.storage.database import Database
+    from emulator.storage.engine import Engine
 
 __all__ = ["GENERATED", "StatementRestart", "StoreSession"]
 
 
-class StoreSession(ReadLocks):
-    """One login's view of the store and its changes. One thread uses it at a time."""
+class StoreSession(TransactionControl):
+    """One login's view of the store and its changes. One thread uses it at a time.
+
+    Attributes:
+        reads: how it reads tables.
+    """
+
+    def __init__(self, engine: Engine, session_id: int = 0) -> None:
+        """Open a session.
+
+        Args:
+            engine: the server's storage.
+            session_id: shown in deadlock messages (@@SPID).
+        """
+        super().__init__(engine, session_id)
+        self.reads = ReadLocks(self)
 
     @property
     def lock_timeout_ms(self) -> int:
         """SET LOCK_TIMEOUT: -1 waits without end, 0 not at all."""
-        return self._owner.timeout_ms
+        return self.owner.timeout_ms
 
     @lock_timeout_ms.setter
     def lock_timeout_ms(self, value: int) -> None:
-        self._owner.timeout_ms = value
+        self.owner.timeout_ms = value
 
     @property
     def deadlock_priority(self) -> int:
         """SET DEADLOCK_PRIORITY: -10 to 10; the lowest is the victim."""
-        return self._owner.priority
+        return self.owner.priority
 
     @deadlock_priority.setter
     def deadlock_priority(self, value: int) -> None:
-        self._owner.priority = value
+        self.owner.priority = value
 
     @property
     def cancelled(self) -> threading.Event | None:
         """When set, a wait for a lock ends with error 3617."""
-        return self._owner.cancelled
+        return self.owner.cancelled
 
     @cancelled.setter
     def cancelled(self, value: threading.Event | None) -> None:
-        self._owner.cancelled = value
+        self.owner.cancelled = value
 
     def close(self) -> None:
         """End the session; an open transaction is rolled back."""
-        if self._work.active:
-            self._work.rollback()
+        if self.work.active:
+            self.work.rollback()
         self.application_locks.close()
-        self._work.close()
+        self.work.view.close()
         self.connection.close()
 
     # -- rows -------------------------------------------------------------------------------------
@@ -84,7 +100,7 @@ class StoreSession(ReadLocks):
             SqlError: 515, 2627, 2601, 547, 1222, 1205. StatementRestart: see :meth:`statement`.
         """
         with self._within_statement():
-            rids, last_identity = insert_rows(self._work, table, rows)
+            rids, last_identity = insert_rows(self.work, table, rows)
             if last_identity is not None:
                 self.last_identity = last_identity
             return rids
@@ -104,7 +120,7 @@ class StoreSession(ReadLocks):
             SqlError: 515, 2627, 2601, 547, 1222, 1205, 3960. StatementRestart.
         """
         with self._within_statement():
-            return update_rows(self._work, table, changes)
+            return update_rows(self.work, table, changes)
 
     def delete(self, table: Table, rids: Iterable[int]) -> int:
         """Delete rows by id, each once; returns how many.
@@ -113,7 +129,7 @@ class StoreSession(ReadLocks):
             SqlError: 547, 1222, 1205, 3960. StatementRestart.
         """
         with self._within_statement():
-            return delete_rows(self._work, table, rids)
+            return delete_rows(self.work, table, rids)
 
     def truncate(self, table: Table) -> None:
         """TRUNCATE TABLE: no row is logged, the identity starts again.
@@ -123,28 +139,28 @@ class StoreSession(ReadLocks):
                 references it.
         """
         with self._within_statement():
-            truncate_table(self._work, table)
+            truncate_table(self.work, table)
 
     @property
     def lock_owner(self) -> LockOwner:
         """Who holds the session's locks."""
-        return self._owner
+        return self.owner
 
     def own_images(self, table: Table) -> dict[int, Row]:
         """The rows that the open transaction has inserted or updated, by row id."""
-        overlay = self._work.changed(table)
+        overlay = self.work.view.changed(table)
         return {} if overlay is None else overlay.images()
 
     def take_away_images(self, table: Table, rids: Sequence[int]) -> None:
         """Forget the open transaction's changes of rows that are not there any more."""
-        overlay = self._work.changed(table)
+        overlay = self.work.view.changed(table)
         if overlay is not None:
             images = overlay.images()
             overlay.take_away([rid for rid in rids if rid in images])
 
     def reset_identity(self, table: Table) -> None:
         """Let the identity of a locked table begin again, unless that is rolled back."""
-        self._work.reset_identity(table)
+        self.work.reset_identity(table)
 
     def lock_table(self, table: Table) -> None:
         """Lock a table until the end of the transaction.
@@ -152,7 +168,7 @@ class StoreSession(ReadLocks):
         Raises:
             SqlError: 1222, 1205, 3617.
         """
-        self.engine.locks.lock_table(self._owner, table.sqlite_name)
+        self.engine.locks.lock_table(self.owner, table.sqlite_name)
 
     def lock_rows(self, table: Table, rids: Sequence[int]) -> None:
         """Lock rows until the end of the transaction (UPDLOCK, XLOCK), within a statement.
@@ -161,8 +177,8 @@ class StoreSession(ReadLocks):
             StatementRestart: one of them is not any more what this statement read.
             SqlError: 1222, 1205, 3617, 3960.
         """
-        self._work.lock_rows(table, rids)
-        self._work.refuse_stale(table, self._work.overlay(table), rids)
+        self.work.view.lock_rows(table, rids)
+        self.work.view.refuse_stale(table, self.work.view.overlay(table), rids)
 
     # -- DDL (for ddl.py) -------------------------------------------------------------------------
 
@@ -173,25 +189,25 @@ class StoreSession(ReadLocks):
         Yields:
             :attr:`connection`, inside a write transaction.
         """
-        work = self._work
+        work = self.work
         tables = tuple(tables)
-        if self._depth == 0:
+        if self.depth == 0:
             with self.statement(), self.ddl(tables) as connection:
                 yield connection
             return
         for table in tables:
-            self.engine.locks.lock_table(self._owner, table.sqlite_name)
-        work.become_exclusive([f"statement_{n}" for n in range(1, self._depth + 1)])
+            self.engine.locks.lock_table(self.owner, table.sqlite_name)
+        work.become_exclusive([f"statement_{n}" for n in range(1, self.depth + 1)])
         for table in tables:
             work.flush_overlay(table)
-        catalog = self.engine.catalog_snapshot()
-        for depth in range(1, self._depth + 1):
+        catalog = self.engine.write_path.catalog_snapshot()
+        for depth in range(1, self.depth + 1):
             self._catalogs.setdefault(depth, catalog)
         yield self.connection
 
     def log_ddl(self, database: Database, tail: tuple[object, ...]) -> None:
         """Add a DDL record to the open transaction's log records (for ddl.py)."""
-        work = self._work
+        work = self.work
         work.command_count += 1
         work.journal(database.database_id)  # its begin record comes first
         position = work.positions(database.database_id, 1)
@@ -200,4 +216,4 @@ class StoreSession(ReadLocks):
     # -- inside -----------------------------------------------------------------------------------
 
     def _within_statement(self) -> contextlib.AbstractContextManager[object]:
-        return contextlib.nullcontext() if self._depth else self.statement()
+        return contextlib.nullcontext() if self.depth else self.statement()

@@ -50,10 +50,13 @@ class TransactionControl:
         """The identity value generated last (@@IDENTITY)."""
         self.isolation = "read committed"
         """SET TRANSACTION ISOLATION LEVEL, lower case."""
-        self._owner = LockOwner(session_id)
-        self.application_locks = ApplicationLocks(engine.locks, self._owner)
-        self._work = Work(engine, self.connection, self._owner)
-        self._depth = 0
+        self.owner = LockOwner(session_id)
+        """Who holds the session's locks."""
+        self.application_locks = ApplicationLocks(engine.locks, self.owner)
+        self.work = Work(engine, self.connection, self.owner)
+        """What is not committed yet."""
+        self.depth = 0
+        """How many statements are running, one within the other."""
         self._keep_locks = False
         self._outer_trancount = 0
         """How many transactions were open when the outermost statement began."""
@@ -69,8 +72,8 @@ class TransactionControl:
     def begin(self) -> None:
         """BEGIN TRANSACTION; nested ones only count."""
         if self.trancount == 0:
-            if not self._work.active:
-                self._work.begin(self.engine.clock.now_ticks())
+            if not self.work.active:
+                self.work.begin(self.engine.clock.now_ticks())
             self.descriptor = self.engine.next_descriptor()
             self.savepoint_names.clear()
         self.trancount += 1
@@ -89,8 +92,8 @@ class TransactionControl:
             raise SqlError(
                 3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
-        if self._triggers and self._depth and self.trancount == 1:
-            return self._end_in_trigger(self._work.commit)
+        if self._triggers and self.depth and self.trancount == 1:
+            return self._end_in_trigger(self.work.commit)
         if self.trancount <= self._outer_trancount and not self._triggers:
             raise SqlError(
                 3916,
@@ -98,13 +101,13 @@ class TransactionControl:
                 " TRANSACTION is used first.",
                 state=0,
             )
-        if self.trancount > 1 or self._depth:
+        if self.trancount > 1 or self.depth:
             self.trancount -= 1
             return None
         try:
-            return self._work.commit()
+            return self.work.commit()
         except BaseException:
-            self._work.rollback()
+            self.work.rollback()
             raise
         finally:
             self.trancount = 0
@@ -120,27 +123,27 @@ class TransactionControl:
             raise SqlError(
                 3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
-        if self._depth and self._triggers:
-            self._end_in_trigger(self._work.rollback)
+        if self.depth and self._triggers:
+            self._end_in_trigger(self.work.rollback)
             return
-        if self._depth:
+        if self.depth:
             raise SqlError(
                 3915, "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.", state=0
             )
         self.trancount = 0
         self.descriptor = 0
-        self._work.rollback()
+        self.work.rollback()
 
     def _end_in_trigger(self, end: Callable[[], Result]) -> Result:
         """COMMIT or ROLLBACK in a trigger: the statements around it end with the transaction."""
         self._epoch += 1
-        self._depth = self._outer_trancount = 0
+        self.depth = self._outer_trancount = 0
         self._catalogs.clear()
         self.trancount = self.descriptor = 0
         try:
             return end()
         except BaseException:
-            self._work.rollback()
+            self.work.rollback()
             raise
 
     @contextlib.contextmanager
@@ -184,7 +187,7 @@ class TransactionControl:
             raise SqlError(
                 628, "Cannot issue SAVE TRANSACTION when there is no active transaction.", state=0
             )
-        self._work.savepoint(name)
+        self.work.savepoint(name)
         self.savepoint_names.append(name.casefold())
 
     def rollback_to(self, name: str) -> None:
@@ -197,7 +200,7 @@ class TransactionControl:
             raise SqlError(
                 3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
-        if not self._work.rollback_to(name):
+        if not self.work.rollback_to(name):
             raise SqlError(
                 6401,
                 f"Cannot roll back {name}. No transaction or savepoint of that name was found.",
@@ -209,12 +212,12 @@ class TransactionControl:
 
     def take_cascades(self) -> list[Cascade]:
         """What foreign keys did to other tables since the last call, for their triggers."""
-        taken, self._work.cascades = self._work.cascades, []
+        taken, self.work.cascades = self.work.cascades, []
         return taken
 
     def use_row_rules(self, rules: RowRules) -> None:
         """Have rows that foreign keys change completed by the T-SQL layer."""
-        self._work.row_rules = rules
+        self.work.row_rules = rules
 
     def statement(self, kind: str = "", *, is_single: bool = False) -> Statement:
         """Atomicity of one statement: ``with store.statement(): ...``.
@@ -239,7 +242,7 @@ class TransactionControl:
             kind: see :meth:`statement`.
             is_single: see :meth:`statement`; only of the first attempt, as plans may change.
         """
-        if self._depth:
+        if self.depth:
             # Inside another statement, whose snapshot it reads: only that one can begin again.
             with self.statement(kind):
                 return body()
@@ -256,8 +259,8 @@ class TransactionControl:
                 return body()
         finally:
             self._keep_locks = False
-            if not self._work.active:
-                self.engine.locks.release(self._owner)
+            if not self.work.active:
+                self.engine.locks.release(self.owner)
 
     # -- for Statement ----------------------------------------------------------------------------
 
@@ -272,34 +275,34 @@ class TransactionControl:
         Returns:
             Whether it autocommits, and where the work stands; None without a savepoint.
         """
-        work = self._work
+        work = self.work
         implicit = not work.active
         if implicit:
             work.begin(self.engine.clock.now_ticks())
         if self.isolation == "snapshot":
             self.hold_snapshot()
-        if not work.snapshot and self._depth == 0:
-            work.read_sequence = self.engine.commit_sequence
-        if self._depth == 0:
+        if not work.view.snapshot and self.depth == 0:
+            work.view.read_sequence = self.engine.write_path.commit_sequence
+        if self.depth == 0:
             self._outer_trancount = self.trancount
-        self._depth += 1
+        self.depth += 1
         work.statement_kind = kind
-        if is_single and implicit and self._depth == 1:
+        if is_single and implicit and self.depth == 1:
             return True, None
         work.settle()
         mark = work.mark()
         if not self.connection.in_transaction:
             work.outer_mark = mark
-        self.connection.execute(f"SAVEPOINT statement_{self._depth}")
+        self.connection.execute(f"SAVEPOINT statement_{self.depth}")
         return implicit, mark
 
     def leave_statement(self, mark: WorkMark | None, *, implicit: bool, failed: bool) -> None:
         """For :class:`Statement`: keep or undo what the statement did."""
-        work = self._work
-        name = f"statement_{self._depth}"
-        catalog = self._catalogs.pop(self._depth, None)
-        self._depth -= 1
-        if self._depth == 0:
+        work = self.work
+        name = f"statement_{self.depth}"
+        catalog = self._catalogs.pop(self.depth, None)
+        self.depth -= 1
+        if self.depth == 0:
             self._outer_trancount = 0
         if not failed:
             if mark is not None:
@@ -322,18 +325,18 @@ class TransactionControl:
             self.connection.execute(f"RELEASE {name}")
             work.restore(mark)
             if catalog is not None:
-                self.engine.restore_catalog(catalog)
+                self.engine.write_path.restore_catalog(catalog)
 
     def hold_snapshot(self) -> None:
         """The first access of a SNAPSHOT transaction begins its read transaction."""
-        work = self._work
-        if work.snapshot or work.scope is not None or self.trancount == 0 or self._depth:
+        work = self.work
+        if work.view.snapshot or work.view.scope is not None or self.trancount == 0 or self.depth:
             return
-        work.read_sequence = self.engine.commit_sequence
+        work.view.read_sequence = self.engine.write_path.commit_sequence
         work.outer_mark = work.mark()
         self.connection.execute("BEGIN")
         fetch(self.connection, "SELECT 1 FROM main.databases LIMIT 1")
-        work.snapshot = True
+        work.view.snapshot = True
 
 
 class Statement:

@@ -51,7 +51,7 @@ def create_user_type(target: DdlTarget, database: Database, made: UserType) -> U
         )
         text = json.dumps(asdict(made))
         put_entry(connection, database.database_id, USER_TYPE, str(made.user_type_id), text)
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         database.state.user_types[schema.casefold(), made.name.casefold()] = made
         database.version += 1
         return made
@@ -61,6 +61,6 @@ def drop_user_type(target: DdlTarget, database: Database, found: UserType) -> No
     """Drop a type."""
     with ddl_scope(target, database) as connection:
         delete_entry(connection, database.database_id, USER_TYPE, str(found.user_type_id))
-        database.engine.will_change_catalog()
+        database.engine.write_path.will_change_catalog()
         del database.state.user_types[found.schema.casefold(), found.name.casefold()]
         database.version += 1

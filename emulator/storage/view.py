@@ -44,7 +44,7 @@ class StatementRestart(SqlError):
 
 
 class SessionView:
-    """The reading side of a session's work, and the locks that keep what it saw true."""
+    """What one session sees, and the locks that keep what it saw true."""
 
     def __init__(self, engine: Engine, connection: apsw.Connection, owner: LockOwner) -> None:
         self.engine = engine
@@ -56,9 +56,10 @@ class SessionView:
         """A SNAPSHOT transaction holds its read transaction."""
         self.scope: WriteScope | None = None
         """Set while the transaction is exclusive."""
-        self._overlays: dict[str, Overlay] = {}
+        self.overlays: dict[str, Overlay] = {}
+        """The session's uncommitted changes, by SQLite table name."""
         self._overlay_count = 0
-        self._abandoned: list[str] = []
+        self.abandoned: list[str] = []
         """TEMP tables of overlays that are no more, to be dropped."""
         self._fresh: apsw.Connection | None = None
 
@@ -70,28 +71,28 @@ class SessionView:
 
     def overlay(self, table: Table) -> Overlay:
         """The table's overlay, made when this session changes it for the first time."""
-        overlay = self._overlays.get(table.sqlite_name)
+        overlay = self.overlays.get(table.sqlite_name)
         if overlay is None or overlay.table is not table:
             if overlay is not None and overlay.dirty:
                 raise StatementRestart(self.owner.session_id)
             if overlay is not None:
-                self._abandoned += (overlay.hidden_name, overlay.images_name)
+                self.abandoned += (overlay.hidden_name, overlay.images_name)
             # A rollback to a savepoint may have brought one back.
-            live = {other.hidden_name for other in self._overlays.values() if other is not overlay}
-            live |= {o.images_name for o in self._overlays.values() if o is not overlay}
-            self._abandoned = [
+            live = {other.hidden_name for other in self.overlays.values() if other is not overlay}
+            live |= {o.images_name for o in self.overlays.values() if o is not overlay}
+            self.abandoned = [
                 name
-                for name in self._abandoned
+                for name in self.abandoned
                 if name in live or not _is_dropped(self.connection, name)
             ]
             self._overlay_count += 1
             overlay = Overlay(self.connection, table, self._overlay_count)
-            self._overlays[table.sqlite_name] = overlay
+            self.overlays[table.sqlite_name] = overlay
         return overlay
 
     def changed(self, table: Table) -> Overlay | None:
         """The table's overlay when it has uncommitted changes."""
-        overlay = self._overlays.get(table.sqlite_name)
+        overlay = self.overlays.get(table.sqlite_name)
         if overlay is None or not overlay.dirty:
             return None
         overlay.settle()
@@ -101,7 +102,7 @@ class SessionView:
         """Whether somebody committed changes of the table since this view of the data began."""
         if self.scope is not None:
             return False
-        return self.engine.table_sequences.get(table.sqlite_name, 0) > self.read_sequence
+        return self.engine.write_path.table_sequences.get(table.sqlite_name, 0) > self.read_sequence
 
     def current(self, table: Table) -> apsw.Connection:
         """A connection that sees the table's newest committed rows."""

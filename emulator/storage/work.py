@@ -61,11 +61,15 @@ class Savepoint:
     catalog: CatalogSnapshot | None = None
 
 
-class Work(SessionView):
+class Work:
     """One session's open transaction, reused for the next one."""
 
     def __init__(self, engine: Engine, connection: apsw.Connection, owner: LockOwner) -> None:
-        super().__init__(engine, connection, owner)
+        self.engine = engine
+        self.connection = connection
+        self.owner = owner
+        self.view = SessionView(engine, connection, owner)
+        """What the session sees, this work included."""
         self.active = False
         self.begin_ticks = 0
         self.command_count = 0
@@ -164,7 +168,7 @@ class Work(SessionView):
 
     def settle(self) -> None:
         """Before SQLite marks or keeps the TEMP tables: let them have everything."""
-        for overlay in self._overlays.values():
+        for overlay in self.view.overlays.values():
             overlay.settle()
 
     def mark(self) -> WorkMark:
@@ -172,7 +176,7 @@ class Work(SessionView):
         return WorkMark(
             {key: journal.mark() for key, journal in self._journals.items() if journal.count},
             self.command_count,
-            tuple([(overlay, overlay.dirty) for overlay in self._overlays.values()]),
+            tuple([(overlay, overlay.dirty) for overlay in self.view.overlays.values()]),
             len(self._resets),
         )
 
@@ -184,7 +188,7 @@ class Work(SessionView):
         for key, journal in self._journals.items():
             journal.restore(mark.journals.get(key, empty))
         self.command_count = mark.command_count
-        self._overlays = {overlay.table.sqlite_name: overlay for overlay, _ in mark.overlays}
+        self.view.overlays = {overlay.table.sqlite_name: overlay for overlay, _ in mark.overlays}
         for overlay, dirty in mark.overlays:
             overlay.suspect(dirty)
 
@@ -198,10 +202,10 @@ class Work(SessionView):
     def savepoint(self, name: str) -> None:
         """SAVE TRANSACTION."""
         saved = Savepoint(name, self._undo_count(), self.mark())
-        if self.scope is not None:
+        if self.view.scope is not None:
             sqlite_name = f"saved_{len(self._savepoints)}"
             self.connection.execute(f"SAVEPOINT {sqlite_name}")
-            catalog = self.engine.catalog_snapshot()
+            catalog = self.engine.write_path.catalog_snapshot()
             saved = replace(saved, sqlite_name=sqlite_name, catalog=catalog)
         self._savepoints.append(saved)
 
@@ -217,10 +221,10 @@ class Work(SessionView):
         if saved.sqlite_name:
             self.connection.execute(f"ROLLBACK TO {saved.sqlite_name}")
             if saved.catalog is not None:
-                self.engine.restore_catalog(saved.catalog)
+                self.engine.write_path.restore_catalog(saved.catalog)
             self.restore(saved.mark)
             return True
-        if self.scope is not None:
+        if self.view.scope is not None:
             self._leave_exclusive()
         self.doubt_pending()
         self._undo_to(saved.undo_count)
@@ -244,13 +248,13 @@ class Work(SessionView):
         self.connection.execute("SAVEPOINT undoing")
         touched = "SELECT DISTINCT overlay, rid FROM temp.undo WHERE n > ?"
         for name, rid in self.connection.execute(touched, (count,)):
-            self._overlays[str(name)].remove(rid)
+            self.view.overlays[str(name)].remove(rid)
         oldest = (
             "SELECT overlay, rid, hidden, image FROM temp.undo WHERE n IN"
             " (SELECT min(n) FROM temp.undo WHERE n > ? GROUP BY overlay, rid)"
         )
         for name, rid, hidden, image in self.connection.execute(oldest, (count,)):
-            self._overlays[str(name)].put_back(rid, bool(hidden), image)
+            self.view.overlays[str(name)].put_back(rid, bool(hidden), image)
         self.connection.execute("DELETE FROM temp.undo WHERE n > ?", (count,))
         self.connection.execute("RELEASE undoing")
 
@@ -263,33 +267,33 @@ class Work(SessionView):
             open_statements: names of the SQLite savepoints of the statements that are running:
                 they are closed (a DDL statement has changed nothing yet) and opened again inside.
         """
-        if self.scope is not None:
+        if self.view.scope is not None:
             return
         for journal in self._journals.values():
             journal.flush()
         if self.connection.in_transaction:
             self.connection.execute("COMMIT")
-        self.snapshot = False
-        self.scope = self.engine.begin_write(self.connection, self.owner)
+        self.view.snapshot = False
+        self.view.scope = self.engine.write_path.begin_write(self.connection, self.owner)
         self.outer_mark = self.mark()
         for name in open_statements:
             self.connection.execute(f"SAVEPOINT {name}")
 
     def flush_overlay(self, table: Table) -> None:
         """Before DDL on a table: its uncommitted rows move into it; for exclusive transactions."""
-        overlay = self._overlays.pop(table.sqlite_name, None)
+        overlay = self.view.overlays.pop(table.sqlite_name, None)
         if overlay is None:
             return
         if overlay.dirty:
             overlay.apply()
-        self._abandoned += (overlay.hidden_name, overlay.images_name)
+        self.view.abandoned += (overlay.hidden_name, overlay.images_name)
 
     def _leave_exclusive(self) -> None:
         """Undo everything since the first DDL."""
-        scope = self.scope
-        self.scope = None
+        scope = self.view.scope
+        self.view.scope = None
         if scope is not None:
-            self.engine.abandon_write(scope)
+            self.engine.write_path.abandon_write(scope)
         if self.outer_mark is not None:
             self.restore(self.outer_mark)
 
@@ -302,33 +306,33 @@ class Work(SessionView):
             SqlError: 1205 or 3617 while waiting for the write path; nothing is committed then, and
                 the caller rolls back.
         """
-        overlays = [overlay for overlay in self._overlays.values() if overlay.dirty]
+        overlays = [overlay for overlay in self.view.overlays.values() if overlay.dirty]
         journals = [journal for journal in self._journals.values() if journal.count]
-        scope = self.scope
+        scope = self.view.scope
         if scope is None:
             if self.connection.in_transaction:
                 self.connection.execute("COMMIT")
             if not overlays and not journals and not self._identity_tables:
                 self._end()
                 return None
-            scope = self.engine.begin_write(self.connection, self.owner)
+            scope = self.engine.write_path.begin_write(self.connection, self.owner)
         try:
             lsn = self._write(overlays, journals)
             self.connection.execute("COMMIT")
         except BaseException as error:
-            exclusive = self.scope is not None
-            self.scope = None
-            self.engine.abandon_write(scope)
+            exclusive = self.view.scope is not None
+            self.view.scope = None
+            self.engine.write_path.abandon_write(scope)
             if exclusive and self.outer_mark is not None:
                 self.restore(self.outer_mark)
-            for overlay in self._overlays.values():
+            for overlay in self.view.overlays.values():
                 overlay.suspect(True)
-            if self.snapshot and isinstance(error, apsw.ConstraintError):
-                raise self.update_conflict(overlays[0].table) from error
+            if self.view.snapshot and isinstance(error, apsw.ConstraintError):
+                raise self.view.update_conflict(overlays[0].table) from error
             raise
-        self.engine.note_commit(overlay.table.sqlite_name for overlay in overlays)
-        self.scope = None
-        self.engine.end_write(scope)
+        self.engine.write_path.note_commit(overlay.table.sqlite_name for overlay in overlays)
+        self.view.scope = None
+        self.engine.write_path.end_write(scope)
         self._end()
         for effect in scope.effects:
             effect()
@@ -357,8 +361,8 @@ class Work(SessionView):
                 lsn = database.log.commit(
                     self.connection, journal, self.begin_ticks, self.engine.clock.now_ticks()
                 )
-        if self.scope is not None:
-            self.engine.log_ddl(self.scope)
+        if self.view.scope is not None:
+            self.engine.write_path.log_ddl(self.view.scope)
         for table in self._identity_tables.values():
             self.engine.identities.persist(self.connection, table)
         for database_id in self._row_version_databases:
@@ -367,13 +371,13 @@ class Work(SessionView):
 
     def rollback(self, *, keep_locks: bool = False) -> None:
         """Forget everything."""
-        if self.scope is not None:
+        if self.view.scope is not None:
             self._leave_exclusive()
         elif self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
             if self.outer_mark is not None:
                 self.restore(self.outer_mark)
-        for overlay in self._overlays.values():
+        for overlay in self.view.overlays.values():
             overlay.clear()
         self._undo_resets(0)
         self._end(keep_locks=keep_locks)
@@ -390,4 +394,4 @@ class Work(SessionView):
         if not keep_locks:
             self.engine.locks.release(self.owner)
         self.active = False
-        self.snapshot = False
+        self.view.snapshot = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import apsw
@@ -20,19 +20,26 @@ if TYPE_CHECKING:
 
 
 class WritePath:
-    """What the engine writes by."""
+    """The one path by which anything is written."""
 
-    def __init__(self, writer: apsw.Connection, clock: Clock) -> None:
+    def __init__(
+        self,
+        writer: apsw.Connection,
+        clock: Clock,
+        locks: LockManager,
+        databases: Callable[[], Iterable[Database]],
+    ) -> None:
         """Begin.
 
         Args:
             writer: the connection for writes that belong to no session.
             clock: where transaction times come from.
+            locks: the write lock among them.
+            databases: all that there are now.
         """
-        self.clock = clock
-        self.locks = LockManager()
-        self.databases: dict[str, Database] = {}
-        """By name, casefolded."""
+        self._clock = clock
+        self._locks = locks
+        self._databases = databases
         self.commit_sequence = 0
         """Counts commits; a statement remembers it to see whether what it read is stale."""
         self.table_sequences: dict[str, int] = {}
@@ -67,10 +74,10 @@ class WritePath:
         owner = LockOwner()
         try:
             for table in tables:
-                self.locks.lock_table(owner, table.sqlite_name)
+                self._locks.lock_table(owner, table.sqlite_name)
             scope = self.begin_write(self._writer, owner)
         except BaseException:
-            self.locks.release(owner)
+            self._locks.release(owner)
             raise
         try:
             yield scope.connection
@@ -91,11 +98,11 @@ class WritePath:
                 "A transaction was about to wait for a write of its own thread. Commit it outside"
                 " of Engine.write().",
             )
-        self.locks.acquire_write(owner)
+        self._locks.acquire_write(owner)
         try:
             connection.execute("BEGIN IMMEDIATE")
         except apsw.BusyError as error:
-            self.locks.release_write(owner)
+            self._locks.release_write(owner)
             raise SqlError(
                 INTERNAL,
                 "A transaction was about to commit while a result set of its session is still being"
@@ -103,7 +110,7 @@ class WritePath:
                 aborts="transaction",
             ) from error
         except apsw.Error:
-            self.locks.release_write(owner)
+            self._locks.release_write(owner)
             raise
         self._scope = WriteScope(connection, owner, threading.get_ident())
         return self._scope
@@ -111,9 +118,9 @@ class WritePath:
     def end_write(self, scope: WriteScope) -> None:
         """Leave the write path after COMMIT."""
         self._scope = None
-        self.locks.release_write(scope.owner)
+        self._locks.release_write(scope.owner)
         if scope.connection is self._writer:
-            self.locks.release(scope.owner)
+            self._locks.release(scope.owner)
 
     def abandon_write(self, scope: WriteScope) -> None:
         """ROLLBACK, put the schema objects back and leave the write path."""
@@ -122,7 +129,7 @@ class WritePath:
                 scope.connection.execute("ROLLBACK")
             if scope.catalog is not None:
                 self.restore_catalog(scope.catalog)
-            for database in self.databases.values():
+            for database in self._databases():
                 database.log.allocator.forget_reservation()
         finally:
             self.end_write(scope)
@@ -173,14 +180,14 @@ class WritePath:
 
     def catalog_snapshot(self) -> CatalogSnapshot:
         """A copy of every database's schema objects."""
-        states = {d.database_id: d.state.copy() for d in self.databases.values()}
+        states = {d.database_id: d.state.copy() for d in self._databases()}
         return CatalogSnapshot(states, 0 if self._scope is None else len(self._scope.effects))
 
     def restore_catalog(self, snapshot: CatalogSnapshot) -> None:
         """Put schema objects back; plans compiled meanwhile become stale."""
         if self._scope is not None:
             del self._scope.effects[snapshot.effect_count :]
-        for database in self.databases.values():
+        for database in self._databases():
             state = snapshot.states.get(database.database_id)
             if state is not None:
                 database.state = state.copy()
@@ -188,10 +195,10 @@ class WritePath:
 
     def log_ddl(self, scope: WriteScope) -> None:
         """Write the log records of DDL that ran on the bare connection."""
-        for database in self.databases.values():
+        for database in self._databases():
             records = scope.ddl_records.get(database.database_id)
             if records:
-                database.log.commit_records(scope.connection, records, self.clock.now_ticks())
+                database.log.commit_records(scope.connection, records, self._clock.now_ticks())
         scope.ddl_records.clear()
 
 

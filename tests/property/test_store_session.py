@@ -338,7 +338,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def everyone_sees_what_the_model_sees(self) -> None:
         for session in self.sessions:
-            source = session.store.source(self.table)
+            source = session.store.reads.source(self.table)
             rows = session.store.connection.execute(
                 f"SELECT rid, c1, c2, c3 FROM {source}"
             ).fetchall()

@@ -3,12 +3,9 @@
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tailrace.configuration import document
 
 ROOT = Path(__file__).parents[2]
-LINES_MAX = 500
 
 
 def tracked(pattern: str) -> list[Path]:
@@ -22,19 +19,6 @@ def test_the_configuration_page_is_made_from_the_options_as_they_are():
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 
     assert page == document(), "run: python -m tailrace.configuration docs/configuration.md"
-
-
-def test_no_file_grows_past_what_one_reads_in_a_sitting():
-    files = tracked("*.py")
-    if not files:
-        pytest.skip("not a git checkout: there is no list of files")
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for path in files
-        if path.exists() and (lines := len(path.read_text().splitlines())) > LINES_MAX
-    }
-
-    assert long == {}
 
 
 def test_nothing_is_left_to_be_done_in_a_comment():

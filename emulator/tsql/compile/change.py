@@ -46,6 +46,7 @@ from emulator.types import StorageValue
 if TYPE_CHECKING:
     from emulator.storage.model import Column
     from emulator.tsql.compile.compiler import Compilation
+    from emulator.tsql.compile.expressions import ExpressionCompiler
 
 
 @dataclass(slots=True)
@@ -173,7 +174,9 @@ class ChangeCompiler:
         named = [find_column(target, a.column[-1])[1] for a in node.assignments if a.column]
         views = through.views if through is not None else ()
         self.compilation.access.change_through(views, target, "UPDATE", named)
-        assigned_columns = assignments(self.compiler, node.assignments, target, bound, scope)
+        assigned_columns = assignments(
+            self.compiler.expressions, node.assignments, target, bound, scope
+        )
         texts = [f"{bound.key}.rid"]
         values: list[str] = []
         if running is not None:
@@ -239,16 +242,20 @@ class ChangeCompiler:
         folded = {name.casefold() for name in named}
         aliases = {name.casefold() for name in table_names(node.source)} if node.source else set()
         tables = {table.name.casefold() for table in node.common_tables}
-        self.compiler.exposes_rows = bool(tables & (folded | aliases))
+        self.compiler.sources.exposes_rows = bool(tables & (folded | aliases))
         prefix = self.compiler.enter_common_tables(node.common_tables)
-        self.compiler.exposes_rows = False
+        self.compiler.sources.exposes_rows = False
         return prefix
 
     def _text(
         self, texts: list[str], source: str, where: Any, top: Top | None, scope: Scope
     ) -> str:
         """The SELECT."""
-        condition = f" WHERE {self.compiler.condition(where, scope)}" if where is not None else ""
+        condition = (
+            f" WHERE {self.compiler.expressions.condition(where, scope)}"
+            if where is not None
+            else ""
+        )
         limit = ""
         if top is not None:
             limit = f" LIMIT {self.compiler.row_count(top.count)}"
@@ -271,11 +278,11 @@ class ChangeCompiler:
         scope = Scope()
         if source is None:
             if self._is_common_table(node) or find_view(self.compilation, node):
-                self.compiler.changed = node
+                self.compiler.sources.changed = node
                 return self._through(node, node, scope, columns)
             target = resolve_target(self.compilation, node)
-            self.compiler.changed = node
-            text = self.compiler.source(node, scope)
+            self.compiler.sources.changed = node
+            text = self.compiler.sources.source(node, scope)
             return target, text, scope, scope.sources[0], None
         name = (node.name,) if isinstance(node, VariableTable) else node.name
         named = self._named(source, name)
@@ -284,9 +291,9 @@ class ChangeCompiler:
             or self._is_common_table(named)
             or find_view(self.compilation, named)
         ):
-            self.compiler.changed = named
+            self.compiler.sources.changed = named
             return self._through(source, node, scope, columns)
-        text = self.compiler.source(source, scope)
+        text = self.compiler.sources.source(source, scope)
         matches = [s for s in scope.sources if s.answers_to(name)]
         if len(matches) > 1:
             raise messages.compile_error(8154, f"The table '{name[-1]}' is ambiguous.")
@@ -294,7 +301,7 @@ class ChangeCompiler:
             if self._is_common_table(node):
                 raise not_supported("changing a common table expression that FROM does not name")
             target = resolve_target(self.compilation, node)
-            extra = self.compiler.source(node, scope)
+            extra = self.compiler.sources.source(node, scope)
             return target, f"{extra} JOIN ({text})", scope, scope.sources[-1], None
         found = named if isinstance(named, TableName | VariableTable) else node
         return resolve_target(self.compilation, found), text, scope, matches[0], None
@@ -307,17 +314,17 @@ class ChangeCompiler:
         columns: Sequence[str],
     ) -> tuple[Target, str, Scope, BoundSource, Through | None]:
         """The table behind a query, joined to it by row id."""
-        self.compiler.exposes_rows = True
-        text = self.compiler.source(source, scope)
-        self.compiler.exposes_rows = False
+        self.compiler.sources.exposes_rows = True
+        text = self.compiler.sources.source(source, scope)
+        self.compiler.sources.exposes_rows = False
         name = (node.name,) if isinstance(node, VariableTable) else node.name
         relation = next(s for s in scope.sources if s.answers_to(name[-1:]))
         through = behind(relation, messages.dotted(name), columns)
         target = resolve_target(self.compilation, through.target)
         inner = Scope()
-        self.compiler.changed = through.target
+        self.compiler.sources.changed = through.target
         with self.compilation.access.within(through.views):
-            extra = self.compiler.source(through.target, inner)
+            extra = self.compiler.sources.source(through.target, inner)
         bound = inner.sources[0]
         refused = next((column.check for column in relation.columns if column.check), None)
         for column in bound.columns:
@@ -363,7 +370,7 @@ class ChangeCompiler:
                 continue
             variable = self.compilation.variable(node.variable)
             if node.column is None:
-                value = self.compiler.value(node.value, scope)
+                value = self.compiler.expressions.value(node.value, scope)
                 if node.operator != "=":
                     value = arithmetic(
                         node.operator[0], variable, value, self.compilation.semantics
@@ -384,7 +391,7 @@ class ChangeCompiler:
         for name in names:
             self.compilation.variable(name)
         running = RunningCompiler(self.compilation, {name: types[name] for name in names})
-        self.compiler = running
+        self.compiler = running.queries
         return running
 
 
@@ -401,7 +408,7 @@ def find_column(target: Target, name: str) -> tuple[int, Column]:
 
 
 def assignments(
-    compiler: QueryCompiler,
+    compiler: ExpressionCompiler,
     nodes: Sequence[Assignment],
     target: Target,
     bound: BoundSource,

@@ -42,16 +42,33 @@ class Expressions(Protocol):
         """A value as int."""
 
 
-class Queries(Expressions, Protocol):
-    """Compiles a statement's queries."""
+class Queries(Protocol):
+    """What sources take from the compiler of the query that they stand in."""
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
-        """Text and columns of a query."""
+        """Text and columns of a subquery in FROM."""
+
+    def common_table(self, name: str) -> tuple[str, list[Value]] | None:
+        """A CTE in sight: its SQLite name and columns."""
+
+    def elsewhere(self, query: Query) -> tuple[str, list[Value]]:
+        """Text and columns of a query to which no CTE of this one is in sight."""
+
+
+class Sources(Protocol):
+    """Compiles what stands in FROM."""
+
+    compilation: Compilation
+
+    @property
+    def expressions(self) -> Expressions:
+        """Compiles what stands in ON and in arguments."""
+
+    @property
+    def queries(self) -> Queries:
+        """The compiler of the query."""
 
     def argument_reader(
         self, values: list[Value]
     ) -> Callable[[Execution], tuple[StorageValue, ...]]:
         """Evaluates the arguments of a table function before the statement runs."""
-
-    def another(self) -> Queries:
-        """A compiler of the same statement in which no common table is in sight."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from emulator.collations import LIKE_UNICODE, collation, page_of, search_flags
 from emulator.errors import not_supported
@@ -93,14 +93,41 @@ VARCHAR_MAX: Final = 8000
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-class ExpressionCompiler:
-    """Compiles expressions; the query compiler adds subqueries."""
+class Surroundings(Protocol):
+    """What expressions take from the compiler of the query that they stand in."""
 
-    def __init__(self, compilation: Compilation) -> None:
+    def subquery(self, query: Query, scope: Scope) -> tuple[str, list[Value]]:
+        """Text and columns of a subquery."""
+
+    def call(self, node: Call, scope: Scope) -> Value:
+        """A function call."""
+
+    def global_variable(self, name: str) -> Value:
+        """An @@ variable."""
+
+
+class ExpressionCompiler:
+    """Compiles expressions and conditions."""
+
+    def __init__(
+        self,
+        compilation: Compilation,
+        surroundings: Surroundings,
+        variable: Callable[[str], Value] | None = None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            compilation: of the statement.
+            surroundings: the compiler of the query.
+            variable: reads a variable; None for the value that it has before the statement.
+        """
         self.compilation = compilation
+        self._surroundings = surroundings
+        read = compilation.variable if variable is None else variable
         self._values: dict[type, Callable[[Any, Scope], Value]] = {
             Literal: lambda node, _: self._literal(node),
-            Variable: lambda node, _: compilation.variable(node.name),
+            Variable: lambda node, _: read(node.name),
             ColumnName: self._column,
             GlobalVariable: self._global,
             Unary: self._unary,
@@ -127,20 +154,6 @@ class ExpressionCompiler:
             Exists: self._exists,
             Quantified: self._quantified,
         }
-
-    # To be provided -----------------------------------------------------------------------------
-
-    def subquery(self, query: Query, scope: Scope) -> tuple[str, list[Value]]:
-        """Text and columns of a subquery."""
-        raise NotImplementedError
-
-    def call(self, node: Call, scope: Scope) -> Value:
-        """A function call."""
-        raise NotImplementedError
-
-    def global_variable(self, name: str) -> Value:
-        """An @@ variable."""
-        raise NotImplementedError
 
     # Values -------------------------------------------------------------------------------------
 
@@ -195,10 +208,10 @@ class ExpressionCompiler:
         return value if scope.inside_aggregate else _in_set(value, scope)
 
     def _global(self, node: GlobalVariable, _: Scope) -> Value:
-        return self.global_variable(node.name)
+        return self._surroundings.global_variable(node.name)
 
     def _call(self, node: Call, scope: Scope) -> Value:
-        return self.call(node, scope)
+        return self._surroundings.call(node, scope)
 
     def _method(self, node: MethodCall, scope: Scope) -> Value:
         require_options(self.compilation.semantics, "SELECT")
@@ -272,7 +285,7 @@ class ExpressionCompiler:
         return replace(converted_text, explicit=True)
 
     def _scalar_query(self, node: ScalarQuery, scope: Scope) -> Value:
-        text, columns = self.subquery(node.query, scope)
+        text, columns = self._surroundings.subquery(node.query, scope)
         if len(columns) != 1:
             raise messages.compile_error(
                 116,
@@ -332,7 +345,7 @@ class ExpressionCompiler:
         return f"({value.sql} IS {'NOT ' if node.negated else ''}NULL)"
 
     def _exists(self, node: Exists, scope: Scope) -> str:
-        text, _ = self.subquery(node.query, scope)
+        text, _ = self._surroundings.subquery(node.query, scope)
         return f"EXISTS ({text})"
 
     def _logical(self, node: Logical, scope: Scope) -> str:
@@ -395,7 +408,7 @@ class ExpressionCompiler:
 
     def _in_query(self, node: InQuery, scope: Scope) -> str:
         value = self.value(node.operand, scope)
-        text, columns = self.subquery(node.query, scope)
+        text, columns = self._surroundings.subquery(node.query, scope)
         if len(columns) != 1:
             raise messages.compile_error(
                 116,
@@ -412,7 +425,7 @@ class ExpressionCompiler:
 
     def _quantified(self, node: Quantified, scope: Scope) -> str:
         value = self.value(node.operand, scope)
-        text, columns = self.subquery(node.query, scope)
+        text, columns = self._surroundings.subquery(node.query, scope)
         alias = self.compilation.alias("q")
         other = replace(columns[0], sql=f"{alias}.v0", constant=None, literal=False)
         operator = node.operator

@@ -215,11 +215,11 @@ class InsertCompiler:
     def _through(self, node: Insert, view: TableName) -> Insert:
         """The INSERT into the table behind a view."""
         scope = Scope()
-        self.compiler.exposes_rows = True
+        self.compiler.sources.exposes_rows = True
         self.compilation.access.reads = False
-        self.compiler.source(view, scope)
+        self.compiler.sources.source(view, scope)
         self.compilation.access.reads = True
-        self.compiler.exposes_rows = False
+        self.compiler.sources.exposes_rows = False
         through, columns = inserted_through(node, view.name, scope.sources[0])
         self.views = through.views
         return replace(node, target=through.target, columns=columns)
@@ -274,7 +274,11 @@ class InsertCompiler:
 
     def _value(self, node: Expression) -> Value | None:
         """A value; None for DEFAULT."""
-        return None if isinstance(node, DefaultMark) else self.compiler.value(node, Scope())
+        return (
+            None
+            if isinstance(node, DefaultMark)
+            else self.compiler.expressions.value(node, Scope())
+        )
 
     def _cell(
         self, node: Expression, given: Value | None, value: Value | None, column: Column

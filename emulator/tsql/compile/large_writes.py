@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from emulator.storage.model import Column
-    from emulator.tsql.compile.queries import QueryCompiler
+    from emulator.tsql.compile.expressions import ExpressionCompiler
     from emulator.tsql.compile.scope import Scope
 
 
@@ -40,7 +40,7 @@ def partly_written(target: Target, positions: Iterable[int]) -> None:
 
 
 def written_value(
-    compiler: QueryCompiler, node: Call, column: Column, target: Target, scope: Scope
+    compiler: ExpressionCompiler, node: Call, column: Column, target: Target, scope: Scope
 ) -> Value:
     """The new value of a column after .WRITE().
 

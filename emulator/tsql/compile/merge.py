@@ -140,12 +140,12 @@ class MergeCompiler:
         for action in dict.fromkeys(clause.action for clause in node.clauses):
             self.compilation.access.change(target, action)
         scope = Scope()
-        target_text = self.compiler.source(node.target, scope)
+        target_text = self.compiler.sources.source(node.target, scope)
         bound = scope.sources[0]
-        source_text = self.compiler.source(node.source, scope)
+        source_text = self.compiler.sources.source(node.source, scope)
         source_scope = Scope(sources=scope.sources[1:])
         target_scope = Scope(sources=[bound])
-        condition = self.compiler.condition(node.condition, scope)
+        condition = self.compiler.expressions.condition(node.condition, scope)
         matched = f"{target_text} JOIN ({source_text}) ON {condition}"
         if " JOIN " not in source_text:
             matched = f"{target_text} JOIN {source_text} ON {condition}"
@@ -174,7 +174,7 @@ class MergeCompiler:
             conditions += [f"NOT coalesce({c}, 0)" for c in before[clause.when]]
             own = "1"
             if clause.condition is not None:
-                own = self.compiler.condition(clause.condition, clause_scope)
+                own = self.compiler.expressions.condition(clause.condition, clause_scope)
                 conditions.append(own)
             before[clause.when].append(own)
             beside = others if clause.when != "SOURCE" else ["NULL"] * len(others)
@@ -206,7 +206,9 @@ class MergeCompiler:
         else:
             texts = [f"{bound.key}.rid"]
             if clause.action == "UPDATE":
-                changed = assignments(self.compiler, clause.assignments, target, bound, scope)
+                changed = assignments(
+                    self.compiler.expressions, clause.assignments, target, bound, scope
+                )
                 texts += [changed.get(n) or text for n, text in enumerate(old)]
             texts += old
         texts += others
@@ -231,7 +233,7 @@ class MergeCompiler:
         ]
         texts = [
             stored(
-                self.compiler.value(value, scope),
+                self.compiler.expressions.value(value, scope),
                 target.table.columns[position],
                 target,
                 self.compilation.semantics,

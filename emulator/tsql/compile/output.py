@@ -91,7 +91,9 @@ def compile_output(
     holder = RowExecution()
     scope = Scope()
     for name in pseudo:
-        source = row_scope(compiler, target, holder, name, old=name == "deleted", optional=optional)
+        source = row_scope(
+            compiler.expressions, target, holder, name, old=name == "deleted", optional=optional
+        )
         scope.sources.append(source)
     action = SourceColumn(
         "$action", nvarchar(10), False, own.slot(("action",), lambda _: holder.action)

@@ -83,7 +83,7 @@ class TableHole:
 
     def text(self, execution: Execution) -> str:
         """See :class:`Hole`."""
-        text, may_wait = execution.context.store.read(self.table, self.hints)
+        text, may_wait = execution.context.store.reads.read(self.table, self.hints)
         execution.may_wait |= may_wait
         return text
 

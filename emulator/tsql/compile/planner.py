@@ -147,7 +147,7 @@ class Planner:
         def make(compilation: Compilation) -> tuple[Plan, SqlType]:
             if target is not None and target.name == "sql_variant":
                 compilation.generic = False  # it keeps the declared length of its value
-            value = QueryCompiler(compilation).value(node, Scope())
+            value = QueryCompiler(compilation).expressions.value(node, Scope())
             if target is not None:
                 value = assigned(value, target)
             return compilation.plan(f"SELECT {value.sql}"), value.type
@@ -158,7 +158,7 @@ class Planner:
         """The plan of a condition: yields 1, 0 or NULL."""
 
         def make(compilation: Compilation) -> Plan:
-            text = QueryCompiler(compilation).condition(node, Scope())
+            text = QueryCompiler(compilation).expressions.condition(node, Scope())
             return compilation.plan(f"SELECT {text}")
 
         return self.cached(node, frame, make)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from emulator.errors import not_supported
@@ -10,6 +11,7 @@ from emulator.tsql.certain import known
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.common_tables import matched_columns, mentions_table, renamed_values
 from emulator.tsql.compile.compiler import Compilation
+from emulator.tsql.compile.expressions import ExpressionCompiler
 from emulator.tsql.compile.for_clause import compile_for, streamed
 from emulator.tsql.compile.scope import Clause, Scope
 from emulator.tsql.compile.select_core import CompiledQuery, Core, Limits, ordering
@@ -43,33 +45,54 @@ from emulator.tsql.syntax.nodes import (
 from emulator.types import BIGINT, FLOAT, INT, SqlType
 
 
-class QueryCompiler(SourceCompiler):
-    """Compiles whole queries."""
+class QueryCompiler:
+    """Compiles whole queries.
 
-    def __init__(self, compilation: Compilation) -> None:
-        super().__init__(compilation)
+    Attributes:
+        compilation: of the statement.
+        expressions: compiles its expressions and conditions.
+        sources: compiles what stands in FROM.
+    """
+
+    def __init__(
+        self, compilation: Compilation, variable: Callable[[str], Value] | None = None
+    ) -> None:
+        """Begin.
+
+        Args:
+            compilation: of the statement.
+            variable: reads a variable; None for the value that it has before the statement.
+        """
+        self.compilation = compilation
+        self.expressions = ExpressionCompiler(compilation, self, variable)
+        self.sources = SourceCompiler(compilation, self.expressions, self)
         self._common: list[dict[str, tuple[str, list[Value]]]] = []
 
-    # What the lower layers need -----------------------------------------------------------------
+    # What its parts take from it -----------------------------------------------------------------
 
     def call(self, node: Call, scope: Scope) -> Value:
         """A function call."""
-        return compile_call(self, node, scope)
+        return compile_call(self.expressions, node, scope)
 
     def global_variable(self, name: str) -> Value:
         """An @@ variable."""
-        return compile_global(self, name)
+        return compile_global(self.expressions, name)
 
     def subquery(self, query: Query, scope: Scope) -> tuple[str, list[Value]]:
         """A subquery in an expression."""
-        exposes, self.exposes_rows = self.exposes_rows, False
+        exposes, self.sources.exposes_rows = self.sources.exposes_rows, False
         compiled = self.query(query, replace(scope, grouped=None))
-        self.exposes_rows = exposes
+        self.sources.exposes_rows = exposes
         return compiled.text, compiled.columns
 
     def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
         """A subquery in FROM."""
         compiled = self.query(query, parent)
+        return compiled.text, compiled.columns
+
+    def elsewhere(self, query: Query) -> tuple[str, list[Value]]:
+        """A query to which no CTE of this one is in sight."""
+        compiled = QueryCompiler(self.compilation).query(query)
         return compiled.text, compiled.columns
 
     def common_table(self, name: str) -> tuple[str, list[Value]] | None:
@@ -105,7 +128,7 @@ class QueryCompiler(SourceCompiler):
                 raise not_supported(type(body).__name__)
             if query.for_clause is not None:
                 text, column = compile_for(
-                    self, query, query.for_clause, compiled.text, compiled.columns
+                    self.expressions, query, query.for_clause, compiled.text, compiled.columns
                 )
                 compiled = CompiledQuery(text, [column], True)
         finally:
@@ -166,7 +189,7 @@ class QueryCompiler(SourceCompiler):
             raise messages.recursion_without_union_all(table.name)
         if mentions_table(body.left, table.name):
             raise not_supported("a common table expression with several recursive members")
-        exposes, self.exposes_rows = self.exposes_rows, False
+        exposes, self.sources.exposes_rows = self.sources.exposes_rows, False
         anchor = self.query(body.left)
         columns = renamed_values(anchor.columns, table)
         visible[table.name.casefold()] = (key, columns)
@@ -174,7 +197,7 @@ class QueryCompiler(SourceCompiler):
         if not isinstance(step, Select) or step.grouping_sets or step.distinct or step.top:
             raise not_supported("this form of the recursive member of a common table expression")
         core = self._core(step, (), None)
-        self.exposes_rows = exposes
+        self.sources.exposes_rows = exposes
         texts = matched_columns(core.columns, columns, table.name)
         reference = next((s for s in core.scope.sources if s.table == key), None)
         if reference is None:
@@ -220,14 +243,16 @@ class QueryCompiler(SourceCompiler):
     ) -> Core:
         """The parts of one SELECT; ``present`` is which of its grouping sets."""
         scope = Scope(parent=parent, windows=select.windows)
-        source = self.source(select.source, scope) if select.source is not None else ""
-        where = self.condition(select.where, scope) if select.where is not None else ""
+        source = self.sources.source(select.source, scope) if select.source is not None else ""
+        where = self.expressions.condition(select.where, scope) if select.where is not None else ""
         group_terms = self._group(select, order_by, scope, present)
         columns = self.select_list(select.items, scope)
-        if self.exposes_rows and is_updatable(select):
+        if self.sources.exposes_rows and is_updatable(select):
             columns += [column.value() for column in scope.hidden()]
         scope.clause = Clause.HAVING
-        having = self.condition(select.having, scope) if select.having is not None else ""
+        having = (
+            self.expressions.condition(select.having, scope) if select.having is not None else ""
+        )
         scope.clause = Clause.ORDER_BY
         orders = self._order_values(order_by, columns, scope, distinct=select.distinct)
         tail = f" FROM {source}" if source else ""
@@ -284,7 +309,7 @@ class QueryCompiler(SourceCompiler):
 
     def percentage(self, top: Top) -> str:
         """The argument of TOP (p) PERCENT."""
-        return converted(self.value(top.count, Scope()), FLOAT, explicit=True).sql
+        return converted(self.expressions.value(top.count, Scope()), FLOAT, explicit=True).sql
 
     def _group(
         self,
@@ -301,7 +326,7 @@ class QueryCompiler(SourceCompiler):
         aggregates = any(contains_aggregate(node) for node in nodes)
         if not select.group_by and select.having is None and not aggregates:
             return []
-        values = [self.value(node, scope) for node in select.group_by]
+        values = [self.expressions.value(node, scope) for node in select.group_by]
         if any(value.constant is not None for value in values):
             raise messages.compile_error(
                 164,
@@ -312,7 +337,9 @@ class QueryCompiler(SourceCompiler):
             )
         scope.grouped = frozenset(v.sql for v in values)
         if present is not None:
-            kept = {v.sql: v for v in (self.value(n, scope.ungrouped()) for n in present)}
+            kept = {
+                v.sql: v for v in (self.expressions.value(n, scope.ungrouped()) for n in present)
+            }
             scope.absent = scope.grouped - kept.keys()
             return [v.collated for v in kept.values()]
         return [v.collated for v in values]
@@ -329,7 +356,7 @@ class QueryCompiler(SourceCompiler):
                     )
                 columns += [c.value() for c in scope.starred(node.qualifier, 1)]
                 continue
-            value = self.value(node, scope)
+            value = self.expressions.value(node, scope)
             name = item.alias or (node.parts[-1] if isinstance(node, ColumnName) else "")
             if isinstance(node, ColumnName) and item.alias is None:
                 name = value.name or name
@@ -382,7 +409,7 @@ class QueryCompiler(SourceCompiler):
                 raise messages.ambiguous_column(node.parts[0], node.line)
             if named:
                 return named[0]
-        return self.value(node, scope)
+        return self.expressions.value(node, scope)
 
     def limit(self, limits: Limits, *, ordered: bool) -> str:
         """LIMIT of TOP or OFFSET/FETCH."""
@@ -407,7 +434,7 @@ class QueryCompiler(SourceCompiler):
         """A number of rows; a negative one is error 1060."""
         if isinstance(node, Literal) and isinstance(node.value, int) and node.type == INT:
             return str(node.value)
-        value = converted(self.value(node, Scope()), BIGINT, explicit=True)
+        value = converted(self.expressions.value(node, Scope()), BIGINT, explicit=True)
         return f"t_row_count({value.sql})"
 
     # Set operations -----------------------------------------------------------------------------
@@ -415,9 +442,9 @@ class QueryCompiler(SourceCompiler):
     def _set_operation(self, node: SetOperation, parent: Scope | None) -> CompiledQuery:
         """UNION and its like; a chain of UNION ALL is compiled as one."""
         parts = chain(node)
-        exposes, self.exposes_rows = self.exposes_rows, False
+        exposes, self.sources.exposes_rows = self.sources.exposes_rows, False
         compiled = [self.query(part, parent) for part in parts]
-        self.exposes_rows = exposes
+        self.sources.exposes_rows = exposes
         width = len(compiled[0].columns)
         if any(len(c.columns) != width for c in compiled):
             raise messages.compile_error(
@@ -482,7 +509,7 @@ class QueryCompiler(SourceCompiler):
 
     def _value_rows(self, node: ValueRows, parent: Scope | None) -> CompiledQuery:
         """A table value constructor as a query."""
-        rows = [[self.value(e, Scope(parent=parent)) for e in row] for row in node.rows]
+        rows = [[self.expressions.value(e, Scope(parent=parent)) for e in row] for row in node.rows]
         width = len(rows[0])
         if any(len(row) != width for row in rows):
             raise messages.compile_error(

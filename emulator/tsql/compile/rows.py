@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from emulator.catalog.set_options import Semantics
     from emulator.storage.model import Column
     from emulator.tsql.compile.compiler import Compilation
+    from emulator.tsql.compile.expressions import ExpressionCompiler
     from emulator.tsql.compile.targets import Target
 
 
@@ -59,7 +60,7 @@ class RowExecution:
 
 
 def row_scope(
-    compiler: QueryCompiler,
+    compiler: ExpressionCompiler,
     target: Target,
     holder: RowExecution,
     name: str,
@@ -146,7 +147,7 @@ def row_program(compilation: Compilation, target: Target) -> RowProgram | None:
         return None
     own = type(compilation)(compilation.context, compilation.workspace, compilation.frame)
     own.semantics = own.semantics.of_module(ansi_nulls=True)
-    compiler = QueryCompiler(own)
+    compiler = QueryCompiler(own).expressions
     holder = RowExecution()
     source = row_scope(compiler, target, holder, table.name)
     scope = Scope(sources=[source])
@@ -203,7 +204,7 @@ def compile_defaults(
 ) -> Defaults:
     """Defaults of the columns at those positions; NULL where there is none."""
     own = type(compilation)(compilation.context, compilation.workspace, compilation.frame)
-    compiler = QueryCompiler(own)
+    compiler = QueryCompiler(own).expressions
     defaults = Defaults()
     texts, computed = [], []
     for position in positions:

@@ -45,10 +45,11 @@ def running_assignment(compilation: Compilation, query: Query, body: Select, fra
     names = [str(item.variable).casefold() for item in body.items]
     compiler = RunningCompiler(compilation, {name: frame.types[name] for name in names})
     rows = Scope()
-    source = f" FROM {compiler.source(body.source, rows)}" if body.source is not None else ""
-    where = f" WHERE {compiler.condition(body.where, rows)}" if body.where is not None else ""
-    order = compiler.order_terms(query.order_by, rows)
-    limit = compiler.limit(Limits(body.top, query.offset, query.fetch), ordered=bool(order))
+    queries, expressions = compiler.queries, compiler.queries.expressions
+    source = f" FROM {queries.sources.source(body.source, rows)}" if body.source else ""
+    where = f" WHERE {expressions.condition(body.where, rows)}" if body.where is not None else ""
+    order = queries.order_terms(query.order_by, rows)
+    limit = queries.limit(Limits(body.top, query.offset, query.fetch), ordered=bool(order))
     columns = [(s, c) for s in rows.sources for c in s.columns]
     texts = [f"{c.value().sql} AS v{n}" for n, (_, c) in enumerate(columns)]
     ordered = f" ORDER BY {', '.join(order)}" if order else ""
@@ -66,10 +67,10 @@ def running_assignment(compilation: Compilation, query: Query, body: Select, fra
     scope = Scope(sources=list(kept.values()))
     settings = []
     for item, name in zip(body.items, names, strict=True):
-        value = compiler.value(item.expression, scope)
+        value = expressions.value(item.expression, scope)
         if item.operator != "=":
             value = arithmetic(
-                item.operator[0], compiler.variable_now(name), value, compiler.compilation.semantics
+                item.operator[0], compiler.variable_now(name), value, compilation.semantics
             )
         value = assigned(value, frame.types[name])
         settings.append(f"t_set({literal_sql(name)}, {value.sql})")
@@ -77,19 +78,25 @@ def running_assignment(compilation: Compilation, query: Query, body: Select, fra
     return compilation.plan(text)
 
 
-class RunningCompiler(QueryCompiler):
-    """While ``running``, assigned variables are read as they are at that row."""
+class RunningCompiler:
+    """While ``running``, assigned variables are read as they are at that row.
+
+    Attributes:
+        queries: the compiler of the statement, which reads variables here.
+    """
 
     def __init__(self, compilation: Compilation, assigned_types: dict[str, SqlType]) -> None:
-        super().__init__(compilation)
+        self.queries = QueryCompiler(compilation, self.variable)
         self.running = False
+        self._compilation = compilation
         self._assigned = assigned_types
-        before = self._values[Variable]
-        self._values[Variable] = lambda node, scope: (
-            self.variable_now(node.name.casefold())
-            if self.running and node.name.casefold() in self._assigned
-            else before(node, scope)
-        )
+
+    def variable(self, name: str) -> Value:
+        """A variable, as it is before the statement or at this row."""
+        folded = name.casefold()
+        if self.running and folded in self._assigned:
+            return self.variable_now(folded)
+        return self._compilation.variable(name)
 
     def variable_now(self, name: str) -> Value:
         """A variable's value at this row."""
@@ -147,8 +154,8 @@ def running_texts(
         A condition that sets the variables without a column, and is always true; the texts of all
         variables after a row. Those of ``columns`` come to set the variables with one.
     """
-    types = compiler.compilation.frame.types
-    semantics = compiler.compilation.semantics
+    compilation, expressions = compiler.queries.compilation, compiler.queries.expressions
+    types, semantics = compilation.frame.types, compilation.semantics
     settings, after = [], []
     for node in assignments:
         if node.variable is None:
@@ -156,7 +163,7 @@ def running_texts(
         name = node.variable.casefold()
         after.append(f"t_get({literal_sql(name)})")
         if node.column is None:
-            value = compiler.value(node.value, scope)
+            value = expressions.value(node.value, scope)
             if node.operator != "=":
                 value = arithmetic(node.operator[0], compiler.variable_now(name), value, semantics)
             settings.append(f"t_set({literal_sql(name)}, {assigned(value, types[name]).sql})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from emulator.catalog.functions import table_function
 from emulator.catalog.names import is_local_temporary
@@ -48,7 +48,6 @@ from emulator.tsql.syntax.nodes import (
     Join,
     Name,
     Pivot,
-    Query,
     Source,
     TableName,
     Unpivot,
@@ -62,30 +61,32 @@ if TYPE_CHECKING:
     from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.storage.model import Column, Table
+    from emulator.tsql.compile.compiler import Compilation
+    from emulator.tsql.compile.compilers import Queries
     from emulator.tsql.compile.local_tables import LocalTable
 
 
-class SourceCompiler(ExpressionCompiler):
-    """Adds sources to expressions."""
+class SourceCompiler:
+    """Compiles the sources of FROM.
 
-    changed: object = None
-    """The table or view in FROM that the statement changes: reading it needs no permission by
-    itself."""
+    Attributes:
+        compilation: of the statement.
+        expressions: compiles what stands in ON and in arguments.
+        queries: the compiler of the query.
+        changed: the table or view in FROM that the statement changes: reading it needs no
+            permission by itself.
+        exposes_rows: whether sources show row ids, because a change goes through a query that is
+            compiled now.
+    """
 
-    exposes_rows = False
-    """Whether sources show row ids, because a change goes through a query that is compiled now."""
-
-    def another(self) -> Self:
-        """A compiler of the same statement in which no common table is in sight."""
-        return type(self)(self.compilation)
-
-    def derived(self, query: Query, parent: Scope | None) -> tuple[str, list[Value]]:
-        """Text and columns of a subquery in FROM."""
-        raise NotImplementedError
-
-    def common_table(self, name: str) -> tuple[str, list[Value]] | None:
-        """A CTE in sight: its SQLite name and columns."""
-        raise NotImplementedError
+    def __init__(
+        self, compilation: Compilation, expressions: ExpressionCompiler, queries: Queries
+    ) -> None:
+        self.compilation = compilation
+        self.expressions = expressions
+        self.queries = queries
+        self.changed: object = None
+        self.exposes_rows = False
 
     def source(self, node: Source, scope: Scope) -> str:
         """SQLite text of a source; its columns join the scope."""
@@ -149,7 +150,7 @@ class SourceCompiler(ExpressionCompiler):
             right = f"({right})"
         if node.condition is None:
             return f"{left} CROSS JOIN {right}" if node.kind != "CROSS" else f"{left} JOIN {right}"
-        condition = self.condition(node.condition, scope)
+        condition = self.expressions.condition(node.condition, scope)
         return f"{left} {node.kind} JOIN {right} ON {condition}"
 
     def _apply(self, node: Join, left: str, scope: Scope) -> str:
@@ -157,7 +158,7 @@ class SourceCompiler(ExpressionCompiler):
         outer = node.kind == "OUTER APPLY"
         if isinstance(node.right, Derived):
             outside = Scope(parent=scope.parent, sources=list(scope.sources))
-            text, columns = self.derived(node.right.query, outside)
+            text, columns = self.queries.derived(node.right.query, outside)
             alias, names = node.right.alias, node.right.column_names
         elif isinstance(node.right, FunctionTable) and (
             found := table_function_of(self.compilation, node.right)
@@ -190,7 +191,7 @@ class SourceCompiler(ExpressionCompiler):
         alias = node.alias or name[-1]
         key = self.compilation.alias()
         if len(name) == 1:
-            common = self.common_table(name[0])
+            common = self.queries.common_table(name[0])
             if common is not None:
                 text, columns = common
                 self._bind_values(scope, alias, key, columns)
@@ -267,7 +268,7 @@ class SourceCompiler(ExpressionCompiler):
                 self.compilation.inside(database),
                 self.compilation.under(ansi_nulls=module.uses_ansi_nulls),
             ):
-                compiled, values = self.derived(query, None)
+                compiled, values = self.queries.derived(query, None)
         finally:
             self.compilation.binding = binding
             access.chain = outer_chain
@@ -323,7 +324,7 @@ class SourceCompiler(ExpressionCompiler):
         def make() -> Value:
             inner = Scope(sources=[BoundSource(table.name, columns, key)])
             with self.compilation.under(ansi_nulls=True):
-                value = self.value(parse_expression(column.computed or ""), inner)
+                value = self.expressions.value(parse_expression(column.computed or ""), inner)
             return converted(value, column.type, explicit=True)
 
         return make
@@ -362,7 +363,7 @@ class SourceCompiler(ExpressionCompiler):
 
     def _derived(self, node: Derived, scope: Scope, parent: Scope | None) -> str:
         """A subquery."""
-        text, columns = self.derived(node.query, parent)
+        text, columns = self.queries.derived(node.query, parent)
         key = self.compilation.alias()
         bound = [replace(c, sql=f"{key}.v{n}") for n, c in enumerate(columns)]
         self._bind(scope, node.alias, key, named_columns(bound, node.column_names, node.alias))
@@ -384,8 +385,10 @@ class SourceCompiler(ExpressionCompiler):
             return self._xml_nodes(node, scope, key, alias, Scope(parent=parent))
         builder = TABLE_FUNCTIONS.get(node.name[0].upper()) if len(node.name) == 1 else None
         if builder is not None:
-            values = [self.value(a, Scope(parent=parent)) for a in given]
-            return self._rows_function(builder(self, node, values), node, scope, key, alias)
+            values = [self.expressions.value(a, Scope(parent=parent)) for a in given]
+            return self._rows_function(
+                builder(self.expressions, node, values), node, scope, key, alias
+            )
         found = table_function_of(self.compilation, node)
         if found is not None:
             text, own = called(self, found, node, Scope(parent=parent))
@@ -412,7 +415,7 @@ class SourceCompiler(ExpressionCompiler):
                 line=node.line,
             )
         values = [
-            converted(self.value(a, Scope(parent=parent)), parameter, explicit=True)
+            converted(self.expressions.value(a, Scope(parent=parent)), parameter, explicit=True)
             for a, parameter in zip(given, function.parameters, strict=True)
         ]
         if reads_columns(values):
@@ -445,7 +448,7 @@ class SourceCompiler(ExpressionCompiler):
         """``x.nodes('path') AS T(c)``."""
         first = node.name[0]
         operand = Variable(first) if first[0] == "@" else ColumnName(node.name[:-1], node.line)
-        rows = nodes_rows(self.value(operand, outside), node.arguments)
+        rows = nodes_rows(self.expressions.value(operand, outside), node.arguments)
         name = node.column_names[0] if node.column_names else "c"
         text = f"t_unpack({key}.value, 0)"
         self._bind(scope, alias, key, [SourceColumn(name, SqlType("xml"), True, text, form=NODE)])

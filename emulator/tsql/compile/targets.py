@@ -111,7 +111,7 @@ class StoredTarget:
         self, context: SessionContext, rids: Sequence[int]
     ) -> dict[int, tuple[StorageValue, ...]]:
         """See :class:`Target`."""
-        return _read(context, context.store.source(self.table), self.table, rids)
+        return _read(context, context.store.reads.source(self.table), self.table, rids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
     from emulator.tsql.compile.compiler import Compilation
-    from emulator.tsql.compile.compilers import Expressions, Queries
+    from emulator.tsql.compile.compilers import Expressions, Sources
     from emulator.tsql.compile.scope import Scope
     from emulator.tsql.syntax.nodes import Call, FunctionTable, Name
 
@@ -125,7 +125,7 @@ def scalar_call(compiler: Expressions, node: Call, scope: Scope) -> Value | None
 
 
 def called(
-    compiler: Queries, found: UserFunction, node: FunctionTable, outside: Scope
+    compiler: Sources, found: UserFunction, node: FunctionTable, outside: Scope
 ) -> tuple[str, list[Value]]:
     """A query that yields v0, v1, .. of a table-valued function, and its columns.
 
@@ -135,7 +135,7 @@ def called(
         node: the call.
         outside: what its arguments may name: the sources before APPLY.
     """
-    values = _arguments(compiler, found, node.name, node.arguments, outside, node.line)
+    values = _arguments(compiler.expressions, found, node.name, node.arguments, outside, node.line)
     if found.node.query is not None:
         return _inline(compiler, found, values)
     columns = _columns(found)
@@ -157,7 +157,7 @@ def called(
 
 
 def _inline(
-    compiler: Queries, found: UserFunction, values: Sequence[Value]
+    compiler: Sources, found: UserFunction, values: Sequence[Value]
 ) -> tuple[str, list[Value]]:
     """The query of an inline function, compiled in its own database."""
     compilation = compiler.compilation
@@ -180,7 +180,7 @@ def _inline(
             compilation.inside(found.database),
             compilation.under(ansi_nulls=found.module.uses_ansi_nulls),
         ):
-            return compiler.another().derived(query, None)
+            return compiler.queries.elsewhere(query)
     finally:
         compilation.parameters.pop()
         compilation.binding = binding

@@ -73,10 +73,10 @@ def _plan(
 
     own = type(compilation)(compilation.context, compilation.workspace, compilation.frame)
     own.access.chain = chain_of(database, module)
-    compiler = QueryCompiler(own)
-    compiler.exposes_rows = True
+    sources = QueryCompiler(own).sources
+    sources.exposes_rows = True
     scope = Scope()
-    source = compiler.source(TableName((database.name, module.schema, module.name), 1), scope)
+    source = sources.source(TableName((database.name, module.schema, module.name), 1), scope)
     slot = own.slot(("changed rows", id(check)), lambda _: check.row_ids)
     texts = [
         f"SELECT {column.sql} FROM {source} WHERE {column.sql} IN (SELECT value FROM"

@@ -188,7 +188,8 @@ class TableAlterer:
             column_id = builder.column_id(table.columns, constraint.columns[0])
             name = constraint.name or generated_name("DF", table.name, constraint.columns[0])
             text = normalised(constraint.expression)
-            QueryCompiler(self.compilation(frame)).value(parse_expression(text), Scope())
+            expressions = QueryCompiler(self.compilation(frame)).expressions
+            expressions.value(parse_expression(text), Scope())
             return store_ddl.set_default(
                 store, database, table, column_id, name, text, command=command
             )
@@ -246,7 +247,7 @@ class TableAlterer:
         target = StoredTarget(shaped, database)
         program = known(row_program(self.compilation(frame), target), "new CHECK constraint")
         columns = ", ".join(c.sqlite_name for c in table.columns)
-        source = self.context.store.source(table)
+        source = self.context.store.reads.source(table)
         execution = Execution(self.context, self.workspace, frame)
         rows = self.workspace.connection.execute(f"SELECT {columns} FROM {source}").fetchall()
         for row in rows:

@@ -124,11 +124,11 @@ class DefinitionBuilder:
 
     def _check_conditions(self, parts: TableParts) -> None:
         """Compiles CHECK expressions once, so that errors in them surface now."""
-        compiler = QueryCompiler(self.compilation)
+        expressions = QueryCompiler(self.compilation).expressions
         scope = Scope(sources=[self._pseudo_source(parts.columns)])
         for check in parts.checks:
             self._refuse_null_comparison(parse_expression(check.expression))
-            compiler.condition(parse_expression(check.expression), scope)
+            expressions.condition(parse_expression(check.expression), scope)
 
     def _pseudo_source(self, columns: Sequence[Column]) -> BoundSource:
         """Columns without a table, for expressions that are only looked at."""
@@ -177,7 +177,7 @@ class DefinitionBuilder:
         name = None
         if definition.default is not None:
             default = normalised(definition.default)
-            QueryCompiler(self.compilation).value(parse_expression(default), Scope())
+            QueryCompiler(self.compilation).expressions.value(parse_expression(default), Scope())
             name = definition.default_name or generated_name("DF", self.table, definition.name)
         return Column(
             column_id,
@@ -252,7 +252,7 @@ class DefinitionBuilder:
         text = normalised(definition.computed or "")
         scope = Scope(sources=[self._pseudo_source(before)])
         self._refuse_null_comparison(parse_expression(text))
-        value = QueryCompiler(self.compilation).value(parse_expression(text), scope)
+        value = QueryCompiler(self.compilation).expressions.value(parse_expression(text), scope)
         return Column(
             column_id,
             definition.name,

@@ -44,7 +44,7 @@ def check_identity(
     identities, store = context.engine.identities, context.store
     last = identities.current(table)
     best = "max" if identity.increment > 0 else "min"
-    text = f"SELECT {best}({column.sqlite_name}) FROM {store.source(table)}"
+    text = f"SELECT {best}({column.sqlite_name}) FROM {store.reads.source(table)}"
     rows: list[Any] = store.connection.execute(text).fetchall()
     highest = rows[0][0]
     shown = f"current identity value '{_shown(last)}'"

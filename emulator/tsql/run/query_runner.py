@@ -123,7 +123,7 @@ class QueryRunner:
                 self._runs.clear()
             known = self._runs[id(plan)] = plan, encoded_run(self.context, node.query, plan)
         run = known[1]
-        if run is None or self.context.store.has_changed(run.table):
+        if run is None or self.context.store.reads.has_changed(run.table):
             return None
         return run
 
@@ -134,7 +134,7 @@ class QueryRunner:
         for _ in range(RESTARTS_MAX):
             plan = make()
             execution = Execution(self.context, self.workspace, frame)
-            self.context.store.begin_read()
+            self.context.store.reads.begin_read()
             try:
                 text, bindings = plan.prepare(execution)
                 prepared = Prepared(plan, execution, text, bindings)

@@ -1,4 +1,4 @@
-"""The token cursor that every part of the parser stands on."""
+"""The token cursor that every grammar reads from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NoReturn
 from emulator.errors import SqlError
 from emulator.tsql import messages
 from emulator.tsql.syntax import type_names
+from emulator.tsql.syntax.labels import LabelScope
 from emulator.tsql.syntax.nodes import Name
 from emulator.tsql.syntax.tokens import RESERVED, Kind, Token, tokenize
 from emulator.types import MAX, SqlType
@@ -22,14 +23,26 @@ class Into(Enum):
 
 
 class TokenCursor:
-    """Reads tokens left to right; methods are named after the grammar they accept."""
+    """Reads tokens left to right; methods are named after what they accept.
+
+    Attributes:
+        sql: the text.
+        tokens: its tokens, the last of kind END.
+        position: of the next token.
+        labels: the labels and jumps that were read so far.
+        returns_value: whether the body of a scalar function is read, where RETURN has a value of
+            any type.
+        into: where INTO of the SELECT that is read may stand.
+    """
 
     def __init__(self, sql: str, *, quoted_identifier: bool = True) -> None:
         self.sql = sql
         self.tokens = tokenize(sql, quoted_identifier=quoted_identifier)
         self.position = 0
+        self.labels = LabelScope()
+        self.returns_value = False
         self._declared: set[str] = set()
-        self._into = Into.NOWHERE
+        self.into = Into.NOWHERE
 
     @property
     def token(self) -> Token:
@@ -120,6 +133,10 @@ class TokenCursor:
             token.kind is Kind.WORD and token.upper not in RESERVED
         )
 
+    def at_label(self) -> bool:
+        """Whether ``name:`` follows."""
+        return self.token.kind is Kind.WORD and self.ahead().upper == ":"
+
     def identifier(self) -> str:
         """One identifier."""
         if not self.at_name():
@@ -149,6 +166,19 @@ class TokenCursor:
         if token.kind is not Kind.VARIABLE:
             self.fail()
         return self.advance().text
+
+    def word(self) -> str:
+        """Any word, in upper case."""
+        if self.token.kind is not Kind.WORD:
+            self.fail()
+        return self.advance().upper
+
+    def on_or_off(self) -> bool:
+        """ON or OFF."""
+        word = self.accept_any("ON", "OFF")
+        if word is None:
+            self.fail()
+        return word == "ON"
 
     def integer(self) -> int:
         """A whole number, with an optional sign."""

@@ -1,4 +1,4 @@
-"""Grammar of expressions and conditions."""
+"""Grammar of expressions and conditions: they share one; the compiler refuses what is misplaced."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from emulator.errors import not_supported
 from emulator.tsql.syntax import literals
+from emulator.tsql.syntax.grammar import GRAMMAR
 from emulator.tsql.syntax.nodes import (
     XML_METHODS,
     AtTimeZone,
@@ -26,6 +27,7 @@ from emulator.tsql.syntax.nodes import (
     InQuery,
     IsNull,
     Like,
+    Literal,
     Logical,
     MethodCall,
     NextValue,
@@ -33,7 +35,6 @@ from emulator.tsql.syntax.nodes import (
     OrderItem,
     Over,
     Quantified,
-    Query,
     ScalarQuery,
     Star,
     Unary,
@@ -41,7 +42,7 @@ from emulator.tsql.syntax.nodes import (
 )
 from emulator.tsql.syntax.parse_base import TokenCursor
 from emulator.tsql.syntax.tokens import RESERVED, Kind
-from emulator.types import DATETIME, UNIQUEIDENTIFIER
+from emulator.types import DATETIME, UNIQUEIDENTIFIER, nvarchar
 
 _COMPARISONS: Final = {
     "=": "=",
@@ -91,377 +92,412 @@ _ODBC_FUNCTIONS: Final = {
 """ODBC's functions that T-SQL has under another name, with the date part that they mean."""
 
 
-class ExpressionParser(TokenCursor):
-    """Conditions and scalars share one grammar; the compiler rejects what is out of place."""
+def condition(cursor: TokenCursor) -> Expression:
+    """OR level: any expression."""
+    operands = [_conjunction(cursor)]
+    while cursor.accept("OR"):
+        operands.append(_conjunction(cursor))
+    return operands[0] if len(operands) == 1 else Logical("OR", tuple(operands))
 
-    def query(self) -> Query:
-        """A query expression; the query grammar provides it."""
-        raise NotImplementedError
 
-    def condition(self) -> Expression:
-        """OR level: any expression."""
-        operands = [self._conjunction()]
-        while self.accept("OR"):
-            operands.append(self._conjunction())
-        return operands[0] if len(operands) == 1 else Logical("OR", tuple(operands))
+def _conjunction(cursor: TokenCursor) -> Expression:
+    """AND level."""
+    operands = [_negation(cursor)]
+    while cursor.accept("AND"):
+        operands.append(_negation(cursor))
+    return operands[0] if len(operands) == 1 else Logical("AND", tuple(operands))
 
-    def _conjunction(self) -> Expression:
-        """AND level."""
-        operands = [self._negation()]
-        while self.accept("AND"):
-            operands.append(self._negation())
-        return operands[0] if len(operands) == 1 else Logical("AND", tuple(operands))
 
-    def _negation(self) -> Expression:
-        """NOT level."""
-        if self.accept("NOT"):
-            return Not(self._negation())
-        return self._predicate()
+def _negation(cursor: TokenCursor) -> Expression:
+    """NOT level."""
+    if cursor.accept("NOT"):
+        return Not(_negation(cursor))
+    return _predicate(cursor)
 
-    def _predicate(self) -> Expression:
-        """A scalar, or a comparison of scalars."""
-        left = self.scalar()
-        operator = _COMPARISONS.get(self.token.upper)
-        if operator is not None:
-            self.advance()
-            quantifier = self.accept_any("ALL", "ANY", "SOME")
-            if quantifier:
-                self.expect("(")
-                query = self.query()
-                self.expect(")")
-                return Quantified(operator, left, "ALL" if quantifier == "ALL" else "ANY", query)
-            return Comparison(operator, left, self.scalar())
-        if self.accept("IS"):
-            negated = self.accept("NOT")
-            if self.accept("DISTINCT", "FROM"):
-                return DistinctFrom(left, self.scalar(), negated)
-            self.expect("NULL")
-            return IsNull(left, negated)
-        negated = self.at("NOT") and self.ahead().upper in {"BETWEEN", "IN", "LIKE"}
-        if negated:
-            self.advance()
-        if self.accept("BETWEEN"):
-            low = self.scalar()
-            self.expect("AND")
-            return Between(left, low, self.scalar(), negated)
-        if self.accept("IN"):
-            return self._membership(left, negated=negated)
-        if self.accept("LIKE"):
-            pattern = self.scalar()
-            escape = self.scalar() if self.accept("ESCAPE") else None
-            return Like(left, pattern, escape, negated)
-        return left
 
-    def _membership(self, left: Expression, *, negated: bool) -> Expression:
-        """What follows IN."""
-        self.expect("(")
-        if self.at_any("SELECT", "WITH"):
-            query = self.query()
-            self.expect(")")
-            return InQuery(left, query, negated)
-        items = self.expression_list()
-        self.expect(")")
-        return InList(left, items, negated)
+def _predicate(cursor: TokenCursor) -> Expression:
+    """A scalar, or a comparison of scalars."""
+    left = scalar(cursor)
+    operator = _COMPARISONS.get(cursor.token.upper)
+    if operator is not None:
+        cursor.advance()
+        quantifier = cursor.accept_any("ALL", "ANY", "SOME")
+        if quantifier:
+            cursor.expect("(")
+            query = GRAMMAR.query(cursor)
+            cursor.expect(")")
+            return Quantified(operator, left, "ALL" if quantifier == "ALL" else "ANY", query)
+        return Comparison(operator, left, scalar(cursor))
+    if cursor.accept("IS"):
+        negated = cursor.accept("NOT")
+        if cursor.accept("DISTINCT", "FROM"):
+            return DistinctFrom(left, scalar(cursor), negated)
+        cursor.expect("NULL")
+        return IsNull(left, negated)
+    negated = cursor.at("NOT") and cursor.ahead().upper in {"BETWEEN", "IN", "LIKE"}
+    if negated:
+        cursor.advance()
+    if cursor.accept("BETWEEN"):
+        low = scalar(cursor)
+        cursor.expect("AND")
+        return Between(left, low, scalar(cursor), negated)
+    if cursor.accept("IN"):
+        return _membership(cursor, left, negated=negated)
+    if cursor.accept("LIKE"):
+        pattern = scalar(cursor)
+        escape = scalar(cursor) if cursor.accept("ESCAPE") else None
+        return Like(left, pattern, escape, negated)
+    return left
 
-    def expression_list(self) -> tuple[Expression, ...]:
-        """``a, b, c``."""
-        items = [self.scalar()]
-        while self.accept(","):
-            items.append(self.scalar())
-        return tuple(items)
 
-    def scalar(self) -> Expression:
-        """Additive level: + - & | ^ from left to right."""
-        left = self._product()
-        while operator := self.accept_any("+", "-", "&", "|", "^"):
-            left = Binary(operator, left, self._product())
-        return left
+def _membership(cursor: TokenCursor, left: Expression, *, negated: bool) -> Expression:
+    """What follows IN."""
+    cursor.expect("(")
+    if cursor.at_any("SELECT", "WITH"):
+        query = GRAMMAR.query(cursor)
+        cursor.expect(")")
+        return InQuery(left, query, negated)
+    items = expression_list(cursor)
+    cursor.expect(")")
+    return InList(left, items, negated)
 
-    def _product(self) -> Expression:
-        """* / % from left to right."""
-        left = self._unary()
-        while operator := self.accept_any("*", "/", "%"):
-            left = Binary(operator, left, self._unary())
-        return left
 
-    def _unary(self) -> Expression:
-        """A sign, a complement, or a postfix expression."""
-        operator = self.accept_any("-", "+", "~")
-        if operator:
-            return Unary(operator, self._unary())
-        expression = self._primary()
-        while True:
-            if self.accept("COLLATE"):
-                expression = Collate(expression, self.identifier())
-            elif self.at("AT", "TIME", "ZONE"):
-                self.position += 3
-                expression = AtTimeZone(expression, self._primary())
-            elif self.at(".") and self.ahead().text in XML_METHODS and self.ahead(2).upper == "(":
-                self.advance()
-                expression = self._method(expression, self.advance().text)
-            else:
-                return expression
+def expression_list(cursor: TokenCursor) -> tuple[Expression, ...]:
+    """``a, b, c``."""
+    items = [scalar(cursor)]
+    while cursor.accept(","):
+        items.append(scalar(cursor))
+    return tuple(items)
 
-    def _primary(self) -> Expression:
-        """A constant, variable, column, call, CASE, subquery or parenthesised expression."""
-        token = self.token
-        kind = token.kind
-        if kind in _LITERALS:
-            return _LITERALS[kind](self.advance())
-        if kind is Kind.MONEY:
-            return self._money_or_pseudocolumn()
-        if kind is Kind.VARIABLE:
-            self.advance()
-            if token.text.startswith("@@"):
-                return GlobalVariable(token.text)
-            return Variable(token.text)
-        if kind is Kind.OPERATOR:
-            if token.text == "(":
-                return self._parenthesised()
-            if token.text == "*":
-                self.advance()
-                return Star()
-            if token.text == "{":
-                return self._escape()
-            self.fail()
-        if kind is Kind.WORD:
-            return self._word()
-        if kind is Kind.QUOTED:
-            return self._name()
-        self.fail()
 
-    def _escape(self) -> Expression:
-        """ODBC's escape sequences: ``{d '..'}``, ``{t '..'}``, ``{ts '..'}``, ``{fn f(..)}``."""
-        self.expect("{")
-        kind = self.advance().text.lower()
-        found: Expression
-        if kind in {"d", "t", "ts", "guid"} and self.token.kind is Kind.STRING:
-            literal = literals.string(self.advance())
-            found = Cast("CAST", literal, UNIQUEIDENTIFIER if kind == "guid" else DATETIME)
-        elif kind == "fn":
-            found = self._escaped_function()
+def scalar(cursor: TokenCursor) -> Expression:
+    """Additive level: + - & | ^ from left to right."""
+    left = _product(cursor)
+    while operator := cursor.accept_any("+", "-", "&", "|", "^"):
+        left = Binary(operator, left, _product(cursor))
+    return left
+
+
+def _product(cursor: TokenCursor) -> Expression:
+    """* / % from left to right."""
+    left = unary(cursor)
+    while operator := cursor.accept_any("*", "/", "%"):
+        left = Binary(operator, left, unary(cursor))
+    return left
+
+
+def unary(cursor: TokenCursor) -> Expression:
+    """A sign, a complement, or a postfix expression."""
+    operator = cursor.accept_any("-", "+", "~")
+    if operator:
+        return Unary(operator, unary(cursor))
+    expression = primary(cursor)
+    while True:
+        if cursor.accept("COLLATE"):
+            expression = Collate(expression, cursor.identifier())
+        elif cursor.at("AT", "TIME", "ZONE"):
+            cursor.position += 3
+            expression = AtTimeZone(expression, primary(cursor))
+        elif cursor.at(".") and cursor.ahead().text in XML_METHODS and cursor.ahead(2).upper == "(":
+            cursor.advance()
+            expression = _method(cursor, expression, cursor.advance().text)
         else:
-            raise not_supported(f"the ODBC escape sequence {{{kind} ...}}")
-        self.expect("}")
-        return found
+            return expression
 
-    def _escaped_function(self) -> Expression:
-        """A function of ODBC under T-SQL's name for it."""
-        line = self.token.line
-        word = self.token.upper
-        if word in {"LEFT", "RIGHT", "USER", "CONVERT"} or word not in _ODBC_FUNCTIONS:
-            return self._primary()
-        self.advance()
-        arguments: tuple[Expression, ...] = ()
-        if self.accept("("):
-            arguments = () if self.at(")") else self._arguments()
-            self.expect(")")
-        name, part = _ODBC_FUNCTIONS[word]
-        if part:
-            arguments = (ColumnName((part,), line), *arguments)
-        return Call((name,), arguments, line)
 
-    def _money_or_pseudocolumn(self) -> Expression:
-        """``$1.5`` or ``$action``."""
-        token = self.advance()
-        if token.text == "$" and self.token.kind is Kind.WORD and token.end == self.token.start:
-            if self.at("PARTITION", "."):
-                raise not_supported("$PARTITION (sys.partitions says how many rows each has)")
-            return ColumnName((f"${self.advance().text.lower()}",), token.line)
-        return literals.money(token)
+def primary(cursor: TokenCursor) -> Expression:
+    """A constant, variable, column, call, CASE, subquery or parenthesised expression."""
+    token = cursor.token
+    kind = token.kind
+    if kind in _LITERALS:
+        return _LITERALS[kind](cursor.advance())
+    if kind is Kind.MONEY:
+        return _money_or_pseudocolumn(cursor)
+    if kind is Kind.VARIABLE:
+        cursor.advance()
+        if token.text.startswith("@@"):
+            return GlobalVariable(token.text)
+        return Variable(token.text)
+    if kind is Kind.OPERATOR:
+        if token.text == "(":
+            return _parenthesised(cursor)
+        if token.text == "*":
+            cursor.advance()
+            return Star()
+        if token.text == "{":
+            return _escape(cursor)
+        cursor.fail()
+    if kind is Kind.WORD:
+        return _word(cursor)
+    if kind is Kind.QUOTED:
+        return column_or_call(cursor)
+    cursor.fail()
 
-    def _parenthesised(self) -> Expression:
-        """``( condition )`` or ``( query )``."""
-        self.expect("(")
-        if self.at_any("SELECT", "WITH"):
-            query = self.query()
-            self.expect(")")
-            return ScalarQuery(query)
-        inner = self.condition()
-        self.expect(")")
-        return inner
 
-    def _word(self) -> Expression:
-        """An expression that begins with an unquoted word."""
-        token = self.token
-        word = token.upper
-        if word == "NULL":
-            self.advance()
-            return literals.NULL
-        if word == "CASE":
-            return self._case()
-        if word == "EXISTS":
-            self.advance()
-            self.expect("(")
-            query = self.query()
-            self.expect(")")
-            return Exists(query)
-        if word in _CASTS and self.ahead().upper == "(":
-            return self._cast()
-        if word in {"CONVERT", "TRY_CONVERT"}:
-            return self._convert()
-        if word in _BARE_FUNCTIONS and self.ahead().upper != "(":
-            self.advance()
-            return Call((token.text,), (), token.line)
-        if word in RESERVED and not (word in _RESERVED_FUNCTIONS and self.ahead().upper == "("):
-            self.fail()
-        if word == "NEXT" and self.ahead().upper == "VALUE":
-            return self._next_value()
-        return self._name()
+def _escape(cursor: TokenCursor) -> Expression:
+    """ODBC's escape sequences: ``{d '..'}``, ``{t '..'}``, ``{ts '..'}``, ``{fn f(..)}``."""
+    cursor.expect("{")
+    kind = cursor.advance().text.lower()
+    found: Expression
+    if kind in {"d", "t", "ts", "guid"} and cursor.token.kind is Kind.STRING:
+        literal = literals.string(cursor.advance())
+        found = Cast("CAST", literal, UNIQUEIDENTIFIER if kind == "guid" else DATETIME)
+    elif kind == "fn":
+        found = _escaped_function(cursor)
+    else:
+        raise not_supported(f"the ODBC escape sequence {{{kind} ...}}")
+    cursor.expect("}")
+    return found
 
-    def _next_value(self) -> Expression:
-        """``NEXT VALUE FOR sequence [OVER (ORDER BY ..)]``."""
-        line = self.token.line
-        self.expect("NEXT", "VALUE", "FOR")
-        name = self.dotted_name()
-        return NextValue(name, line, self._over() if self.accept("OVER") else None)
 
-    def _name(self) -> Expression:
-        """A column, ``t.*`` or a function call."""
-        line = self.token.line
-        parts = [self.advance().text]
-        while self.accept("."):
-            if self.accept("*"):
-                return Star(tuple(parts))
-            parts.append("" if self.at(".") else self.identifier_after_dot())
-        if self.at("("):
-            if len(parts) > 1 and parts[-1] in XML_METHODS:
-                return self._method(ColumnName(tuple(parts[:-1]), line), parts[-1])
-            return self._call(tuple(parts), line)
-        return ColumnName(tuple(parts), line)
+def _escaped_function(cursor: TokenCursor) -> Expression:
+    """A function of ODBC under T-SQL's name for it."""
+    line = cursor.token.line
+    word = cursor.token.upper
+    if word in {"LEFT", "RIGHT", "USER", "CONVERT"} or word not in _ODBC_FUNCTIONS:
+        return primary(cursor)
+    cursor.advance()
+    arguments: tuple[Expression, ...] = ()
+    if cursor.accept("("):
+        arguments = () if cursor.at(")") else _arguments(cursor)
+        cursor.expect(")")
+    name, part = _ODBC_FUNCTIONS[word]
+    if part:
+        arguments = (ColumnName((part,), line), *arguments)
+    return Call((name,), arguments, line)
 
-    def _method(self, operand: Expression, method: str) -> Expression:
-        """The arguments of a method."""
-        line = self.token.line
-        self.expect("(")
-        arguments = () if self.at(")") else self._arguments()
-        self.expect(")")
-        return MethodCall(operand, method, arguments, line)
 
-    def _call(self, name: tuple[str, ...], line: int) -> Expression:
-        """The arguments and clauses of a function call."""
-        self.expect("(")
-        distinct = False
-        arguments: tuple[Expression, ...] = ()
-        if len(name) == 1 and name[0].upper() == "TRIM":
-            return self._trim(line)
-        if not self.at(")"):
-            distinct = self.accept("DISTINCT")
-            self.accept("ALL")
-            arguments = self._arguments()
-        self.expect(")")
-        within: tuple[OrderItem, ...] = ()
-        if self.at("WITHIN", "GROUP"):
-            self.position += 2
-            self.expect("(")
-            within = self.order_by()
-            self.expect(")")
-        if self.at("IGNORE", "NULLS") or self.at("RESPECT", "NULLS"):
-            if self.token.upper == "IGNORE":
-                raise not_supported("IGNORE NULLS")
-            self.position += 2
-        over = self._over() if self.accept("OVER") else None
-        return Call(name, arguments, line, distinct, over, within)
+def _money_or_pseudocolumn(cursor: TokenCursor) -> Expression:
+    """``$1.5`` or ``$action``."""
+    token = cursor.advance()
+    if token.text == "$" and cursor.token.kind is Kind.WORD and token.end == cursor.token.start:
+        if cursor.at("PARTITION", "."):
+            raise not_supported("$PARTITION (sys.partitions says how many rows each has)")
+        return ColumnName((f"${cursor.advance().text.lower()}",), token.line)
+    return literals.money(token)
 
-    def _trim(self, line: int) -> Expression:
-        """``TRIM([LEADING | TRAILING | BOTH] [characters FROM] text)``."""
-        side = self.accept_any("LEADING", "TRAILING", "BOTH")
-        first = self.scalar()
-        arguments: tuple[Expression, ...] = (first,)
-        if self.accept("FROM"):
-            arguments = (self.scalar(), first)
-        elif side is not None:
-            self.fail()
-        self.expect(")")
-        function = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side or "", "TRIM")
-        return Call((function,), arguments, line)
 
-    def _arguments(self) -> tuple[Expression, ...]:
-        """Arguments; IIF's first is a condition, so each may be one."""
-        items = [self._call_argument()]
-        while self.accept(","):
-            items.append(self._call_argument())
-        return tuple(items)
+def _parenthesised(cursor: TokenCursor) -> Expression:
+    """``( condition )`` or ``( query )``."""
+    cursor.expect("(")
+    if cursor.at_any("SELECT", "WITH"):
+        query = GRAMMAR.query(cursor)
+        cursor.expect(")")
+        return ScalarQuery(query)
+    inner = condition(cursor)
+    cursor.expect(")")
+    return inner
 
-    def _call_argument(self) -> Expression:
-        """One argument; DEFAULT in a call of a user's function."""
-        return DefaultMark() if self.accept("DEFAULT") else self.condition()
 
-    def _over(self) -> Over:
-        """``OVER (PARTITION BY .. ORDER BY .. ROWS ..)``, or ``OVER name``."""
-        if self.at_name():
-            return Over(base=self.identifier())
-        return self.window()
+def _word(cursor: TokenCursor) -> Expression:
+    """An expression that begins with an unquoted word."""
+    token = cursor.token
+    word = token.upper
+    if word == "NULL":
+        cursor.advance()
+        return literals.NULL
+    if word == "CASE":
+        return _case(cursor)
+    if word == "EXISTS":
+        cursor.advance()
+        cursor.expect("(")
+        query = GRAMMAR.query(cursor)
+        cursor.expect(")")
+        return Exists(query)
+    if word in _CASTS and cursor.ahead().upper == "(":
+        return _cast(cursor)
+    if word in {"CONVERT", "TRY_CONVERT"}:
+        return _convert(cursor)
+    if word in _BARE_FUNCTIONS and cursor.ahead().upper != "(":
+        cursor.advance()
+        return Call((token.text,), (), token.line)
+    if word in RESERVED and not (word in _RESERVED_FUNCTIONS and cursor.ahead().upper == "("):
+        cursor.fail()
+    if word == "NEXT" and cursor.ahead().upper == "VALUE":
+        return _next_value(cursor)
+    return column_or_call(cursor)
 
-    def window(self) -> Over:
-        """``( [name] PARTITION BY .. ORDER BY .. ROWS .. )``."""
-        self.expect("(")
-        base = ""
-        if self.at_name() and self.token.upper not in {"PARTITION", "ROWS", "RANGE"}:
-            base = self.identifier()
-        partition: tuple[Expression, ...] = ()
-        order: tuple[OrderItem, ...] = ()
-        frame = ""
-        if self.accept("PARTITION", "BY"):
-            partition = self.expression_list()
-        if self.at("ORDER"):
-            order = self.order_by()
-        if self.at_any("ROWS", "RANGE"):
-            words = []
-            while not self.at(")"):
-                if self.token.kind is Kind.END:
-                    self.fail()
-                words.append(self.advance().text.upper())
-            frame = " ".join(words)
-        self.expect(")")
-        return Over(partition, order, frame, base)
 
-    def order_by(self) -> tuple[OrderItem, ...]:
-        """``ORDER BY a, b DESC``."""
-        self.expect("ORDER", "BY")
-        items = []
-        while True:
-            expression = self.scalar()
-            descending = self.accept_any("ASC", "DESC") == "DESC"
-            items.append(OrderItem(expression, descending))
-            if not self.accept(","):
-                return tuple(items)
+def _next_value(cursor: TokenCursor) -> Expression:
+    """``NEXT VALUE FOR sequence [OVER (ORDER BY ..)]``."""
+    line = cursor.token.line
+    cursor.expect("NEXT", "VALUE", "FOR")
+    name = cursor.dotted_name()
+    return NextValue(name, line, _over(cursor) if cursor.accept("OVER") else None)
 
-    def _case(self) -> Expression:
-        """CASE ... END."""
-        self.expect("CASE")
-        operand = None if self.at("WHEN") else self.scalar()
-        branches = []
-        while self.accept("WHEN"):
-            when = self.condition()
-            self.expect("THEN")
-            branches.append((when, self.scalar()))
-        if not branches:
-            self.fail()
-        otherwise = self.scalar() if self.accept("ELSE") else None
-        self.expect("END")
-        return Case(operand, tuple(branches), otherwise)
 
-    def _cast(self) -> Expression:
-        """CAST(x AS type), PARSE(x AS type USING culture)."""
-        function = self.advance().upper
-        self.expect("(")
-        operand = self.condition()
-        self.expect("AS")
-        sql_type = self.data_type(default_length=30)
-        style = None
-        if self.accept("USING"):
-            style = self.scalar()
-        self.expect(")")
-        return Cast(function, operand, sql_type, style)
+def column_or_call(cursor: TokenCursor) -> Expression:
+    """A column, ``t.*`` or a function call."""
+    line = cursor.token.line
+    parts = [cursor.advance().text]
+    while cursor.accept("."):
+        if cursor.accept("*"):
+            return Star(tuple(parts))
+        parts.append("" if cursor.at(".") else cursor.identifier_after_dot())
+    if cursor.at("("):
+        if len(parts) > 1 and parts[-1] in XML_METHODS:
+            return _method(cursor, ColumnName(tuple(parts[:-1]), line), parts[-1])
+        return _call(cursor, tuple(parts), line)
+    return ColumnName(tuple(parts), line)
 
-    def _convert(self) -> Expression:
-        """CONVERT(type, x, style)."""
-        function = self.advance().upper
-        self.expect("(")
-        sql_type = self.data_type(default_length=30)
-        self.expect(",")
-        operand = self.condition()
-        style = self.scalar() if self.accept(",") else None
-        self.expect(")")
-        return Cast(function, operand, sql_type, style)
+
+def _method(cursor: TokenCursor, operand: Expression, method: str) -> Expression:
+    """The arguments of a method."""
+    line = cursor.token.line
+    cursor.expect("(")
+    arguments = () if cursor.at(")") else _arguments(cursor)
+    cursor.expect(")")
+    return MethodCall(operand, method, arguments, line)
+
+
+def _call(cursor: TokenCursor, name: tuple[str, ...], line: int) -> Expression:
+    """The arguments and clauses of a function call."""
+    cursor.expect("(")
+    distinct = False
+    arguments: tuple[Expression, ...] = ()
+    if len(name) == 1 and name[0].upper() == "TRIM":
+        return _trim(cursor, line)
+    if not cursor.at(")"):
+        distinct = cursor.accept("DISTINCT")
+        cursor.accept("ALL")
+        arguments = _arguments(cursor)
+    cursor.expect(")")
+    within: tuple[OrderItem, ...] = ()
+    if cursor.at("WITHIN", "GROUP"):
+        cursor.position += 2
+        cursor.expect("(")
+        within = order_by(cursor)
+        cursor.expect(")")
+    if cursor.at("IGNORE", "NULLS") or cursor.at("RESPECT", "NULLS"):
+        if cursor.token.upper == "IGNORE":
+            raise not_supported("IGNORE NULLS")
+        cursor.position += 2
+    over = _over(cursor) if cursor.accept("OVER") else None
+    return Call(name, arguments, line, distinct, over, within)
+
+
+def _trim(cursor: TokenCursor, line: int) -> Expression:
+    """``TRIM([LEADING | TRAILING | BOTH] [characters FROM] text)``."""
+    side = cursor.accept_any("LEADING", "TRAILING", "BOTH")
+    first = scalar(cursor)
+    arguments: tuple[Expression, ...] = (first,)
+    if cursor.accept("FROM"):
+        arguments = (scalar(cursor), first)
+    elif side is not None:
+        cursor.fail()
+    cursor.expect(")")
+    function = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side or "", "TRIM")
+    return Call((function,), arguments, line)
+
+
+def _arguments(cursor: TokenCursor) -> tuple[Expression, ...]:
+    """Arguments; IIF's first is a condition, so each may be one."""
+    items = [_call_argument(cursor)]
+    while cursor.accept(","):
+        items.append(_call_argument(cursor))
+    return tuple(items)
+
+
+def _call_argument(cursor: TokenCursor) -> Expression:
+    """One argument; DEFAULT in a call of a user's function."""
+    return DefaultMark() if cursor.accept("DEFAULT") else condition(cursor)
+
+
+def _over(cursor: TokenCursor) -> Over:
+    """``OVER (PARTITION BY .. ORDER BY .. ROWS ..)``, or ``OVER name``."""
+    if cursor.at_name():
+        return Over(base=cursor.identifier())
+    return window(cursor)
+
+
+def window(cursor: TokenCursor) -> Over:
+    """``( [name] PARTITION BY .. ORDER BY .. ROWS .. )``."""
+    cursor.expect("(")
+    base = ""
+    if cursor.at_name() and cursor.token.upper not in {"PARTITION", "ROWS", "RANGE"}:
+        base = cursor.identifier()
+    partition: tuple[Expression, ...] = ()
+    order: tuple[OrderItem, ...] = ()
+    frame = ""
+    if cursor.accept("PARTITION", "BY"):
+        partition = expression_list(cursor)
+    if cursor.at("ORDER"):
+        order = order_by(cursor)
+    if cursor.at_any("ROWS", "RANGE"):
+        words = []
+        while not cursor.at(")"):
+            if cursor.token.kind is Kind.END:
+                cursor.fail()
+            words.append(cursor.advance().text.upper())
+        frame = " ".join(words)
+    cursor.expect(")")
+    return Over(partition, order, frame, base)
+
+
+def order_by(cursor: TokenCursor) -> tuple[OrderItem, ...]:
+    """``ORDER BY a, b DESC``."""
+    cursor.expect("ORDER", "BY")
+    items = []
+    while True:
+        expression = scalar(cursor)
+        descending = cursor.accept_any("ASC", "DESC") == "DESC"
+        items.append(OrderItem(expression, descending))
+        if not cursor.accept(","):
+            return tuple(items)
+
+
+def _case(cursor: TokenCursor) -> Expression:
+    """CASE ... END."""
+    cursor.expect("CASE")
+    operand = None if cursor.at("WHEN") else scalar(cursor)
+    branches = []
+    while cursor.accept("WHEN"):
+        when = condition(cursor)
+        cursor.expect("THEN")
+        branches.append((when, scalar(cursor)))
+    if not branches:
+        cursor.fail()
+    otherwise = scalar(cursor) if cursor.accept("ELSE") else None
+    cursor.expect("END")
+    return Case(operand, tuple(branches), otherwise)
+
+
+def _cast(cursor: TokenCursor) -> Expression:
+    """CAST(x AS type), PARSE(x AS type USING culture)."""
+    function = cursor.advance().upper
+    cursor.expect("(")
+    operand = condition(cursor)
+    cursor.expect("AS")
+    sql_type = cursor.data_type(default_length=30)
+    style = None
+    if cursor.accept("USING"):
+        style = scalar(cursor)
+    cursor.expect(")")
+    return Cast(function, operand, sql_type, style)
+
+
+def _convert(cursor: TokenCursor) -> Expression:
+    """CONVERT(type, x, style)."""
+    function = cursor.advance().upper
+    cursor.expect("(")
+    sql_type = cursor.data_type(default_length=30)
+    cursor.expect(",")
+    operand = condition(cursor)
+    style = scalar(cursor) if cursor.accept(",") else None
+    cursor.expect(")")
+    return Cast(function, operand, sql_type, style)
+
+
+def argument_value(cursor: TokenCursor) -> Expression:
+    """A constant, a variable, or a bare word, which is a string: what EXEC and WAITFOR take."""
+    if cursor.token.kind is Kind.VARIABLE:
+        name = cursor.advance().text
+        return GlobalVariable(name) if name.startswith("@@") else Variable(name)
+    if cursor.accept("NULL"):
+        return literals.NULL
+    if cursor.at_name():
+        text = cursor.advance().text
+        return Literal(nvarchar(max(1, len(text))), text)
+    if cursor.accept("-"):
+        return Unary("-", primary(cursor))
+    return primary(cursor)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.errors import not_supported
+from emulator.tsql.syntax import parse_expressions as expressions
+from emulator.tsql.syntax.grammar import statement
 from emulator.tsql.syntax.maintenance_statements import (
     AlterIndex,
     ConsoleCommand,
@@ -13,7 +15,7 @@ from emulator.tsql.syntax.maintenance_statements import (
     Kill,
     UpdateStatistics,
 )
-from emulator.tsql.syntax.parse_definitions import DefinitionParser
+from emulator.tsql.syntax.parse_base import TokenCursor
 from emulator.tsql.syntax.statements import Statement
 from emulator.tsql.syntax.tokens import Kind
 
@@ -23,110 +25,123 @@ _WITHOUT_EFFECT: Final = (
 """They throw caches away or correct counts, of which there are none."""
 
 
-class MaintenanceParser(DefinitionParser):
-    """Statements that maintenance scripts are made of."""
+@statement("CREATE", "STATISTICS")
+def create_statistics(cursor: TokenCursor) -> Statement:
+    """CREATE STATISTICS name ON table (columns) [WHERE ..] [WITH ..]."""
+    line = cursor.token.line
+    cursor.expect("CREATE", "STATISTICS")
+    name = cursor.identifier()
+    cursor.expect("ON")
+    table = cursor.dotted_name()
+    columns = cursor.name_list()
+    where = ""
+    if cursor.accept("WHERE"):
+        start = cursor.token
+        expressions.condition(cursor)
+        where = cursor.text_between(start)
+    options = _statistics_options(cursor)
+    return CreateStatistics(name, table, columns, where, "NORECOMPUTE" in options, line=line)
 
-    def create_statistics(self, line: int) -> Statement:
-        """CREATE STATISTICS name ON table (columns) [WHERE ..] [WITH ..]."""
-        name = self.identifier()
-        self.expect("ON")
-        table = self.dotted_name()
-        columns = self.name_list()
-        where = ""
-        if self.accept("WHERE"):
-            start = self.token
-            self.condition()
-            where = self.text_between(start)
-        options = self._statistics_options()
-        return CreateStatistics(name, table, columns, where, "NORECOMPUTE" in options, line=line)
 
-    def update_statement(self) -> Statement:
-        """UPDATE, of rows or of statistics."""
-        if not self.at("UPDATE", "STATISTICS"):
-            return self.update()
-        line = self.token.line
-        self.expect("UPDATE", "STATISTICS")
-        table = self.dotted_name()
-        names: tuple[str, ...] = ()
-        if self.at("("):
-            names = self.name_list()
-        elif self.at_name():
-            names = (self.identifier(),)
-        self._statistics_options()
-        return UpdateStatistics(table, names, line=line)
+@statement("UPDATE", "STATISTICS")
+def update_statistics(cursor: TokenCursor) -> Statement:
+    """UPDATE STATISTICS table [name | (names)] [WITH ..]."""
+    line = cursor.token.line
+    cursor.expect("UPDATE", "STATISTICS")
+    table = cursor.dotted_name()
+    names: tuple[str, ...] = ()
+    if cursor.at("("):
+        names = cursor.name_list()
+    elif cursor.at_name():
+        names = (cursor.identifier(),)
+    _statistics_options(cursor)
+    return UpdateStatistics(table, names, line=line)
 
-    def _statistics_options(self) -> set[str]:
-        """``WITH FULLSCAN, NORECOMPUTE, ...``: the words."""
-        words: set[str] = set()
-        if not self.accept("WITH"):
+
+def _statistics_options(cursor: TokenCursor) -> set[str]:
+    """``WITH FULLSCAN, NORECOMPUTE, ...``: the words."""
+    words: set[str] = set()
+    if not cursor.accept("WITH"):
+        return words
+    while True:
+        words.add(cursor.advance().upper)
+        if words & {"SAMPLE"} and cursor.token.kind is Kind.NUMBER:
+            cursor.advance()
+            cursor.accept_any("PERCENT", "ROWS")
+        if cursor.accept("ON"):
+            cursor.expect("PARTITIONS")
+            cursor.skip_parenthesised()
+        if cursor.accept("="):
+            cursor.advance()
+        if not cursor.accept(","):
             return words
-        while True:
-            words.add(self.advance().upper)
-            if words & {"SAMPLE"} and self.token.kind is Kind.NUMBER:
-                self.advance()
-                self.accept_any("PERCENT", "ROWS")
-            if self.accept("ON"):
-                self.expect("PARTITIONS")
-                self.skip_parenthesised()
-            if self.accept("="):
-                self.advance()
-            if not self.accept(","):
-                return words
 
-    def drop_statistics(self, line: int) -> Statement:
-        """DROP STATISTICS table.name, ..."""
-        names = [self.dotted_name()]
-        while self.accept(","):
-            names.append(self.dotted_name())
-        if any(len(name) < 2 for name in names):
-            self.fail()
-        return DropStatistics(tuple(names), line=line)
 
-    def alter_index(self, line: int) -> Statement:
-        """ALTER INDEX name|ALL ON table REBUILD|REORGANIZE|SET .."""
-        index = None if self.accept("ALL") else self.identifier()
-        self.expect("ON")
-        table = self.dotted_name()
-        if self.accept("SET"):
-            self.skip_parenthesised()
-            return AlterIndex(index, table, line=line)
-        if not self.accept_any("REBUILD", "REORGANIZE"):
-            raise not_supported(f"ALTER INDEX ... {self.token.text.upper()}")
-        if self.accept("PARTITION"):
-            self.expect("=")
-            self.advance()
-        if self.accept("WITH"):
-            self.skip_parenthesised()
+@statement("DROP", "STATISTICS")
+def drop_statistics(cursor: TokenCursor) -> Statement:
+    """DROP STATISTICS table.name, ..."""
+    line = cursor.token.line
+    cursor.expect("DROP", "STATISTICS")
+    names = [cursor.dotted_name()]
+    while cursor.accept(","):
+        names.append(cursor.dotted_name())
+    if any(len(name) < 2 for name in names):
+        cursor.fail()
+    return DropStatistics(tuple(names), line=line)
+
+
+@statement("ALTER", "INDEX")
+def alter_index(cursor: TokenCursor) -> Statement:
+    """ALTER INDEX name|ALL ON table REBUILD|REORGANIZE|SET .."""
+    line = cursor.token.line
+    cursor.expect("ALTER", "INDEX")
+    index = None if cursor.accept("ALL") else cursor.identifier()
+    cursor.expect("ON")
+    table = cursor.dotted_name()
+    if cursor.accept("SET"):
+        cursor.skip_parenthesised()
         return AlterIndex(index, table, line=line)
+    if not cursor.accept_any("REBUILD", "REORGANIZE"):
+        raise not_supported(f"ALTER INDEX ... {cursor.token.text.upper()}")
+    if cursor.accept("PARTITION"):
+        cursor.expect("=")
+        cursor.advance()
+    if cursor.accept("WITH"):
+        cursor.skip_parenthesised()
+    return AlterIndex(index, table, line=line)
 
-    def console_command(self) -> Statement:
-        """DBCC name [(arguments)] [WITH options]."""
-        line = self.token.line
-        self.expect("DBCC")
-        name = self.accept_any(*_WITHOUT_EFFECT)
-        if name is None:
-            raise not_supported(f"DBCC {self.token.text.upper()}")
-        if self.at("("):
-            self.skip_parenthesised()
-        silent = False
-        if self.accept("WITH"):
-            while True:
-                silent = self.advance().upper == "NO_INFOMSGS" or silent
-                if not self.accept(","):
-                    break
-        return ConsoleCommand(name, silent, line=line)
 
-    def kill(self) -> Statement:
-        """KILL session_id [WITH STATUSONLY]."""
-        line = self.advance().line
-        if self.token.kind is Kind.STRING or self.at_any("QUERY", "STATS"):
-            raise not_supported("KILL of anything but a session")
-        negative = self.accept("-")
-        if self.token.kind is not Kind.NUMBER or not self.token.text.isdecimal():
-            self.fail()
-        number = int(self.advance().text)
-        status_only = False
-        if self.accept("WITH"):
-            self.expect("STATUSONLY")
-            status_only = True
-        return Kill(-number if negative else number, status_only, line=line)
+@statement("DBCC")
+def console_command(cursor: TokenCursor) -> Statement:
+    """DBCC name [(arguments)] [WITH options]."""
+    line = cursor.token.line
+    cursor.expect("DBCC")
+    name = cursor.accept_any(*_WITHOUT_EFFECT)
+    if name is None:
+        raise not_supported(f"DBCC {cursor.token.text.upper()}")
+    if cursor.at("("):
+        cursor.skip_parenthesised()
+    silent = False
+    if cursor.accept("WITH"):
+        while True:
+            silent = cursor.advance().upper == "NO_INFOMSGS" or silent
+            if not cursor.accept(","):
+                break
+    return ConsoleCommand(name, silent, line=line)
+
+
+@statement("KILL")
+def kill(cursor: TokenCursor) -> Statement:
+    """KILL session_id [WITH STATUSONLY]."""
+    line = cursor.advance().line
+    if cursor.token.kind is Kind.STRING or cursor.at_any("QUERY", "STATS"):
+        raise not_supported("KILL of anything but a session")
+    negative = cursor.accept("-")
+    if cursor.token.kind is not Kind.NUMBER or not cursor.token.text.isdecimal():
+        cursor.fail()
+    number = int(cursor.advance().text)
+    status_only = False
+    if cursor.accept("WITH"):
+        cursor.expect("STATUSONLY")
+        status_only = True
+    return Kill(-number if negative else number, status_only, line=line)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from emulator.errors import not_supported
+from emulator.tsql.syntax import parse_expressions as expressions
+from emulator.tsql.syntax.grammar import statement
 from emulator.tsql.syntax.nodes import Expression, Name
-from emulator.tsql.syntax.parse_data import DataParser
+from emulator.tsql.syntax.parse_base import TokenCursor
 from emulator.tsql.syntax.partition_statements import (
     AlterFiles,
     AlterPartitionFunction,
@@ -17,168 +19,183 @@ from emulator.tsql.syntax.statements import Placement, Statement
 from emulator.tsql.syntax.tokens import Kind
 
 
-class PartitionParser(DataParser):
-    """What has to do with where rows lie."""
-
-    def placement(self) -> Placement | None:
-        """``ON filegroup`` or ``ON scheme(column)``, if it comes next."""
-        if not (self.at("ON") and self.ahead().kind in {Kind.WORD, Kind.QUOTED}):
-            return None
-        self.advance()
-        name = self.advance().text
-        column = None
-        if self.accept("("):
-            column = self.identifier()
-            self.expect(")")
-        return Placement(name, column)
-
-    def storage_options(self) -> Placement | None:
-        """``ON x``, ``TEXTIMAGE_ON x`` and ``WITH (..)``, in any order; returns the first."""
-        placement: Placement | None = None
-        while True:
-            if self.at("WITH", "("):
-                if any(
-                    token.upper in {"SYSTEM_VERSIONING", "MEMORY_OPTIMIZED", "LEDGER"}
-                    for token in self.tokens[self.position : self.position + 4]
-                ):
-                    raise not_supported(f"{self.ahead(2).text.upper()} tables")
-                self.accept("WITH")
-                self.skip_parenthesised()
-            elif self.at("TEXTIMAGE_ON"):
-                self.position += 2
-            elif (found := self.placement()) is not None:
-                placement = found
-            else:
-                return placement
-
-    def create_partitioning(self, line: int) -> Statement:
-        """CREATE PARTITION FUNCTION or SCHEME, after CREATE PARTITION."""
-        if self.accept("FUNCTION"):
-            return self._create_function(line)
-        self.expect("SCHEME")
-        name = self.identifier()
-        self.expect("AS", "PARTITION")
-        function = self.identifier()
-        to_all = self.accept("ALL")
-        self.expect("TO", "(")
-        groups = [self.advance().text]
-        while self.accept(","):
-            groups.append(self.advance().text)
-        self.expect(")")
-        return CreatePartitionScheme(name, function, to_all, tuple(groups), line=line)
-
-    def _create_function(self, line: int) -> Statement:
-        name = self.identifier()
-        self.expect("(")
-        sql_type = self.data_type()
-        self.expect(")")
-        self.expect("AS", "RANGE")
-        right = self.accept_any("LEFT", "RIGHT") == "RIGHT"
-        self.expect("FOR", "VALUES", "(")
-        values: list[Expression] = []
-        while not self.at(")"):
-            values.append(self.scalar())
-            if not self.accept(","):
-                break
-        self.expect(")")
-        return CreatePartitionFunction(name, sql_type, right, tuple(values), line=line)
-
-    def alter_partitioning(self, line: int) -> Statement:
-        """ALTER PARTITION FUNCTION or SCHEME, after ALTER PARTITION."""
-        if self.accept("SCHEME"):
-            name = self.identifier()
-            self.expect("NEXT", "USED")
-            if self.at_name() or self.at("PRIMARY"):
-                self.advance()
-            return AlterFiles(name, "ignored", line=line)
-        self.expect("FUNCTION")
-        name = self.identifier()
-        self.expect("(", ")")
-        word = self.accept_any("SPLIT", "MERGE")
-        if word is None:
-            self.fail()
-        self.expect("RANGE", "(")
-        value = self.scalar()
-        self.expect(")")
-        return AlterPartitionFunction(name, word == "SPLIT", value, line=line)
-
-    def drop_partitioning(self, line: int) -> Statement:
-        """DROP PARTITION FUNCTION or SCHEME, after DROP PARTITION."""
-        kind = self.accept_any("FUNCTION", "SCHEME")
-        if kind is None:
-            self.fail()
-        return DropPartitioning(kind, self.identifier(), line=line)
-
-    def alter_switch(self, table: Name, line: int) -> Statement:
-        """``[PARTITION n] TO target [PARTITION n]``, after ALTER TABLE .. SWITCH."""
-        source = self.scalar() if self.accept("PARTITION") else None
-        self.expect("TO")
-        target = self.dotted_name()
-        destination = self.scalar() if self.accept("PARTITION") else None
-        if self.accept("WITH"):
-            if any(t.upper == "TRUNCATE_TARGET" for t in self.tokens[self.position :]):
-                raise not_supported("ALTER TABLE ... SWITCH WITH (TRUNCATE_TARGET = ON)")
-            self.skip_parenthesised()
-        return AlterSwitch(table, source, target, destination, line=line)
-
-    def alter_files(self, database: str, line: int) -> Statement | None:
-        """ADD, REMOVE and MODIFY of files and filegroups, after ALTER DATABASE name."""
-        if self.accept("ADD", "FILEGROUP"):
-            group = self.identifier()
-            if self.accept("CONTAINS"):
-                raise not_supported(f"filegroups that contain {self.token.text.upper()}")
-            return AlterFiles(database, "add_filegroup", group, line=line)
-        if self.accept("REMOVE", "FILEGROUP"):
-            return AlterFiles(database, "remove_filegroup", self.identifier(), line=line)
-        if self.accept("MODIFY", "FILEGROUP"):
-            group = self.advance().text
-            if not self.accept("DEFAULT"):
-                raise not_supported(f"ALTER DATABASE ... MODIFY FILEGROUP {self.token.text}")
-            return AlterFiles(database, "default_filegroup", group, line=line)
-        if self.accept("ADD", "FILE"):
-            files = [self._file()]
-            while self.accept(","):
-                files.append(self._file())
-            group = "PRIMARY"
-            if self.accept("TO", "FILEGROUP"):
-                group = self.advance().text
-            return AlterFiles(database, "add_file", group, tuple(files), line=line)
-        if self.accept("ADD", "LOG", "FILE") or self.accept("MODIFY", "FILE"):
-            self._file()
-            while self.accept(","):
-                self._file()
-            return AlterFiles(database, "ignored", line=line)
+def _placement(cursor: TokenCursor) -> Placement | None:
+    """``ON filegroup`` or ``ON scheme(column)``, if it comes next."""
+    if not (cursor.at("ON") and cursor.ahead().kind in {Kind.WORD, Kind.QUOTED}):
         return None
+    cursor.advance()
+    name = cursor.advance().text
+    column = None
+    if cursor.accept("("):
+        column = cursor.identifier()
+        cursor.expect(")")
+    return Placement(name, column)
 
-    def database_files(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """``CONTAINMENT = NONE ON PRIMARY (..), FILEGROUP x (..) LOG ON (..)``: the filegroups."""
-        if self.accept("CONTAINMENT", "=") and not self.accept("NONE"):
-            raise not_supported("contained databases")
-        groups: dict[str, tuple[str, ...]] = {}
-        if self.accept("ON"):
-            group = "PRIMARY"
-            self.accept("PRIMARY")
-            while True:
-                if self.accept("FILEGROUP"):
-                    group = self.identifier()
-                    self.accept("DEFAULT")
-                groups[group] = (*groups.get(group, ()), self._file())
-                if not self.accept(","):
-                    break
-        if self.accept("LOG", "ON"):
-            self._file()
-            while self.accept(","):
-                self._file()
-        return tuple((name, files) for name, files in groups.items() if name != "PRIMARY")
 
-    def _file(self) -> str:
-        """``( NAME = x, FILENAME = 'y', .. )``: its logical name."""
-        self.expect("(", "NAME", "=")
-        name = self.advance().text
-        depth = 1
-        while depth:
-            token = self.advance()
-            if token.kind is Kind.END:
-                self.fail()
-            depth += (token.upper == "(") - (token.upper == ")")
-        return name
+def storage_options(cursor: TokenCursor) -> Placement | None:
+    """``ON x``, ``TEXTIMAGE_ON x`` and ``WITH (..)``, in any order; returns the first."""
+    placement: Placement | None = None
+    while True:
+        if cursor.at("WITH", "("):
+            if any(
+                token.upper in {"SYSTEM_VERSIONING", "MEMORY_OPTIMIZED", "LEDGER"}
+                for token in cursor.tokens[cursor.position : cursor.position + 4]
+            ):
+                raise not_supported(f"{cursor.ahead(2).text.upper()} tables")
+            cursor.accept("WITH")
+            cursor.skip_parenthesised()
+        elif cursor.at("TEXTIMAGE_ON"):
+            cursor.position += 2
+        elif (found := _placement(cursor)) is not None:
+            placement = found
+        else:
+            return placement
+
+
+@statement("CREATE", "PARTITION")
+def create_partitioning(cursor: TokenCursor) -> Statement:
+    """CREATE PARTITION FUNCTION or SCHEME."""
+    line = cursor.token.line
+    cursor.expect("CREATE", "PARTITION")
+    if cursor.accept("FUNCTION"):
+        return _create_function(cursor, line)
+    cursor.expect("SCHEME")
+    name = cursor.identifier()
+    cursor.expect("AS", "PARTITION")
+    function = cursor.identifier()
+    to_all = cursor.accept("ALL")
+    cursor.expect("TO", "(")
+    groups = [cursor.advance().text]
+    while cursor.accept(","):
+        groups.append(cursor.advance().text)
+    cursor.expect(")")
+    return CreatePartitionScheme(name, function, to_all, tuple(groups), line=line)
+
+
+def _create_function(cursor: TokenCursor, line: int) -> Statement:
+    name = cursor.identifier()
+    cursor.expect("(")
+    sql_type = cursor.data_type()
+    cursor.expect(")")
+    cursor.expect("AS", "RANGE")
+    right = cursor.accept_any("LEFT", "RIGHT") == "RIGHT"
+    cursor.expect("FOR", "VALUES", "(")
+    values: list[Expression] = []
+    while not cursor.at(")"):
+        values.append(expressions.scalar(cursor))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return CreatePartitionFunction(name, sql_type, right, tuple(values), line=line)
+
+
+@statement("ALTER", "PARTITION")
+def alter_partitioning(cursor: TokenCursor) -> Statement:
+    """ALTER PARTITION FUNCTION or SCHEME."""
+    line = cursor.token.line
+    cursor.expect("ALTER", "PARTITION")
+    if cursor.accept("SCHEME"):
+        name = cursor.identifier()
+        cursor.expect("NEXT", "USED")
+        if cursor.at_name() or cursor.at("PRIMARY"):
+            cursor.advance()
+        return AlterFiles(name, "ignored", line=line)
+    cursor.expect("FUNCTION")
+    name = cursor.identifier()
+    cursor.expect("(", ")")
+    word = cursor.accept_any("SPLIT", "MERGE")
+    if word is None:
+        cursor.fail()
+    cursor.expect("RANGE", "(")
+    value = expressions.scalar(cursor)
+    cursor.expect(")")
+    return AlterPartitionFunction(name, word == "SPLIT", value, line=line)
+
+
+@statement("DROP", "PARTITION")
+def drop_partitioning(cursor: TokenCursor) -> Statement:
+    """DROP PARTITION FUNCTION or SCHEME."""
+    line = cursor.token.line
+    cursor.expect("DROP", "PARTITION")
+    kind = cursor.accept_any("FUNCTION", "SCHEME")
+    if kind is None:
+        cursor.fail()
+    return DropPartitioning(kind, cursor.identifier(), line=line)
+
+
+def alter_switch(cursor: TokenCursor, table: Name, line: int) -> Statement:
+    """``[PARTITION n] TO target [PARTITION n]``, after ALTER TABLE .. SWITCH."""
+    source = expressions.scalar(cursor) if cursor.accept("PARTITION") else None
+    cursor.expect("TO")
+    target = cursor.dotted_name()
+    destination = expressions.scalar(cursor) if cursor.accept("PARTITION") else None
+    if cursor.accept("WITH"):
+        if any(t.upper == "TRUNCATE_TARGET" for t in cursor.tokens[cursor.position :]):
+            raise not_supported("ALTER TABLE ... SWITCH WITH (TRUNCATE_TARGET = ON)")
+        cursor.skip_parenthesised()
+    return AlterSwitch(table, source, target, destination, line=line)
+
+
+def alter_files(cursor: TokenCursor, database: str, line: int) -> Statement | None:
+    """ADD, REMOVE and MODIFY of files and filegroups, after ALTER DATABASE name."""
+    if cursor.accept("ADD", "FILEGROUP"):
+        group = cursor.identifier()
+        if cursor.accept("CONTAINS"):
+            raise not_supported(f"filegroups that contain {cursor.token.text.upper()}")
+        return AlterFiles(database, "add_filegroup", group, line=line)
+    if cursor.accept("REMOVE", "FILEGROUP"):
+        return AlterFiles(database, "remove_filegroup", cursor.identifier(), line=line)
+    if cursor.accept("MODIFY", "FILEGROUP"):
+        group = cursor.advance().text
+        if not cursor.accept("DEFAULT"):
+            raise not_supported(f"ALTER DATABASE ... MODIFY FILEGROUP {cursor.token.text}")
+        return AlterFiles(database, "default_filegroup", group, line=line)
+    if cursor.accept("ADD", "FILE"):
+        files = [_file(cursor)]
+        while cursor.accept(","):
+            files.append(_file(cursor))
+        group = "PRIMARY"
+        if cursor.accept("TO", "FILEGROUP"):
+            group = cursor.advance().text
+        return AlterFiles(database, "add_file", group, tuple(files), line=line)
+    if cursor.accept("ADD", "LOG", "FILE") or cursor.accept("MODIFY", "FILE"):
+        _file(cursor)
+        while cursor.accept(","):
+            _file(cursor)
+        return AlterFiles(database, "ignored", line=line)
+    return None
+
+
+def database_files(cursor: TokenCursor) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """``CONTAINMENT = NONE ON PRIMARY (..), FILEGROUP x (..) LOG ON (..)``: the filegroups."""
+    if cursor.accept("CONTAINMENT", "=") and not cursor.accept("NONE"):
+        raise not_supported("contained databases")
+    groups: dict[str, tuple[str, ...]] = {}
+    if cursor.accept("ON"):
+        group = "PRIMARY"
+        cursor.accept("PRIMARY")
+        while True:
+            if cursor.accept("FILEGROUP"):
+                group = cursor.identifier()
+                cursor.accept("DEFAULT")
+            groups[group] = (*groups.get(group, ()), _file(cursor))
+            if not cursor.accept(","):
+                break
+    if cursor.accept("LOG", "ON"):
+        _file(cursor)
+        while cursor.accept(","):
+            _file(cursor)
+    return tuple((name, files) for name, files in groups.items() if name != "PRIMARY")
+
+
+def _file(cursor: TokenCursor) -> str:
+    """``( NAME = x, FILENAME = 'y', .. )``: its logical name."""
+    cursor.expect("(", "NAME", "=")
+    name = cursor.advance().text
+    depth = 1
+    while depth:
+        token = cursor.advance()
+        if token.kind is Kind.END:
+            cursor.fail()
+        depth += (token.upper == "(") - (token.upper == ")")
+    return name

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.errors import not_supported
+from emulator.tsql.syntax import parse_expressions as expressions
+from emulator.tsql.syntax.grammar import GRAMMAR
 from emulator.tsql.syntax.nodes import (
     Call,
     ColumnName,
@@ -22,7 +24,7 @@ from emulator.tsql.syntax.nodes import (
     ValueRows,
     VariableTable,
 )
-from emulator.tsql.syntax.parse_expressions import ExpressionParser
+from emulator.tsql.syntax.parse_base import TokenCursor
 from emulator.tsql.syntax.tokens import Kind
 
 _HINTS: Final = frozenset(
@@ -37,216 +39,231 @@ NOT_AN_ALIAS: Final = frozenset(
 _JOIN_HINTS: Final = ("LOOP", "HASH", "MERGE", "REMOTE")
 
 
-class SourceParser(ExpressionParser):
-    """Sources of a query."""
+# FROM -------------------------------------------------------------------------------------------
 
-    # FROM ---------------------------------------------------------------------------------------
 
-    def sources(self) -> Source:
-        """``a, b JOIN c ON ..``."""
-        source = self.joined_source()
-        while self.accept(","):
-            source = Join("CROSS", source, self.joined_source())
-        return source
+def source_list(cursor: TokenCursor) -> Source:
+    """``a, b JOIN c ON ..``."""
+    source = joined_source(cursor)
+    while cursor.accept(","):
+        source = Join("CROSS", source, joined_source(cursor))
+    return source
 
-    def joined_source(self) -> Source:
-        """One element with the joins after it."""
-        source = self._source()
-        while kind := self._join_kind():
-            source = self._join(kind, source)
-        return source
 
-    def _join(self, kind: str, left: Source) -> Source:
-        """What follows a join word; ``a JOIN b JOIN c ON .. ON ..`` nests to the right."""
-        right = self._source()
-        if kind == "CROSS" or kind.endswith("APPLY"):
-            return Join(kind, left, right)
-        while not self.at("ON"):
-            inner = self._join_kind()
-            if inner is None:
-                self.fail()
-            right = self._join(inner, right)
-        self.expect("ON")
-        return Join(kind, left, right, self.condition())
+def joined_source(cursor: TokenCursor) -> Source:
+    """One element with the joins after it."""
+    source = _source(cursor)
+    while kind := _join_kind(cursor):
+        source = _join(cursor, kind, source)
+    return source
 
-    def _join_kind(self) -> str | None:
-        """The words of a join, or nothing."""
-        if self.accept("CROSS", "JOIN"):
-            return "CROSS"
-        if self.accept("CROSS", "APPLY"):
-            return "CROSS APPLY"
-        if self.accept("OUTER", "APPLY"):
-            return "OUTER APPLY"
-        if self.accept("JOIN"):
-            return "INNER"
-        if not self.at_any("INNER", "LEFT", "RIGHT", "FULL"):
-            return None
-        kind = self.advance().upper
-        self.accept("OUTER")
-        self.accept_any(*_JOIN_HINTS)
-        self.expect("JOIN")
-        return kind
 
-    def _source(self) -> Source:
-        """A source with the PIVOTs after it."""
-        source = self._plain_source()
-        while self.at_any("PIVOT", "UNPIVOT"):
-            source = self._pivot(source) if self.accept("PIVOT") else self._unpivot(source)
-        return source
+def _join(cursor: TokenCursor, kind: str, left: Source) -> Source:
+    """What follows a join word; ``a JOIN b JOIN c ON .. ON ..`` nests to the right."""
+    right = _source(cursor)
+    if kind == "CROSS" or kind.endswith("APPLY"):
+        return Join(kind, left, right)
+    while not cursor.at("ON"):
+        inner = _join_kind(cursor)
+        if inner is None:
+            cursor.fail()
+        right = _join(cursor, inner, right)
+    cursor.expect("ON")
+    return Join(kind, left, right, expressions.condition(cursor))
 
-    def _pivot(self, source: Source) -> Source:
-        """``(SUM(x) FOR y IN ([a], [b])) AS p``."""
-        self.expect("(")
-        aggregate = self._name()
-        if not isinstance(aggregate, Call):
-            self.fail()
-        self.expect("FOR")
-        column = ColumnName(self.dotted_name(), self.token.line)
-        self.expect("IN")
-        values = self.name_list()
-        self.expect(")")
-        alias = self.table_alias()
-        if alias is None:
-            self.fail()
-        return Pivot(source, aggregate, column, values, alias)
 
-    def _unpivot(self, source: Source) -> Source:
-        """``(v FOR k IN (a, b)) AS u``."""
-        self.expect("UNPIVOT", "(")
-        value = self.identifier()
-        self.expect("FOR")
-        name = self.identifier()
-        self.expect("IN")
-        columns = self.name_list()
-        self.expect(")")
-        alias = self.table_alias()
-        if alias is None:
-            self.fail()
-        return Unpivot(source, value, name, columns, alias)
-
-    def _plain_source(self) -> Source:
-        """A table, function, table variable, subquery or parenthesised join."""
-        if self.accept("("):
-            if self.at_any("SELECT", "WITH", "VALUES") or (self.at("(") and self._is_query_ahead()):
-                return self._derived()
-            source = self.joined_source()
-            self.expect(")")
-            return source
-        if self.token.kind is Kind.VARIABLE:
-            variable = self.advance().text
-            if self.at(".") and self.ahead().text == "nodes":
-                self.position += 2
-                return self._table_function((variable, "nodes"), self.token.line)
-            return VariableTable(variable, self.table_alias())
-        line = self.token.line
-        name = self.dotted_name()
-        if name[-1].upper() in {"OPENROWSET", "OPENQUERY", "OPENDATASOURCE", "OPENXML"}:
-            raise not_supported(name[-1].upper())
-        if self.at("(") and not self._at_old_hint():
-            return self._table_function(name, line)
-        return self._table(name, line)
-
-    def _table_function(self, name: tuple[str, ...], line: int) -> FunctionTable:
-        """Arguments, schema and alias of a table function."""
-        self.expect("(")
-        arguments = () if self.at(")") else self._function_arguments()
-        self.expect(")")
-        schema: tuple[SchemaColumn, ...] = ()
-        if self.at("WITH", "(") and name[-1].upper() == "OPENJSON":
-            schema = self._json_schema()
-        alias = self.table_alias()
-        columns = self.name_list() if alias and self.at("(") else ()
-        return FunctionTable(name, arguments, line, alias, columns, schema)
-
-    def _json_schema(self) -> tuple[SchemaColumn, ...]:
-        """``WITH (name type ['path'] [AS JSON], ...)``."""
-        self.expect("WITH", "(")
-        columns = []
-        while True:
-            name = self.identifier()
-            sql_type = self.data_type()
-            path = None
-            if self.token.kind in {Kind.STRING, Kind.NATIONAL}:
-                path = self.advance().text
-            columns.append(SchemaColumn(name, sql_type, path, self.accept("AS", "JSON")))
-            if not self.accept(","):
-                break
-        self.expect(")")
-        return tuple(columns)
-
-    def _function_arguments(self) -> tuple[Expression, ...]:
-        """Arguments of a table function, DEFAULT among them."""
-        items = [self._function_argument()]
-        while self.accept(","):
-            items.append(self._function_argument())
-        return tuple(items)
-
-    def _function_argument(self) -> Expression:
-        return DefaultMark() if self.accept("DEFAULT") else self.scalar()
-
-    def _table(self, name: tuple[str, ...], line: int) -> TableName:
-        """Alias and hints of a table."""
-        if self.at("FOR") and self.ahead().upper in {"SYSTEM_TIME", "PATH"}:
-            raise not_supported(f"FOR {self.ahead().upper} in FROM")
-        hints = self.table_hints()
-        alias = self.table_alias()
-        hints += self.table_hints()
-        if self.at("TABLESAMPLE"):
-            raise not_supported(self.token.upper)
-        return TableName(name, line, alias, hints)
-
-    def _at_old_hint(self) -> bool:
-        """Whether ``(NOLOCK)`` follows a table name."""
-        return self.ahead().upper in _HINTS and self.ahead(2).upper in {")", ","}
-
-    def table_hints(self) -> tuple[str, ...]:
-        """``WITH (hints)`` or ``(NOLOCK)``."""
-        if not (self.at("WITH", "(") or (self.at("(") and self._at_old_hint())):
-            return ()
-        self.accept("WITH")
-        start = self.position + 1
-        self.skip_parenthesised()
-        return tuple(
-            token.upper for token in self.tokens[start : self.position - 1] if token.upper in _HINTS
-        )
-
-    def table_alias(self) -> str | None:
-        """``[AS] alias``."""
-        if self.accept("AS"):
-            return self.identifier()
-        if self.at_name() and self.token.upper not in NOT_AN_ALIAS:
-            return self.advance().text
+def _join_kind(cursor: TokenCursor) -> str | None:
+    """The words of a join, or nothing."""
+    if cursor.accept("CROSS", "JOIN"):
+        return "CROSS"
+    if cursor.accept("CROSS", "APPLY"):
+        return "CROSS APPLY"
+    if cursor.accept("OUTER", "APPLY"):
+        return "OUTER APPLY"
+    if cursor.accept("JOIN"):
+        return "INNER"
+    if not cursor.at_any("INNER", "LEFT", "RIGHT", "FULL"):
         return None
+    kind = cursor.advance().upper
+    cursor.accept("OUTER")
+    cursor.accept_any(*_JOIN_HINTS)
+    cursor.expect("JOIN")
+    return kind
 
-    def _is_query_ahead(self) -> bool:
-        """Whether nested parentheses hold a query rather than a join."""
-        offset = 0
-        while self.ahead(offset).upper == "(":
-            offset += 1
-        return self.ahead(offset).upper in {"SELECT", "WITH", "VALUES"}
 
-    def _derived(self) -> Derived:
-        """``( query ) alias (columns)``; the opening parenthesis was taken."""
-        query = Query(self.value_rows()) if self.at("VALUES") else self.query()
-        self.expect(")")
-        alias = self.table_alias()
-        if alias is None:
-            self.fail()
-        columns = self.name_list() if self.at("(") else ()
-        return Derived(query, alias, columns)
+def _source(cursor: TokenCursor) -> Source:
+    """A source with the PIVOTs after it."""
+    source = _plain_source(cursor)
+    while cursor.at_any("PIVOT", "UNPIVOT"):
+        source = _pivot(cursor, source) if cursor.accept("PIVOT") else _unpivot(cursor, source)
+    return source
 
-    def value_rows(self) -> ValueRows:
-        """``VALUES (..), (..)``."""
-        line = self.token.line
-        self.expect("VALUES")
-        rows = []
-        while True:
-            self.expect("(")
-            rows.append(self._row_values())
-            self.expect(")")
-            if not self.accept(","):
-                return ValueRows(tuple(rows), line)
 
-    def _row_values(self) -> tuple[Expression, ...]:
-        """The values of one row; the data grammar adds DEFAULT."""
-        return self.expression_list()
+def _pivot(cursor: TokenCursor, source: Source) -> Source:
+    """``(SUM(x) FOR y IN ([a], [b])) AS p``."""
+    cursor.expect("(")
+    aggregate = expressions.column_or_call(cursor)
+    if not isinstance(aggregate, Call):
+        cursor.fail()
+    cursor.expect("FOR")
+    column = ColumnName(cursor.dotted_name(), cursor.token.line)
+    cursor.expect("IN")
+    values = cursor.name_list()
+    cursor.expect(")")
+    alias = table_alias(cursor)
+    if alias is None:
+        cursor.fail()
+    return Pivot(source, aggregate, column, values, alias)
+
+
+def _unpivot(cursor: TokenCursor, source: Source) -> Source:
+    """``(v FOR k IN (a, b)) AS u``."""
+    cursor.expect("UNPIVOT", "(")
+    value = cursor.identifier()
+    cursor.expect("FOR")
+    name = cursor.identifier()
+    cursor.expect("IN")
+    columns = cursor.name_list()
+    cursor.expect(")")
+    alias = table_alias(cursor)
+    if alias is None:
+        cursor.fail()
+    return Unpivot(source, value, name, columns, alias)
+
+
+def _plain_source(cursor: TokenCursor) -> Source:
+    """A table, function, table variable, subquery or parenthesised join."""
+    if cursor.accept("("):
+        if cursor.at_any("SELECT", "WITH", "VALUES") or (
+            cursor.at("(") and _is_query_ahead(cursor)
+        ):
+            return _derived(cursor)
+        source = joined_source(cursor)
+        cursor.expect(")")
+        return source
+    if cursor.token.kind is Kind.VARIABLE:
+        variable = cursor.advance().text
+        if cursor.at(".") and cursor.ahead().text == "nodes":
+            cursor.position += 2
+            return _table_function(cursor, (variable, "nodes"), cursor.token.line)
+        return VariableTable(variable, table_alias(cursor))
+    line = cursor.token.line
+    name = cursor.dotted_name()
+    if name[-1].upper() in {"OPENROWSET", "OPENQUERY", "OPENDATASOURCE", "OPENXML"}:
+        raise not_supported(name[-1].upper())
+    if cursor.at("(") and not _at_old_hint(cursor):
+        return _table_function(cursor, name, line)
+    return _table(cursor, name, line)
+
+
+def _table_function(cursor: TokenCursor, name: tuple[str, ...], line: int) -> FunctionTable:
+    """Arguments, schema and alias of a table function."""
+    cursor.expect("(")
+    arguments = () if cursor.at(")") else values_or_defaults(cursor)
+    cursor.expect(")")
+    schema: tuple[SchemaColumn, ...] = ()
+    if cursor.at("WITH", "(") and name[-1].upper() == "OPENJSON":
+        schema = _json_schema(cursor)
+    alias = table_alias(cursor)
+    columns = cursor.name_list() if alias and cursor.at("(") else ()
+    return FunctionTable(name, arguments, line, alias, columns, schema)
+
+
+def _json_schema(cursor: TokenCursor) -> tuple[SchemaColumn, ...]:
+    """``WITH (name type ['path'] [AS JSON], ...)``."""
+    cursor.expect("WITH", "(")
+    columns = []
+    while True:
+        name = cursor.identifier()
+        sql_type = cursor.data_type()
+        path = None
+        if cursor.token.kind in {Kind.STRING, Kind.NATIONAL}:
+            path = cursor.advance().text
+        columns.append(SchemaColumn(name, sql_type, path, cursor.accept("AS", "JSON")))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return tuple(columns)
+
+
+def values_or_defaults(cursor: TokenCursor) -> tuple[Expression, ...]:
+    """Values of a row, or arguments of a table function: DEFAULT may be among them."""
+    values = [value_or_default(cursor)]
+    while cursor.accept(","):
+        values.append(value_or_default(cursor))
+    return tuple(values)
+
+
+def value_or_default(cursor: TokenCursor) -> Expression:
+    """A value, or DEFAULT."""
+    return DefaultMark() if cursor.accept("DEFAULT") else expressions.scalar(cursor)
+
+
+def _table(cursor: TokenCursor, name: tuple[str, ...], line: int) -> TableName:
+    """Alias and hints of a table."""
+    if cursor.at("FOR") and cursor.ahead().upper in {"SYSTEM_TIME", "PATH"}:
+        raise not_supported(f"FOR {cursor.ahead().upper} in FROM")
+    hints = table_hints(cursor)
+    alias = table_alias(cursor)
+    hints += table_hints(cursor)
+    if cursor.at("TABLESAMPLE"):
+        raise not_supported(cursor.token.upper)
+    return TableName(name, line, alias, hints)
+
+
+def _at_old_hint(cursor: TokenCursor) -> bool:
+    """Whether ``(NOLOCK)`` follows a table name."""
+    return cursor.ahead().upper in _HINTS and cursor.ahead(2).upper in {")", ","}
+
+
+def table_hints(cursor: TokenCursor) -> tuple[str, ...]:
+    """``WITH (hints)`` or ``(NOLOCK)``."""
+    if not (cursor.at("WITH", "(") or (cursor.at("(") and _at_old_hint(cursor))):
+        return ()
+    cursor.accept("WITH")
+    start = cursor.position + 1
+    cursor.skip_parenthesised()
+    return tuple(
+        token.upper for token in cursor.tokens[start : cursor.position - 1] if token.upper in _HINTS
+    )
+
+
+def table_alias(cursor: TokenCursor) -> str | None:
+    """``[AS] alias``."""
+    if cursor.accept("AS"):
+        return cursor.identifier()
+    if cursor.at_name() and cursor.token.upper not in NOT_AN_ALIAS:
+        return cursor.advance().text
+    return None
+
+
+def _is_query_ahead(cursor: TokenCursor) -> bool:
+    """Whether nested parentheses hold a query rather than a join."""
+    offset = 0
+    while cursor.ahead(offset).upper == "(":
+        offset += 1
+    return cursor.ahead(offset).upper in {"SELECT", "WITH", "VALUES"}
+
+
+def _derived(cursor: TokenCursor) -> Derived:
+    """``( query ) alias (columns)``; the opening parenthesis was taken."""
+    query = Query(value_rows(cursor)) if cursor.at("VALUES") else GRAMMAR.query(cursor)
+    cursor.expect(")")
+    alias = table_alias(cursor)
+    if alias is None:
+        cursor.fail()
+    columns = cursor.name_list() if cursor.at("(") else ()
+    return Derived(query, alias, columns)
+
+
+def value_rows(cursor: TokenCursor) -> ValueRows:
+    """``VALUES (..), (..)``."""
+    line = cursor.token.line
+    cursor.expect("VALUES")
+    rows = []
+    while True:
+        cursor.expect("(")
+        rows.append(values_or_defaults(cursor))
+        cursor.expect(")")
+        if not cursor.accept(","):
+            return ValueRows(tuple(rows), line)

@@ -1,4 +1,4 @@
-"""The parser's entry points."""
+"""The parser's entry points. Importing this module fills the registry of grammars."""
 
 from __future__ import annotations
 
@@ -6,12 +6,47 @@ from functools import lru_cache
 from typing import Final
 
 from emulator.tsql import messages
+from emulator.tsql.syntax import (
+    parse_alter,
+    parse_control,
+    parse_data,
+    parse_definitions,
+    parse_execute,
+    parse_expressions,
+    parse_maintenance,
+    parse_modules,
+    parse_objects,
+    parse_partitions,
+    parse_queries,
+    parse_security,
+    parse_text,
+)
 from emulator.tsql.syntax.definition_statements import ProcedureParameterDefinition
 from emulator.tsql.syntax.nodes import Expression
-from emulator.tsql.syntax.parse_modules import BatchParser
+from emulator.tsql.syntax.parse_base import TokenCursor
 from emulator.tsql.syntax.statements import Block, Statement
 from emulator.tsql.syntax.text_cache import TextCache
 from emulator.tsql.syntax.tokens import Kind
+
+__all__ = [
+    "parse_alter",
+    "parse_batch",
+    "parse_control",
+    "parse_data",
+    "parse_declarations",
+    "parse_definitions",
+    "parse_execute",
+    "parse_expression",
+    "parse_expressions",
+    "parse_maintenance",
+    "parse_module",
+    "parse_modules",
+    "parse_objects",
+    "parse_partitions",
+    "parse_queries",
+    "parse_security",
+    "parse_text",
+]
 
 _EXPRESSIONS_MAX: Final = 2000
 
@@ -32,7 +67,7 @@ def parse_batch(sql: str, *, quoted_identifier: bool = True) -> Block:
         return _BATCHES.get(
             sql,
             (sql, quoted_identifier),
-            lambda: BatchParser(sql, quoted_identifier=quoted_identifier).batch(),
+            lambda: parse_control.batch(TokenCursor(sql, quoted_identifier=quoted_identifier)),
         )
     except RecursionError:
         raise messages.nested_too_deeply() from None
@@ -47,17 +82,17 @@ def parse_module(text: str, quoted_identifier: bool) -> Statement:
 @lru_cache(maxsize=_EXPRESSIONS_MAX)
 def parse_expression(text: str) -> Expression:
     """A stored DEFAULT, CHECK or computed-column expression."""
-    parser = BatchParser(text)
+    cursor = TokenCursor(text)
     try:
-        expression = parser.condition()
+        expression = parse_expressions.condition(cursor)
     except RecursionError:
         raise messages.nested_too_deeply() from None
-    if parser.token.kind is not Kind.END:
-        parser.fail()
+    if cursor.token.kind is not Kind.END:
+        cursor.fail()
     return expression
 
 
 @lru_cache(maxsize=_EXPRESSIONS_MAX)
 def parse_declarations(text: str) -> tuple[ProcedureParameterDefinition, ...]:
     """The second argument of sp_executesql."""
-    return BatchParser(text).declaration_list()
+    return parse_modules.declaration_list(TokenCursor(text))

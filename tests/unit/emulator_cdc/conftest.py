@@ -74,7 +74,7 @@ class Shop:
         return [
             dict(zip(names, row, strict=True))
             for row in self.session.connection.execute(
-                f"SELECT {columns} FROM {self.session.source(table)} ORDER BY rid"
+                f"SELECT {columns} FROM {self.session.reads.source(table)} ORDER BY rid"
             )
         ]
 

@@ -45,7 +45,7 @@ def change(shop, session, id_, amount, name=CHANGE_TABLE):
     place = [c.name for c in made.columns].index("id")
     with session.statement():
         (row,) = session.connection.execute(
-            f"SELECT rid, {', '.join(columns)} FROM {session.source(made)}"
+            f"SELECT rid, {', '.join(columns)} FROM {session.reads.source(made)}"
             f" WHERE {columns[place]} = ?",
             (id_,),
         ).fetchall()
@@ -138,7 +138,7 @@ def test_who_read_a_row_before_it_went_begins_again(old, other):
     def update():
         with other.statement():
             rid, *row = other.connection.execute(
-                f"SELECT * FROM {other.source(made)} ORDER BY rid LIMIT 1"
+                f"SELECT * FROM {other.reads.source(made)} ORDER BY rid LIMIT 1"
             ).fetchone()
             by_job(old)
             other.update(made, [(rid, tuple(row))])
@@ -187,7 +187,7 @@ def test_mapping_entries_are_waited_for_too(old, other):
     other.begin()
     with other.statement():
         rid, *row = other.connection.execute(
-            f"SELECT * FROM {other.source(made)} ORDER BY rid LIMIT 1"
+            f"SELECT * FROM {other.reads.source(made)} ORDER BY rid LIMIT 1"
         ).fetchone()
         row[-2] = b"changed"
         other.update(made, [(rid, tuple(row))])

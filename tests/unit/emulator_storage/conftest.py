@@ -72,7 +72,7 @@ def rows(store: StoreSession, table: Table) -> list[tuple[Any, ...]]:
     """Committed rows and the session's own, with the locks of its isolation level."""
     columns = ", ".join(column.sqlite_name for column in table.columns)
     by_locks = store.isolation != "read committed"
-    source = store.read(table)[0] if by_locks else store.source(table)
+    source = store.reads.read(table)[0] if by_locks else store.reads.source(table)
     return sorted(
         store.connection.execute(f"SELECT {columns} FROM {source}").fetchall(),
         key=repr,
@@ -82,7 +82,7 @@ def rows(store: StoreSession, table: Table) -> list[tuple[Any, ...]]:
 def rid_of(store: StoreSession, table: Table, value: object) -> int:
     """The row whose first column has this value."""
     column = table.columns[0].sqlite_name
-    query = f"SELECT rid FROM {store.source(table)} WHERE {column} = ?"
+    query = f"SELECT rid FROM {store.reads.source(table)} WHERE {column} = ?"
     ((rid,),) = fetch(store.connection, query, (value,))
     return int(rid)
 

@@ -35,7 +35,7 @@ def eager_switching() -> Iterator[None]:
 
 def balance(store: StoreSession, table: Table, number: int) -> tuple[int, int]:
     """(row id, balance)."""
-    query = f"SELECT rid, c3 FROM {store.source(table)} WHERE c1 = ?"
+    query = f"SELECT rid, c3 FROM {store.reads.source(table)} WHERE c1 = ?"
     ((rid, amount),) = fetch(store.connection, query, (number,))
     return rid, amount
 

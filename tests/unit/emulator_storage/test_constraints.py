@@ -105,7 +105,7 @@ def test_a_unique_index_takes_one_null(store: StoreSession, database: Database) 
 
 
 def rid_of_null(store: StoreSession, table: Table) -> int:
-    query = f"SELECT rid FROM {store.source(table)} WHERE c1 IS NULL"
+    query = f"SELECT rid FROM {store.reads.source(table)} WHERE c1 IS NULL"
     ((rid,),) = fetch(store.connection, query)
     return int(rid)
 
@@ -140,7 +140,7 @@ def test_key_values_in_messages(
 
 def test_whole_table_key_update(store: StoreSession, table: Table) -> None:
     store.insert(table, [(n, "x", n) for n in range(1, 1001)])
-    found = fetch(store.connection, f"SELECT rid, c1 FROM {store.source(table)}")
+    found = fetch(store.connection, f"SELECT rid, c1 FROM {store.reads.source(table)}")
     store.update(table, [(rid, (n + 1, "x", n)) for rid, n in found])
     assert [row[0] for row in sorted(rows(store, table))] == list(range(2, 1002))
     reverse = {rid: 1002 - n for rid, n in found}

@@ -180,9 +180,9 @@ def test_a_reader_waits_for_open_ddl(
     store.begin()
     changed = ddl.rename_column(store, database, table, 2, "title")
     other.lock_timeout_ms = 0
-    assert number_of(lambda: other.source(table)) == 1222
+    assert number_of(lambda: other.reads.source(table)) == 1222
     other.lock_timeout_ms = -1
-    waiting = Background(lambda: other.source(changed))
+    waiting = Background(lambda: other.reads.source(changed))
     wait_until_blocked(engine)
     store.rollback()
     with pytest.raises(StatementRestart):
@@ -389,7 +389,7 @@ def test_a_commit_under_a_half_read_result_is_refused(
 ) -> None:
     other = connect()
     store.insert(table, [(n, "x", n) for n in range(100)])
-    half_read = other.connection.execute(f"SELECT * FROM {other.source(table)}")
+    half_read = other.connection.execute(f"SELECT * FROM {other.reads.source(table)}")
     next(half_read)
     store.insert(table, [(200, "y", 1)])
     assert number_of(lambda: other.insert(table, [(201, "z", 1)])) == 50_999

@@ -286,7 +286,9 @@ def test_after_kill_9_exactly_the_acknowledged_commits_are_there(
         store = StoreSession(engine)
         present = {
             row[0]
-            for row in store.connection.execute(f"SELECT c1 FROM {store.source(table)}").fetchall()
+            for row in store.connection.execute(
+                f"SELECT c1 FROM {store.reads.source(table)}"
+            ).fetchall()
         }
         store.close()
         engine.close()

@@ -190,7 +190,9 @@ def test_a_writer_waits_for_the_row_and_then_reads_it_again(
         def body() -> None:
             attempts.append(1)
             ((n,),) = fetch(
-                other.connection, f"SELECT c3 FROM {other.source(table)} WHERE rid = ?", (rid,)
+                other.connection,
+                f"SELECT c3 FROM {other.reads.source(table)} WHERE rid = ?",
+                (rid,),
             )
             other.update(table, [(rid, (1, "a", n + 1))])
 
@@ -368,7 +370,7 @@ def test_snapshot_isolation_must_be_allowed(store: StoreSession, table: Table) -
     store.isolation = "snapshot"
     store.begin()
     with pytest.raises(SqlError, match="3952"):
-        store.read(table)
+        store.reads.read(table)
     store.rollback()
 
 
@@ -405,7 +407,9 @@ def test_concurrent_increments_lose_nothing(
     def work(session: StoreSession) -> None:
         def body() -> None:
             ((n,),) = fetch(
-                session.connection, f"SELECT c3 FROM {session.source(table)} WHERE rid = ?", (rid,)
+                session.connection,
+                f"SELECT c3 FROM {session.reads.source(table)} WHERE rid = ?",
+                (rid,),
             )
             session.update(table, [(rid, (1, "counter", n + 1))])
 

@@ -59,6 +59,12 @@ BATCHES = [
     ("SELECT a FROM t ORDER BY a OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY SELECT 1",
      ["QueryStatement"] * 2),
     ("COMMIT SELECT 1", ["Transaction", "QueryStatement"]),
+    ("BEGIN GOTO x; END IF 1 = 1 GOTO x; ELSE SELECT 2; x: SELECT 1",
+     ["Block", "If", "Label", "QueryStatement"]),
+    ("BEGIN x:; END BEGIN RECONFIGURE; END", ["Block", "Block"]),
+    ("BEGIN DISABLE TRIGGER r ON t; END EXEC p ENABLE TRIGGER r ON t; BEGIN TRAN DISABLE TRIGGER r"
+     " ON t", ["Block", "Execute", "SwitchTrigger", "Transaction", "SwitchTrigger"]),
+    ("EXEC p enable EXEC p disable, 1", ["Execute", "Execute"]),
     ("", []),
     (";;", []),
 ]  # fmt: skip

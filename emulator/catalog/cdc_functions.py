@@ -14,8 +14,8 @@ from emulator.catalog.registry import Row
 from emulator.catalog.scalar_registry import scalar
 from emulator.cdc import functions, lsn, query_functions, update_mask
 from emulator.cdc.capture_instance import CaptureInstance, find_instance
+from emulator.messages import denied
 from emulator.results import ColumnMeta
-from emulator.security.messages import denied
 from emulator.types import (
     BIT,
     DATETIME,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.objects import DatabaseObject, find_object, object_by_id, schema_id
 from emulator.catalog.procedure_registry import Arguments, ProcedureParameter, procedure, text
 from emulator.catalog.registry import Row, parse_columns, view
@@ -62,12 +63,7 @@ class Place:
 
 def _not_found(shown: str) -> SqlError:
     """15135."""
-    return SqlError(
-        15135,
-        f"Object is invalid. Extended properties are not permitted on '{shown}', or the object does"
-        " not exist.",
-        procedure="sp_addextendedproperty",
-    )
+    return messages.error(15135, shown, procedure="sp_addextendedproperty")
 
 
 def _place(context: SessionContext, args: Arguments) -> Place:
@@ -144,11 +140,7 @@ def _add(context: SessionContext, args: Arguments) -> Iterator[Event]:
     place = _place(context, args)
     name = text(args["@name"]) or ""
     if _known(context, args, place) is not None:
-        raise SqlError(
-            15233,
-            f"Property cannot be added. Property '{name}' already exists for '{place.shown}'.",
-            procedure="sp_addextendedproperty",
-        )
+        raise messages.error(15233, name, place.shown, procedure="sp_addextendedproperty")
     found = ExtendedProperty(
         place.class_id, place.major_id, place.minor_id, name, text(args["@value"])
     )
@@ -160,12 +152,7 @@ def _existing(context: SessionContext, args: Arguments, procedure_name: str) -> 
     place = _place(context, args)
     found = _known(context, args, place)
     if found is None:
-        raise SqlError(
-            15217,
-            "Property cannot be updated or deleted. Property"
-            f" '{text(args['@name'])}' does not exist for '{place.shown}'.",
-            procedure=procedure_name,
-        )
+        raise messages.error(15217, text(args["@name"]), place.shown, procedure=procedure_name)
     return found
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.instance_access import is_database_owner
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.metadata_tables import CDC_SCHEMA
-from emulator.security.messages import denied, not_allowed
+from emulator.messages import denied, not_allowed
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -107,9 +107,9 @@ def authorize_procedure(
         return
     folded = name.casefold()
     if folded in _OF_SYSADMIN:
-        raise cdc_error(22902, procedure=name)
+        raise messages.error(22902, "Sysadmin", procedure=name)
     if folded in _OF_DB_OWNER and not is_database_owner(context, context.database):
-        raise cdc_error(22904, procedure=name)
+        raise messages.error(22904, procedure=name)
     if schema == CDC_SCHEMA and not is_database_owner(context, context.database):
         raise denied("EXECUTE", name, context.database.name, schema)
     if schema not in {"sys", CDC_SCHEMA}:

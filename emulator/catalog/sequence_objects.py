@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.names import database_of, split_name
 from emulator.catalog.object_views import OBJECT_COLUMNS, object_row
 from emulator.catalog.objects import objects
@@ -23,7 +24,7 @@ from emulator.catalog.procedure_registry import (
 )
 from emulator.catalog.registry import Row, view
 from emulator.catalog.type_facts import type_facts
-from emulator.errors import SqlError
+from emulator.errors import Aborts
 from emulator.results import Event, ReturnValue
 from emulator.types import BIGINT, INT, nvarchar
 
@@ -113,13 +114,9 @@ def _get_range(context: SessionContext, args: Arguments) -> Iterator[Event]:
     database = name and database_of(context.engine, context.database, name.database)
     sequence = database.sequence(name.schema or "dbo", name.name) if name and database else None
     if sequence is None or not database:
-        raise SqlError(208, f"Invalid object name '{given}'.", procedure="sp_sequence_get_range")
+        raise messages.error(208, given, procedure="sp_sequence_get_range", aborts=Aborts.STATEMENT)
     if size < 1:
-        raise SqlError(
-            11739,
-            "The range size parameter must be a positive number.",
-            procedure="sp_sequence_get_range",
-        )
+        raise messages.error(11733, "@range_size", procedure="sp_sequence_get_range")
     first, last, cycles = database.engine.sequences.take(database, sequence, size)
     yield ReturnValue("@range_first_value", BIGINT, first)
     yield ReturnValue("@range_last_value", BIGINT, last)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.configuration import (
     OPTIONS,
     configure,
@@ -27,7 +28,7 @@ from emulator.catalog.procedure_registry import (
 )
 from emulator.catalog.visibility import visible_object
 from emulator.cdc.guards import refuse_alter, refuse_rename_of_column
-from emulator.errors import SqlError, not_supported
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.results import Event, Message
 from emulator.security.access import of_object
 from emulator.storage import alter, ddl
@@ -52,11 +53,7 @@ def _configure(context: SessionContext, args: Arguments) -> Iterator[Event]:
     if name is not None and value is not None:
         option, old = configure(engine, name, _whole(value))
         new = configured_value(engine, option)
-        yield Message(
-            15457,
-            f"Configuration option '{option.name}' changed from {old} to {new}. Run the"
-            " RECONFIGURE statement to install.",
-        )
+        yield Message(15457, messages.text(15457, option.name, old, new))
         return
     chosen = OPTIONS if name is None else (find_option(name),)
     yield from result_set(
@@ -75,8 +72,8 @@ def _whole(value: StorageValue) -> int:
     try:
         return int(str(value).strip())
     except ValueError:
-        raise SqlError(
-            8114, "Error converting data type nvarchar to int.", procedure="sp_configure"
+        raise messages.error(
+            8114, "nvarchar", "int", procedure="sp_configure", state=1, aborts=Aborts.STATEMENT
         ) from None
 
 
@@ -119,11 +116,7 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
             raise _ambiguous(name, "INDEX")
     else:
         raise not_supported(f"sp_rename of a {kind}")
-    yield Message(
-        15477,
-        "Caution: Changing any part of an object name could break scripts and stored procedures.",
-        severity=10,
-    )
+    yield Message(15477, messages.text(15477), severity=10)
 
 
 def _rename_part(context: SessionContext, table: Table, old: str, new: str, command: str) -> bool:
@@ -183,24 +176,13 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
 def _refuse_bound(context: SessionContext, name: str, reference: tuple[int, int]) -> None:
     """Nothing that a schema-bound object refers to gets another name."""
     if any(reference in bound for bound in context.database.state.bindings.values()):
-        raise SqlError(
-            15336,
-            f"Object '{name}' cannot be renamed because the object participates in enforced"
-            " dependencies.",
-            procedure="sp_rename",
-        )
+        raise messages.error(15336, name, procedure="sp_rename")
 
 
 def _ambiguous(name: str, kind: str) -> SqlError:
-    return SqlError(
-        15225 if kind == "OBJECT" else 15248,
-        f"Either the parameter @objname is ambiguous or the claimed @objtype ({kind}) is wrong."
-        if kind != "OBJECT"
-        else f"No item by the name of '{name}' could be found in the current database, given that"
-        " @itemtype was input as '(null)'.",
-        severity=11,
-        procedure="sp_rename",
-    )
+    if kind == "OBJECT":
+        return messages.error(15225, name, "(null)", procedure="sp_rename")
+    return messages.error(15248, kind, procedure="sp_rename")
 
 
 @procedure("sp_databases")
@@ -217,12 +199,7 @@ def _helpdb(context: SessionContext, args: Arguments) -> Iterator[Event]:
     databases = context.engine.databases.values()
     chosen = [d for d in databases if wanted is None or d.name.casefold() == wanted.casefold()]
     if not chosen:
-        raise SqlError(
-            15010,
-            f"The database '{wanted}' does not exist. Supply a valid database name. To see"
-            " available databases, use sys.databases.",
-            procedure="sp_helpdb",
-        )
+        raise messages.error(15010, wanted, procedure="sp_helpdb")
     yield from result_set(
         """name sysname, db_size nvarchar(13), owner sysname, dbid smallint, created nvarchar(11),
  status nvarchar(600), compatibility_level tinyint""",
@@ -277,15 +254,10 @@ def _helptext(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name = str(args["@objname"])
     found = visible_object(context, name)
     if found is None:
-        raise SqlError(
-            15009,
-            f"The object '{name}' does not exist in database '{context.database.name}' or is"
-            " invalid for this operation.",
-            procedure="sp_helptext",
-        )
+        raise messages.error(15009, name, context.database.name, procedure="sp_helptext")
     shown = object_text(context, context.database, found.object_id)
     if shown is None:
-        raise SqlError(15197, f"There is no text for object '{name}'.", procedure="sp_helptext")
+        raise messages.error(15197, name, procedure="sp_helptext")
     yield from result_set(
         "Text nvarchar(255)", ((line,) for line in shown.splitlines(keepends=True))
     )

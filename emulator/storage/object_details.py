@@ -13,7 +13,8 @@ from typing import Any
 
 import apsw
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts
 from emulator.storage.catalog_store import column_from_json, delete_entry, put_entry
 from emulator.storage.database import (
     CatalogState,
@@ -159,20 +160,14 @@ def create_synonym(
     with ddl_scope(target, database) as connection:
         known_schema = database.schema_name(schema)
         if known_schema is None:
-            raise SqlError(
-                2760,
-                f'The specified schema name "{schema}" either does not exist or you do not have'
-                " permission to use it.",
-            )
+            raise messages.error(2760, schema)
         taken = (
             database.table(schema, name)
             or database.module(schema, name)
             or database.synonym(schema, name)
         )
         if taken:
-            raise SqlError(
-                2714, f"There is already an object named '{name}' in the database.", state=6
-            )
+            raise messages.error(2714, name, aborts=Aborts.STATEMENT)
         synonym = Synonym(
             database.allocate_object_id(connection),
             known_schema,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.log.query import fetch
 from emulator.storage.catalog_store import delete_entry, put_entry
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope
@@ -174,20 +175,12 @@ def _beginning(sequence: Sequence) -> int:
 
 def _exhausted(sequence: Sequence) -> SqlError:
     """11728."""
-    return SqlError(
-        11728,
-        f"The sequence object '{sequence.name}' has reached its minimum or maximum value. Restart"
-        " the sequence object to allow new values to be generated.",
-    )
+    return messages.error(11728, sequence.name)
 
 
 def _range_too_large(sequence: Sequence) -> SqlError:
     """11732."""
-    return SqlError(
-        11732,
-        f"The requested range for sequence object '{sequence.name}' exceeds the maximum or minimum"
-        " limit. Retry with a smaller range.",
-    )
+    return messages.error(11732, sequence.name)
 
 
 # Definitions ------------------------------------------------------------------------------------
@@ -214,19 +207,11 @@ def create_sequence(target: DdlTarget, database: Database, sequence: Sequence) -
     with ddl_scope(target, database) as connection:
         schema = database.schema_name(sequence.schema)
         if schema is None:
-            raise SqlError(
-                2760,
-                f'The specified schema name "{sequence.schema}" either does not exist or you do'
-                " not have permission to use it.",
-            )
+            raise messages.error(2760, sequence.schema)
         name = (schema, sequence.name)
         taken = database.table(*name) or database.module(*name) or database.synonym(*name)
         if taken or database.sequence(*name):
-            raise SqlError(
-                2714,
-                f"There is already an object named '{sequence.name}' in the database.",
-                state=6,
-            )
+            raise messages.error(2714, sequence.name, aborts=Aborts.STATEMENT)
         now = database.engine.clock.now_ticks()
         object_id = database.allocate_object_id(connection)
         made = replace(

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.storage.catalog_store import (
     column_from_json,
     delete_entry,
@@ -80,17 +80,9 @@ def create_user_type(target: DdlTarget, database: Database, made: UserType) -> U
     with ddl_scope(target, database) as connection:
         schema = database.schema_name(made.schema)
         if schema is None:
-            raise SqlError(
-                2760,
-                f'The specified schema name "{made.schema}" either does not exist or you do not'
-                " have permission to use it.",
-            )
+            raise messages.error(2760, made.schema)
         if database.user_type(schema, made.name) is not None:
-            raise SqlError(
-                219,
-                f"The type '{schema}.{made.name}' already exists, or you do not have permission to"
-                " create it.",
-            )
+            raise messages.error(219, f"{schema}.{made.name}")
         taken = [known.user_type_id for known in database.state.user_types.values()]
         made = replace(
             made,

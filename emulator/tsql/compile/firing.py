@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.storage.model import Column
-from emulator.tsql import messages
 from emulator.tsql.syntax.nodes import Call, ColumnName
 from emulator.types import StorageValue
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.cdc import lsn as lsns
 from emulator.cdc.runtime import runtime
 from emulator.cdc.scan_sessions import PHASES
@@ -70,17 +70,25 @@ def _optional(ticks: int | None) -> int | None:
     return None if ticks is None else datetime_of(ticks)
 
 
-@view(
-    "sys.dm_cdc_errors",
+_DM_CDC_ERRORS: Final = Columns(
     """session_id int!, phase_number int!, entry_time datetime!, error_number int!,
  error_severity int!, error_state int!, error_message nvarchar(1024)!, start_lsn nvarchar(23)!,
- begin_lsn nvarchar(23)!, sequence_value nvarchar(23)!""",
+ begin_lsn nvarchar(23)!, sequence_value nvarchar(23)!"""
 )
+
+
+@view("sys.dm_cdc_errors", _DM_CDC_ERRORS)
 def _cdc_errors(context: SessionContext, database: Database) -> Iterator[Row]:
     for error in runtime(context.engine).history(database).errors():
-        yield (
-            *(error.session_id, error.phase, datetime_of(error.entry_ticks), error.number),
-            error.severity,
-            *(error.state, error.message[:1024], lsns.text(error.start_lsn)),
-            *(lsns.text(error.begin_lsn), lsns.text(error.sequence_value)),
+        yield _DM_CDC_ERRORS.row(
+            session_id=error.session_id,
+            phase_number=error.phase,
+            entry_time=datetime_of(error.entry_ticks),
+            error_number=error.number,
+            error_severity=error.severity,
+            error_state=error.state,
+            error_message=error.message[:1024],
+            start_lsn=lsns.text(error.start_lsn),
+            begin_lsn=lsns.text(error.begin_lsn),
+            sequence_value=lsns.text(error.sequence_value),
         )

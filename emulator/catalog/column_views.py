@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.objects import QueryFunction, derived_id, query_functions
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.catalog.relations import (
     Relation,
     relations,
@@ -197,20 +197,34 @@ def _indexes(context: SessionContext, database: Database) -> Iterator[Row]:
             )
 
 
-@view(
-    "sys.index_columns",
-    """object_id int!, index_id int!, index_column_id int!, column_id int!,
- key_ordinal tinyint!, partition_ordinal tinyint!, is_descending_key bit, is_included_column bit""",
+_INDEX_COLUMNS: Final = Columns(
+    """object_id int!, index_id int!, index_column_id int!, column_id int!, key_ordinal tinyint!,
+ partition_ordinal tinyint! = 0, is_descending_key bit, is_included_column bit = 0"""
 )
+
+
+@view("sys.index_columns", _INDEX_COLUMNS)
 def _index_columns(context: SessionContext, database: Database) -> Iterator[Row]:
     for table in tables(context, database):
         for index in table.indexes:
             keys = zip(index.column_ids, index.descending, strict=True)
             for ordinal, (column_id, descending) in enumerate(keys, 1):
-                yield (
-                    *(table.object_id, index.index_id, ordinal, column_id, ordinal, 0),
-                    *(int(descending), 0),
+                yield _INDEX_COLUMNS.row(
+                    object_id=table.object_id,
+                    index_id=index.index_id,
+                    index_column_id=ordinal,
+                    column_id=column_id,
+                    key_ordinal=ordinal,
+                    is_descending_key=int(descending),
                 )
             start = len(index.column_ids) + 1
             for ordinal, column_id in enumerate(index.included_column_ids, start):
-                yield table.object_id, index.index_id, ordinal, column_id, 0, 0, 0, 1
+                yield _INDEX_COLUMNS.row(
+                    object_id=table.object_id,
+                    index_id=index.index_id,
+                    index_column_id=ordinal,
+                    column_id=column_id,
+                    key_ordinal=0,
+                    is_descending_key=0,
+                    is_included_column=1,
+                )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from emulator import messages
 from emulator.catalog.objects import DatabaseObject, find_object, object_by_id, schema_id
 from emulator.catalog.procedure_registry import Arguments, ProcedureParameter, procedure, text
-from emulator.catalog.registry import Row, parse_columns, view
+from emulator.catalog.registry import Columns, Row, parse_columns, view
 from emulator.catalog.relations import relation_by_id
 from emulator.errors import SqlError, not_supported
 from emulator.results import ColumnMeta, Event
@@ -171,16 +171,22 @@ def _drop(context: SessionContext, args: Arguments) -> Iterator[Event]:
     yield from ()
 
 
-@view(
-    "sys.extended_properties",
+_EXTENDED_PROPERTIES: Final = Columns(
     """class tinyint!, class_desc nvarchar(60), major_id int!, minor_id int!, name sysname!,
- value nvarchar(3750)""",
+ value nvarchar(3750)"""
 )
+
+
+@view("sys.extended_properties", _EXTENDED_PROPERTIES)
 def _extended_properties(_context: SessionContext, database: Database) -> Iterator[Row]:
     for found in database.state.properties.values():
-        yield (
-            *(found.class_id, _CLASSES[found.class_id], found.major_id, found.minor_id),
-            *(found.name, found.value),
+        yield _EXTENDED_PROPERTIES.row(
+            class_=found.class_id,
+            class_desc=_CLASSES[found.class_id],
+            major_id=found.major_id,
+            minor_id=found.minor_id,
+            name=found.name,
+            value=found.value,
         )
 
 

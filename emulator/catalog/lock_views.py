@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.storage.application_locks import PREFIX
 
 if TYPE_CHECKING:
@@ -78,15 +78,29 @@ def _ids(sqlite_name: str) -> tuple[int, int]:
     return int(database_id), int(object_id)
 
 
-@view(
-    "sys.dm_exec_requests",
-    """session_id smallint!, request_id int!, start_time datetime!, status nvarchar(30)!,
- command nvarchar(32)!, database_id smallint!, blocking_session_id smallint,
- wait_type nvarchar(60)""",
+_DM_EXEC_REQUESTS: Final = Columns(
+    """session_id smallint!, request_id int! = 0, start_time datetime!,
+ status nvarchar(30)! = 'running', command nvarchar(32)! = 'SELECT', database_id smallint!,
+ blocking_session_id smallint, wait_type nvarchar(60)"""
 )
+
+
+@view("sys.dm_exec_requests", _DM_EXEC_REQUESTS)
 def _dm_exec_requests(context: SessionContext, _database: Database) -> Iterator[Row]:
     now = datetime_of(context.engine.clock.now_ticks())
     database_id = context.database.database_id
-    yield (context.session_id, 0, now, "running", "SELECT", database_id, 0, None)
+    yield _DM_EXEC_REQUESTS.row(
+        session_id=context.session_id,
+        start_time=now,
+        database_id=database_id,
+        blocking_session_id=0,
+    )
     for session_id, blocker in sorted(context.engine.locks.blocked().items()):
-        yield (session_id, 0, now, "suspended", "SELECT", database_id, blocker, "LCK_M_X")
+        yield _DM_EXEC_REQUESTS.row(
+            session_id=session_id,
+            start_time=now,
+            status="suspended",
+            database_id=database_id,
+            blocking_session_id=blocker,
+            wait_type="LCK_M_X",
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.messages import CATALOGUE
 
 if TYPE_CHECKING:
@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 _US_ENGLISH: Final = 1033
 
 
-@view(
-    "sys.messages",
+_MESSAGES: Final = Columns(
     """message_id int!, language_id smallint!, severity tinyint!, is_event_logged bit!,
- text nvarchar(2048)!""",
+ text nvarchar(2048)!"""
 )
+
+
+@view("sys.messages", _MESSAGES)
 def _messages(_context: SessionContext, _database: Database) -> Iterator[Row]:
     for message in CATALOGUE.values():
-        yield (
-            *(message.number, _US_ENGLISH, message.severity, int(message.is_logged)),
-            message.text,
+        yield _MESSAGES.row(
+            message_id=message.number,
+            language_id=_US_ENGLISH,
+            severity=message.severity,
+            is_event_logged=int(message.is_logged),
+            text=message.text,
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.msdb_views import JOB_KINDS, JobKind, msdb_jobs
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.catalog.server_views import SERVER_NAME
 from emulator.cdc.job_history import HistoryEntry, JobHistory, RunSource, RunStatus
 from emulator.cdc.runtime import runtime
@@ -159,25 +159,33 @@ def _sysjobsteps(context: SessionContext, _database: Database) -> Iterator[Row]:
         )
 
 
-@view(
-    "msdb:dbo.sysjobactivity",
-    """session_id int!, job_id uniqueidentifier!, run_requested_date datetime,
+_SYSJOBACTIVITY: Final = Columns(
+    """session_id int! = 1, job_id uniqueidentifier!, run_requested_date datetime,
  run_requested_source sysname, queued_date datetime, start_execution_date datetime,
  last_executed_step_id int, last_executed_step_date datetime, stop_execution_date datetime,
- job_history_id int, next_scheduled_run_date datetime""",
+ job_history_id int, next_scheduled_run_date datetime"""
 )
+
+
+@view("msdb:dbo.sysjobactivity", _SYSJOBACTIVITY)
 def _sysjobactivity(context: SessionContext, _database: Database) -> Iterator[Row]:
     history = _history(context)
     for database, job in msdb_jobs(context):
         activity = history.activity((database.database_id, job.job_type))
         job_id = pack_guid(job.job_id)
         if activity is None:
-            yield 1, job_id, *(None,) * 9
+            yield _SYSJOBACTIVITY.row(job_id=job_id)
             continue
         started = datetime_of(activity.started_ticks)
         ended = None if activity.ended_ticks is None else datetime_of(activity.ended_ticks)
         step = 1 if ended is not None else None
-        yield (
-            *(1, job_id, started, str(int(activity.source)), None, started),
-            *(step, started if step else None, ended, activity.history_id, None),
+        yield _SYSJOBACTIVITY.row(
+            job_id=job_id,
+            run_requested_date=started,
+            run_requested_source=str(int(activity.source)),
+            start_execution_date=started,
+            last_executed_step_id=step,
+            last_executed_step_date=started if step else None,
+            stop_execution_date=ended,
+            job_history_id=activity.history_id,
         )

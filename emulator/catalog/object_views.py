@@ -18,7 +18,7 @@ from emulator.catalog.objects import (
     schema_id,
     system_objects,
 )
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.catalog.relations import table_by_id
 from emulator.catalog.visibility import definition
 from emulator.cdc.capture_instance import is_enabled
@@ -222,19 +222,25 @@ def _foreign_keys(context: SessionContext, database: Database) -> Iterator[Row]:
         )
 
 
-@view(
-    "sys.foreign_key_columns",
+_FOREIGN_KEY_COLUMNS: Final = Columns(
     """constraint_object_id int!, constraint_column_id int!, parent_object_id int!,
- parent_column_id int!, referenced_object_id int!, referenced_column_id int!""",
+ parent_column_id int!, referenced_object_id int!, referenced_column_id int!"""
 )
+
+
+@view("sys.foreign_key_columns", _FOREIGN_KEY_COLUMNS)
 def _foreign_key_columns(_context: SessionContext, database: Database) -> Iterator[Row]:
     for table in database.tables():
         for key in table.foreign_keys:
             pairs = zip(key.column_ids, key.referenced_column_ids, strict=True)
             for ordinal, (column_id, referenced_id) in enumerate(pairs, 1):
-                yield (
-                    derived_id(table.object_id, key.name),
-                    *(ordinal, table.object_id, column_id, key.referenced, referenced_id),
+                yield _FOREIGN_KEY_COLUMNS.row(
+                    constraint_object_id=derived_id(table.object_id, key.name),
+                    constraint_column_id=ordinal,
+                    parent_object_id=table.object_id,
+                    parent_column_id=column_id,
+                    referenced_object_id=key.referenced,
+                    referenced_column_id=referenced_id,
                 )
 
 
@@ -279,41 +285,60 @@ def _check_constraints(context: SessionContext, database: Database) -> Iterator[
                 )
 
 
-@view(
-    "sys.triggers",
-    """name sysname!, object_id int!, parent_class tinyint!, parent_class_desc nvarchar(60),
- parent_id int!, type char(2)!, type_desc nvarchar(60), create_date datetime!,
- modify_date datetime!, is_ms_shipped bit!, is_disabled bit!, is_not_for_replication bit!,
- is_instead_of_trigger bit!""",
+_TRIGGERS: Final = Columns(
+    """name sysname!, object_id int!, parent_class tinyint! = 0,
+ parent_class_desc nvarchar(60) = 'DATABASE', parent_id int!, type char(2)! = 'TR',
+ type_desc nvarchar(60) = 'SQL_TRIGGER', create_date datetime!, modify_date datetime!,
+ is_ms_shipped bit! = 1, is_disabled bit!, is_not_for_replication bit! = 0,
+ is_instead_of_trigger bit!"""
 )
+
+
+@view("sys.triggers", _TRIGGERS)
 def _triggers(_context: SessionContext, database: Database) -> Iterator[Row]:
     if is_enabled(database):
         created = datetime_of(0)
-        yield (
-            *(DDL_TRIGGER, derived_id(0, DDL_TRIGGER), 0, "DATABASE", 0, "TR", "SQL_TRIGGER"),
-            *(created, created, 1, 0, 0, 0),
+        yield _TRIGGERS.row(
+            name=DDL_TRIGGER,
+            object_id=derived_id(0, DDL_TRIGGER),
+            parent_id=0,
+            create_date=created,
+            modify_date=created,
+            is_disabled=0,
+            is_instead_of_trigger=0,
         )
     for module in database.modules.values():
         if module.type == "TR":
             created, modified = datetime_of(module.create_ticks), datetime_of(module.modify_ticks)
-            yield (
-                *(module.name, module.object_id, 1, "OBJECT_OR_COLUMN", module.parent_id),
-                *("TR", "SQL_TRIGGER", created, modified, 0, int(module.is_disabled), 0),
-                int(module.is_instead_of),
+            yield _TRIGGERS.row(
+                name=module.name,
+                object_id=module.object_id,
+                parent_class=1,
+                parent_class_desc="OBJECT_OR_COLUMN",
+                parent_id=module.parent_id,
+                create_date=created,
+                modify_date=modified,
+                is_ms_shipped=0,
+                is_disabled=int(module.is_disabled),
+                is_instead_of_trigger=int(module.is_instead_of),
             )
 
 
-@view(
-    "sys.trigger_events",
-    """object_id int!, type int!, type_desc nvarchar(60), is_first bit, is_last bit,
- event_group_type int, event_group_type_desc nvarchar(60), is_trigger_event bit""",
+_TRIGGER_EVENTS: Final = Columns(
+    """object_id int!, type int!, type_desc nvarchar(60), is_first bit = 0, is_last bit = 0,
+ event_group_type int, event_group_type_desc nvarchar(60), is_trigger_event bit = 1"""
 )
+
+
+@view("sys.trigger_events", _TRIGGER_EVENTS)
 def _trigger_events(_context: SessionContext, database: Database) -> Iterator[Row]:
     kinds = {"INSERT": 1, "UPDATE": 2, "DELETE": 3}
     for module in database.modules.values():
         if module.type == "TR":
             for event in module.events.split(","):
-                yield module.object_id, kinds[event], event, 0, 0, None, None, 1
+                yield _TRIGGER_EVENTS.row(
+                    object_id=module.object_id, type=kinds[event], type_desc=event
+                )
 
 
 _MODULE_OPTIONS: Final = (1, 1, 0, 0, 0, 0, None)
@@ -338,20 +363,29 @@ def _sql_modules(context: SessionContext, database: Database) -> Iterator[Row]:
 _SYSSTAT: Final = {"S": 1, "V": 2, "U": 3, "P": 4, "D": 6, "TR": 8}
 
 
-@view(
-    "sys.sysobjects",
-    """name sysname!, id int!, xtype char(2)!, uid smallint, info smallint, status int,
- base_schema_ver int, replinfo int, parent_obj int!, crdate datetime!, ftcatid smallint,
- schema_ver int, stats_schema_ver int, type char(2), userstat smallint, sysstat smallint,
- indexdel smallint, refdate datetime!, version int, deltrig int, instrig int, updtrig int,
- seltrig int, category int, cache smallint""",
+_SYSOBJECTS: Final = Columns(
+    """name sysname!, id int!, xtype char(2)!, uid smallint, info smallint = 0, status int = 0,
+ base_schema_ver int = 0, replinfo int = 0, parent_obj int!, crdate datetime!,
+ ftcatid smallint = 0, schema_ver int = 0, stats_schema_ver int = 0, type char(2),
+ userstat smallint = 0, sysstat smallint, indexdel smallint = 0, refdate datetime!,
+ version int = 0, deltrig int = 0, instrig int = 0, updtrig int = 0, seltrig int = 0,
+ category int = 0, cache smallint = 0"""
 )
+
+
+@view("sys.sysobjects", _SYSOBJECTS)
 def _sysobjects(context: SessionContext, database: Database) -> Iterator[Row]:
     """Of the status words only the kind in ``sysstat & 0xf`` is told: old scripts ask for it."""
     for item in objects(context, database):
         made, letters = datetime_of(item.create_ticks), item.type.ljust(2)
-        yield (
-            *(item.name, item.object_id, letters, schema_id(database, item.schema), 0),
-            *(0, 0, 0, item.parent_object_id, made, 0, 0, 0, letters, 0),
-            *(_SYSSTAT.get(item.type, 0), 0, made, 0, 0, 0, 0, 0, 0, 0),
+        yield _SYSOBJECTS.row(
+            name=item.name,
+            id=item.object_id,
+            xtype=letters,
+            uid=schema_id(database, item.schema),
+            parent_obj=item.parent_object_id,
+            crdate=made,
+            type=letters,
+            sysstat=_SYSSTAT.get(item.type, 0),
+            refdate=made,
         )

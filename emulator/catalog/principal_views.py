@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.security.access import Securable
 from emulator.security.database_principals import is_fixed, login_of_user
 from emulator.security.permissions import (
@@ -76,25 +76,34 @@ def visible_principals(context: SessionContext, database: Database) -> list[Prin
     ]
 
 
-@view(
-    "sys.database_principals",
+_DATABASE_PRINCIPALS: Final = Columns(
     """name sysname!, principal_id int!, type char(1)!, type_desc nvarchar(60),
  default_schema_name sysname, create_date datetime!, modify_date datetime!,
  owning_principal_id int, sid varbinary(85), is_fixed_role bit!, authentication_type int!,
- authentication_type_desc nvarchar(60)""",
+ authentication_type_desc nvarchar(60)"""
 )
+
+
+@view("sys.database_principals", _DATABASE_PRINCIPALS)
 def _database_principals(context: SessionContext, database: Database) -> Iterator[Row]:
     for principal in visible_principals(context, database):
         role = principal.type == "R"
         created = datetime_of(principal.create_ticks or database.create_ticks)
         changed = datetime_of(principal.modify_ticks or database.create_ticks)
         instance = principal.has_login or principal.principal_id == DBO_ID
-        yield (
-            *(principal.name, principal.principal_id, principal.type),
-            *("DATABASE_ROLE" if role else "SQL_USER", _default_schema(principal)),
-            *(created, changed, principal.owner if role else None),
-            *(sid_of(context, database, principal), int(is_fixed(principal) and role)),
-            *(int(instance), "INSTANCE" if instance else "NONE"),
+        yield _DATABASE_PRINCIPALS.row(
+            name=principal.name,
+            principal_id=principal.principal_id,
+            type=principal.type,
+            type_desc="DATABASE_ROLE" if role else "SQL_USER",
+            default_schema_name=_default_schema(principal),
+            create_date=created,
+            modify_date=changed,
+            owning_principal_id=principal.owner if role else None,
+            sid=sid_of(context, database, principal),
+            is_fixed_role=int(is_fixed(principal) and role),
+            authentication_type=int(instance),
+            authentication_type_desc="INSTANCE" if instance else "NONE",
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.configuration import configured_values
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.cdc.capture_instance import is_enabled
 from emulator.cdc.replication import is_published
 from emulator.cdc.runtime import runtime
@@ -86,28 +86,44 @@ def _recovery_model(database: Database) -> str:
     return "SIMPLE" if database.name in {"master", "msdb", "tempdb"} else "FULL"
 
 
-@view(
-    "sys.database_recovery_status",
+_DATABASE_RECOVERY_STATUS: Final = Columns(
     """database_id int!, database_guid uniqueidentifier, family_guid uniqueidentifier,
  last_log_backup_lsn int, recovery_fork_guid uniqueidentifier,
- first_recovery_fork_guid uniqueidentifier, fork_point_lsn int""",
+ first_recovery_fork_guid uniqueidentifier, fork_point_lsn int"""
 )
+
+
+@view("sys.database_recovery_status", _DATABASE_RECOVERY_STATUS)
 def _database_recovery_status(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database in context.engine.databases.values():
         guid, fork = pack_guid(database.guid), pack_guid(database.recovery_fork_guid)
-        yield database.database_id, guid, guid, None, fork, fork, None
+        yield _DATABASE_RECOVERY_STATUS.row(
+            database_id=database.database_id,
+            database_guid=guid,
+            family_guid=guid,
+            recovery_fork_guid=fork,
+            first_recovery_fork_guid=fork,
+        )
 
 
-@view(
-    "sys.configurations",
+_CONFIGURATIONS: Final = Columns(
     """configuration_id int!, name nvarchar(35)!, value int, minimum int, maximum int,
- value_in_use int, description nvarchar(255)!, is_dynamic bit!, is_advanced bit!""",
+ value_in_use int, description nvarchar(255)!, is_dynamic bit! = 1, is_advanced bit!"""
 )
+
+
+@view("sys.configurations", _CONFIGURATIONS)
 def _configurations(context: SessionContext, _database: Database) -> Iterator[Row]:
     for option, value, running in configured_values(context.engine):
-        yield (
-            *(option.configuration_id, option.name, value, option.minimum, option.maximum, running),
-            *(option.description, 1, int(option.advanced)),
+        yield _CONFIGURATIONS.row(
+            configuration_id=option.configuration_id,
+            name=option.name,
+            value=value,
+            minimum=option.minimum,
+            maximum=option.maximum,
+            value_in_use=running,
+            description=option.description,
+            is_advanced=int(option.advanced),
         )
 
 
@@ -119,35 +135,44 @@ def _servers(_context: SessionContext, _database: Database) -> Iterator[Row]:
     yield 0, SERVER_NAME, "SQL Server", "SQLNCLI", 0
 
 
-@view(
-    "sys.dm_server_services",
-    """servicename nvarchar(256)!, startup_type int, startup_type_desc nvarchar(256)!, status int,
- status_desc nvarchar(256)!, process_id int, last_startup_time datetimeoffset(7),
- service_account nvarchar(256)!, filename nvarchar(256)!, is_clustered nvarchar(1)!,
- cluster_nodename nvarchar(256), instant_file_initialization_enabled nvarchar(1)!""",
+_DM_SERVER_SERVICES: Final = Columns(
+    """servicename nvarchar(256)!, startup_type int = 2,
+ startup_type_desc nvarchar(256)! = 'Automatic', status int, status_desc nvarchar(256)!,
+ process_id int, last_startup_time datetimeoffset(7),
+ service_account nvarchar(256)! = 'embedded', filename nvarchar(256)! = 'emulator',
+ is_clustered nvarchar(1)! = 'N', cluster_nodename nvarchar(256),
+ instant_file_initialization_enabled nvarchar(1)! = 'N'"""
 )
+
+
+@view("sys.dm_server_services", _DM_SERVER_SERVICES)
 def _dm_server_services(context: SessionContext, _database: Database) -> Iterator[Row]:
     started = pack_offset(context.engine.database("tempdb").create_ticks, 0)
     running = runtime(context.engine).agent_running
     services = (("SQL Server (MSSQLSERVER)", True), (AGENT_SERVICE, running))
     for name, runs in services:
-        yield (
-            *(name, 2, "Automatic", 4 if runs else 1, "Running" if runs else "Stopped"),
-            *(os.getpid() if runs else None, started, "embedded", "emulator", "N", None, "N"),
+        yield _DM_SERVER_SERVICES.row(
+            servicename=name,
+            status=4 if runs else 1,
+            status_desc="Running" if runs else "Stopped",
+            process_id=os.getpid() if runs else None,
+            last_startup_time=started,
         )
 
 
-@view(
-    "sys.dm_exec_sessions",
+_DM_EXEC_SESSIONS: Final = Columns(
     """session_id smallint!, login_time datetime!, host_name nvarchar(128),
- program_name nvarchar(128), login_name nvarchar(128)!, status nvarchar(30)!,
- context_info varbinary(128), is_user_process bit!, text_size int!, language nvarchar(128),
+ program_name nvarchar(128), login_name nvarchar(128)!, status nvarchar(30)! = 'running',
+ context_info varbinary(128), is_user_process bit! = 1, text_size int!, language nvarchar(128),
  date_format nvarchar(3), date_first smallint!, quoted_identifier bit!, arithabort bit!,
  ansi_null_dflt_on bit!, ansi_defaults bit!, ansi_warnings bit!, ansi_padding bit!,
  ansi_nulls bit!, concat_null_yields_null bit!, transaction_isolation_level smallint!,
  lock_timeout int!, deadlock_priority int!, row_count bigint!, prev_error int!,
- database_id smallint!, open_transaction_count int!""",
+ database_id smallint!, open_transaction_count int!"""
 )
+
+
+@view("sys.dm_exec_sessions", _DM_EXEC_SESSIONS)
 def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[Row]:
     """The session that asks; it knows no other."""
     options = context.options
@@ -158,14 +183,30 @@ def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[
         "serializable": 4,
         "snapshot": 5,
     }
-    yield (
-        *(context.session_id, datetime_of(context.engine.clock.now_ticks()), context.host),
-        *(context.application, context.security.login_name, "running", context.context_info, 1),
-        *(options.textsize, options.language, options.dateformat, options.datefirst),
-        *(int(options.quoted_identifier), int(options.arithabort), int(options.ansi_null_dflt_on)),
-        *(int(options.ansi_defaults), int(options.ansi_warnings), int(options.ansi_padding)),
-        *(int(options.ansi_nulls), int(options.concat_null_yields_null)),
-        *(levels.get(options.isolation, 2), options.lock_timeout_ms, options.deadlock_priority),
-        *(context.rowcount, context.last_error),
-        *(context.database.database_id, context.store.trancount),
+    yield _DM_EXEC_SESSIONS.row(
+        session_id=context.session_id,
+        login_time=datetime_of(context.engine.clock.now_ticks()),
+        host_name=context.host,
+        program_name=context.application,
+        login_name=context.security.login_name,
+        context_info=context.context_info,
+        text_size=options.textsize,
+        language=options.language,
+        date_format=options.dateformat,
+        date_first=options.datefirst,
+        quoted_identifier=int(options.quoted_identifier),
+        arithabort=int(options.arithabort),
+        ansi_null_dflt_on=int(options.ansi_null_dflt_on),
+        ansi_defaults=int(options.ansi_defaults),
+        ansi_warnings=int(options.ansi_warnings),
+        ansi_padding=int(options.ansi_padding),
+        ansi_nulls=int(options.ansi_nulls),
+        concat_null_yields_null=int(options.concat_null_yields_null),
+        transaction_isolation_level=levels.get(options.isolation, 2),
+        lock_timeout=options.lock_timeout_ms,
+        deadlock_priority=options.deadlock_priority,
+        row_count=context.rowcount,
+        prev_error=context.last_error,
+        database_id=context.database.database_id,
+        open_transaction_count=context.store.trancount,
     )

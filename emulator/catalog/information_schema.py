@@ -20,13 +20,15 @@ from emulator.catalog.type_facts import (
 )
 from emulator.catalog.visibility import definition
 from emulator.collations import page_of
-from emulator.types import DEFAULT_COLLATION
+from emulator.types import DEFAULT_COLLATION, SqlType
 from emulator.wire.code_pages import UTF8
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.catalog.objects import DatabaseObject
+    from emulator.storage.database import Module
     from emulator.storage.engine import Database
-    from emulator.storage.model import Column, Index
+    from emulator.storage.model import Index
 
 
 @view(
@@ -42,44 +44,49 @@ def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
             yield database.name, module.schema, module.name, "VIEW"
 
 
-@view(
-    "INFORMATION_SCHEMA.COLUMNS",
+_COLUMNS: Final = Columns(
     """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
  COLUMN_NAME sysname, ORDINAL_POSITION int, COLUMN_DEFAULT nvarchar(4000), IS_NULLABLE varchar(3),
  DATA_TYPE nvarchar(128), CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int,
  NUMERIC_PRECISION tinyint, NUMERIC_PRECISION_RADIX smallint, NUMERIC_SCALE int,
  DATETIME_PRECISION smallint, CHARACTER_SET_CATALOG sysname, CHARACTER_SET_SCHEMA sysname,
  CHARACTER_SET_NAME sysname, COLLATION_CATALOG sysname, COLLATION_SCHEMA sysname,
- COLLATION_NAME sysname, DOMAIN_CATALOG sysname, DOMAIN_SCHEMA sysname, DOMAIN_NAME sysname""",
+ COLLATION_NAME sysname, DOMAIN_CATALOG sysname, DOMAIN_SCHEMA sysname, DOMAIN_NAME sysname"""
 )
-def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in relations(context, database):
-        for position, column in enumerate(table.columns, 1):
-            yield (
-                *(database.name, table.schema, table.name, column.name, position),
-                *_column_facts(column),
-            )
-
-
 _CHARACTER_SETS: Final = {1252: "iso_1", UTF8: "UTF-8"}
 
 
-def _column_facts(column: Column) -> Row:
-    unicode = column.type.name in {"nchar", "nvarchar", "ntext"}
-    text = column.type.is_character and column.type.name != "xml"
-    character_set = None
-    if text:
-        page = page_of(column.type.collation).number
-        character_set = "UNICODE" if unicode else _CHARACTER_SETS.get(page, f"cp{page}")
-    collation = (column.type.collation or DEFAULT_COLLATION) if text else None
-    default = column.default
-    return (
-        *(default, "YES" if column.nullable else "NO", column.type.name),
-        *(character_length(column.type), octet_length(column.type)),
-        *numeric_facts(column.type),
-        datetime_precision(column.type),
-        *(None, None, character_set, None, None, collation, None, None, None),
-    )
+@view("INFORMATION_SCHEMA.COLUMNS", _COLUMNS)
+def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in relations(context, database):
+        for position, column in enumerate(table.columns, 1):
+            precision, radix, scale = numeric_facts(column.type)
+            is_text = column.type.is_character and column.type.name != "xml"
+            yield _COLUMNS.row(
+                TABLE_CATALOG=database.name,
+                TABLE_SCHEMA=table.schema,
+                TABLE_NAME=table.name,
+                COLUMN_NAME=column.name,
+                ORDINAL_POSITION=position,
+                COLUMN_DEFAULT=column.default,
+                IS_NULLABLE="YES" if column.nullable else "NO",
+                DATA_TYPE=column.type.name,
+                CHARACTER_MAXIMUM_LENGTH=character_length(column.type),
+                CHARACTER_OCTET_LENGTH=octet_length(column.type),
+                NUMERIC_PRECISION=precision,
+                NUMERIC_PRECISION_RADIX=radix,
+                NUMERIC_SCALE=scale,
+                DATETIME_PRECISION=datetime_precision(column.type),
+                CHARACTER_SET_NAME=_character_set(column.type) if is_text else None,
+                COLLATION_NAME=(column.type.collation or DEFAULT_COLLATION) if is_text else None,
+            )
+
+
+def _character_set(sql_type: SqlType) -> str:
+    if sql_type.name in {"nchar", "nvarchar", "ntext"}:
+        return "UNICODE"
+    page = page_of(sql_type.collation).number
+    return _CHARACTER_SETS.get(page, f"cp{page}")
 
 
 def _keys(database: Database) -> Iterator[tuple[str, str, Index]]:
@@ -274,25 +281,38 @@ def _constraint_table_usage(context: SessionContext, database: Database) -> Iter
         )
 
 
-@view(
-    "INFORMATION_SCHEMA.ROUTINES",
+_ROUTINES: Final = Columns(
     """SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA nvarchar(128), SPECIFIC_NAME nvarchar(128)!,
  ROUTINE_CATALOG nvarchar(128), ROUTINE_SCHEMA nvarchar(128), ROUTINE_NAME nvarchar(128)!,
  ROUTINE_TYPE nvarchar(20), ROUTINE_DEFINITION nvarchar(4000), CREATED datetime!,
- LAST_ALTERED datetime!""",
+ LAST_ALTERED datetime!"""
 )
+
+
+@view("INFORMATION_SCHEMA.ROUTINES", _ROUTINES)
 def _routines(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
-        if module.type not in {"P", "FN", "IF", "TF"}:
-            continue
-        kind = "PROCEDURE" if module.type == "P" else "FUNCTION"
-        created = datetime_of(module.create_ticks)
-        place = (database.name, module.schema, module.name)
-        text = definition(context, database, module)
-        shown = text[:4000] if text is not None else None
-        yield (*place, *place, kind, shown, created, created)
+        if module.type in {"P", "FN", "IF", "TF"}:
+            kind = "PROCEDURE" if module.type == "P" else "FUNCTION"
+            text = definition(context, database, module)
+            yield _routine_row(database, module, kind, text)
     for item, text in generated_modules(context, database):
-        created = datetime_of(item.create_ticks)
-        place = (database.name, item.schema, item.name)
-        shown = text[:4000] if text is not None else None
-        yield (*place, *place, "FUNCTION", shown, created, created)
+        yield _routine_row(database, item, "FUNCTION", text)
+
+
+def _routine_row(
+    database: Database, item: Module | DatabaseObject, kind: str, text: str | None
+) -> Row:
+    created = datetime_of(item.create_ticks)
+    return _ROUTINES.row(
+        SPECIFIC_CATALOG=database.name,
+        SPECIFIC_SCHEMA=item.schema,
+        SPECIFIC_NAME=item.name,
+        ROUTINE_CATALOG=database.name,
+        ROUTINE_SCHEMA=item.schema,
+        ROUTINE_NAME=item.name,
+        ROUTINE_TYPE=kind,
+        ROUTINE_DEFINITION=text[:4000] if text is not None else None,
+        CREATED=created,
+        LAST_ALTERED=created,
+    )

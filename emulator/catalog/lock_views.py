@@ -23,25 +23,23 @@ if TYPE_CHECKING:
     from emulator.storage.locks import HeldLock
 
 
-@view(
-    "sys.dm_tran_locks",
-    """resource_type nvarchar(60)!, resource_subtype nvarchar(60)!, resource_database_id int!,
- resource_description nvarchar(256)!, resource_associated_entity_id bigint,
- request_mode nvarchar(60)!, request_type nvarchar(60)!, request_status nvarchar(60)!,
- request_session_id int!, request_owner_type nvarchar(60)!""",
+_DM_TRAN_LOCKS: Final = Columns(
+    """resource_type nvarchar(60)!, resource_subtype nvarchar(60)! = '',
+ resource_database_id int!, resource_description nvarchar(256)! = '',
+ resource_associated_entity_id bigint, request_mode nvarchar(60)!,
+ request_type nvarchar(60)! = 'LOCK', request_status nvarchar(60)! = 'GRANT',
+ request_session_id int!, request_owner_type nvarchar(60)! = 'TRANSACTION'"""
 )
+
+
+@view("sys.dm_tran_locks", _DM_TRAN_LOCKS)
 def _dm_tran_locks(context: SessionContext, _database: Database) -> Iterator[Row]:
     intents: dict[tuple[int, str], str] = {}
     for lock in context.engine.locks.held():
         if not lock.table or isinstance(lock.resource, tuple):
             continue  # the write path; unique keys beside the rows that have them
         if lock.table.startswith(PREFIX):
-            number, _, resource = lock.table.removeprefix(PREFIX).split(":", 2)
-            described = f"0:[{resource}]:({hashlib.sha256(resource.encode()).hexdigest()[:8]})"
-            yield (
-                *("APPLICATION", "", int(number), described, 0, lock.mode, "LOCK"),
-                *("WAIT" if lock.waits else "GRANT", lock.session_id, "TRANSACTION"),
-            )
+            yield _application_lock(lock)
             continue
         if lock.resource is not None and not lock.waits:
             place = (lock.session_id, lock.table)
@@ -49,10 +47,27 @@ def _dm_tran_locks(context: SessionContext, _database: Database) -> Iterator[Row
         yield from _row(context, lock)
     for (session_id, table), mode in intents.items():
         database_id, object_id = _ids(table)
-        yield (
-            *("OBJECT", "", database_id, "", object_id, mode, "LOCK", "GRANT"),
-            *(session_id, "TRANSACTION"),
+        yield _DM_TRAN_LOCKS.row(
+            resource_type="OBJECT",
+            resource_database_id=database_id,
+            resource_associated_entity_id=object_id,
+            request_mode=mode,
+            request_session_id=session_id,
         )
+
+
+def _application_lock(lock: HeldLock) -> Row:
+    number, _, resource = lock.table.removeprefix(PREFIX).split(":", 2)
+    digest = hashlib.sha256(resource.encode()).hexdigest()[:8]
+    return _DM_TRAN_LOCKS.row(
+        resource_type="APPLICATION",
+        resource_database_id=int(number),
+        resource_description=f"0:[{resource}]:({digest})",
+        resource_associated_entity_id=0,
+        request_mode=lock.mode,
+        request_status="WAIT" if lock.waits else "GRANT",
+        request_session_id=lock.session_id,
+    )
 
 
 def _row(context: SessionContext, lock: HeldLock) -> Iterator[Row]:
@@ -66,9 +81,14 @@ def _row(context: SessionContext, lock: HeldLock) -> Iterator[Row]:
         kind = "KEY" if any(index.clustered for index in table.indexes) else "RID"
         digest = hashlib.sha256(str(lock.resource).encode()).hexdigest()[:12]
         described = f"({digest})" if kind == "KEY" else f"1:{lock.resource}:0"
-    yield (
-        *(kind, "", database_id, described, object_id, lock.mode, "LOCK"),
-        *("WAIT" if lock.waits else "GRANT", lock.session_id, "TRANSACTION"),
+    yield _DM_TRAN_LOCKS.row(
+        resource_type=kind,
+        resource_database_id=database_id,
+        resource_description=described,
+        resource_associated_entity_id=object_id,
+        request_mode=lock.mode,
+        request_status="WAIT" if lock.waits else "GRANT",
+        request_session_id=lock.session_id,
     )
 
 

@@ -76,28 +76,33 @@ CATEGORIES: Final = {
 }
 """Names of the job categories that the jobs here have."""
 
-_JOB_COLUMNS: Final = """job_id uniqueidentifier!, originating_server_id int!, name sysname!,
- enabled tinyint!, description nvarchar(512), start_step_id int!, category_id int!,
- owner_sid varbinary(85)!, notify_level_eventlog int!, notify_level_email int!,
- notify_level_netsend int!, notify_level_page int!, notify_email_operator_id int!,
- notify_netsend_operator_id int!, notify_page_operator_id int!, delete_level int!,
- date_created datetime!, date_modified datetime!, version_number int!"""
+_SYSJOBS: Final = Columns(
+    """job_id uniqueidentifier!, originating_server_id int! = 0, name sysname!, enabled tinyint!,
+ description nvarchar(512), start_step_id int! = 1, category_id int!, owner_sid varbinary(85)!,
+ notify_level_eventlog int!, notify_level_email int! = 0, notify_level_netsend int! = 0,
+ notify_level_page int! = 0, notify_email_operator_id int! = 0,
+ notify_netsend_operator_id int! = 0, notify_page_operator_id int! = 0, delete_level int! = 0,
+ date_created datetime!, date_modified datetime!, version_number int! = 1"""
+)
 _ON_FAILURE: Final = 2
 
 
-def _job_rows(context: SessionContext, _database: Database) -> Iterator[Row]:
+@view("msdb:dbo.sysjobs", _SYSJOBS)
+def _sysjobs(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database, job in msdb_jobs(context):
         kind = JOB_KINDS[job.job_type]
         created = datetime_of(database.create_ticks)
-        yield (
-            *(pack_guid(job.job_id), 0, job_name(database, job.job_type)),
-            *(int(jobs.is_job_enabled(database, job.job_type)), kind.description),
-            *(1, kind.category_id, b"\x01", _ON_FAILURE, 0, 0, 0, 0, 0, 0, 0),
-            *(created, created, 1),
+        yield _SYSJOBS.row(
+            job_id=pack_guid(job.job_id),
+            name=job_name(database, job.job_type),
+            enabled=int(jobs.is_job_enabled(database, job.job_type)),
+            description=kind.description,
+            category_id=kind.category_id,
+            owner_sid=b"\x01",
+            notify_level_eventlog=_ON_FAILURE,
+            date_created=created,
+            date_modified=created,
         )
-
-
-view("msdb:dbo.sysjobs", _JOB_COLUMNS)(_job_rows)
 
 
 @view(

@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.storage.engine import Database
 
-OBJECT_COLUMNS: Final = """name sysname!, object_id int!, principal_id int, schema_id int!,
- parent_object_id int!, type char(2)!, type_desc nvarchar(60), create_date datetime!,
- modify_date datetime!, is_ms_shipped bit!, is_published bit!, is_schema_published bit!"""
+OBJECTS: Final = Columns(
+    """name sysname!, object_id int!, principal_id int, schema_id int!, parent_object_id int!,
+ type char(2)!, type_desc nvarchar(60), create_date datetime!, modify_date datetime!,
+ is_ms_shipped bit!, is_published bit! = 0, is_schema_published bit! = 0"""
+)
+"""What every view of objects begins with."""
 
 _GENERATED: Final = re.compile(r"(PK|UQ|DF|CK|FK)__.*__([0-9A-F]{8}|[0-9A-F]{16})")
 
@@ -44,19 +47,16 @@ _EPOCH: Final = DAYS_TO_1900 * TICKS_PER_DAY
 
 def object_row(database: Database, item: DatabaseObject) -> Row:
     """The columns that every view of objects begins with."""
-    return (
-        item.name,
-        item.object_id,
-        None,
-        schema_id(database, item.schema),
-        item.parent_object_id,
-        item.type.ljust(2),
-        TYPE_DESCRIPTIONS[item.type],
-        datetime_of(item.create_ticks),
-        datetime_of(item.modify_ticks),
-        int(item.is_ms_shipped),
-        0,
-        0,
+    return OBJECTS.row(
+        name=item.name,
+        object_id=item.object_id,
+        schema_id=schema_id(database, item.schema),
+        parent_object_id=item.parent_object_id,
+        type=item.type.ljust(2),
+        type_desc=TYPE_DESCRIPTIONS[item.type],
+        create_date=datetime_of(item.create_ticks),
+        modify_date=datetime_of(item.modify_ticks),
+        is_ms_shipped=int(item.is_ms_shipped),
     )
 
 
@@ -70,106 +70,121 @@ def datetime_of(ticks: int) -> int:
     return round_datetime(ticks) if ticks else _EPOCH
 
 
-def _of_types(*types: str) -> Callable[[SessionContext, Database], Iterator[Row]]:
-    def produce(context: SessionContext, database: Database) -> Iterator[Row]:
-        for item in objects(context, database):
-            if not types or item.type in types:
-                yield object_row(database, item)
-
-    return produce
+Items = Callable[["SessionContext", "Database"], Iterator[DatabaseObject]]
 
 
-def _system(_context: SessionContext, database: Database) -> Iterator[Row]:
-    for item in system_objects():
-        yield object_row(database, item)
+def _of_types(*types: str) -> Items:
+    """The objects of a database of some types, or of all."""
+
+    def items(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
+        return (i for i in objects(context, database) if not types or i.type in types)
+
+    return items
 
 
-def _with_system(*types: str) -> Callable[[SessionContext, Database], Iterator[Row]]:
-    def produce(context: SessionContext, database: Database) -> Iterator[Row]:
-        yield from _of_types(*types)(context, database)
+def _system(_context: SessionContext, _database: Database) -> Iterator[DatabaseObject]:
+    yield from system_objects()
+
+
+def _with_system(*types: str) -> Items:
+    own = _of_types(*types)
+
+    def items(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
+        yield from own(context, database)
         yield from _system(context, database)
 
-    return produce
+    return items
 
 
-_VIEW_COLUMNS: Final = (
-    OBJECT_COLUMNS
-    + """, is_replicated bit, has_replication_filter bit, has_opaque_metadata bit!,
- has_unchecked_assembly_data bit!, with_check_option bit!, is_date_correlation_view bit!,
- is_tracked_by_cdc bit, has_snapshot bit"""
+_PROCEDURES: Final = OBJECTS.extended(
+    """is_auto_executed bit! = 0, is_execution_replicated bit = 0,
+ is_repl_serializable_only bit = 0, skips_repl_constraints bit = 0"""
 )
+_VIEWS: Final = OBJECTS.extended(
+    """is_replicated bit = 0, has_replication_filter bit = 0, has_opaque_metadata bit! = 0,
+ has_unchecked_assembly_data bit! = 0, with_check_option bit!, is_date_correlation_view bit! = 0,
+ is_tracked_by_cdc bit = 0, has_snapshot bit = 0"""
+)
+_SYNONYMS: Final = OBJECTS.extended("base_object_name nvarchar(1035)")
 
-view("sys.objects", OBJECT_COLUMNS)(_of_types())
-view("sys.system_objects", OBJECT_COLUMNS)(_system)
-view("sys.all_objects", OBJECT_COLUMNS)(_with_system())
-view(
-    "sys.procedures",
-    OBJECT_COLUMNS
-    + """, is_auto_executed bit!, is_execution_replicated bit,
- is_repl_serializable_only bit, skips_repl_constraints bit""",
-)(lambda context, database: ((*row, 0, 0, 0, 0) for row in _of_types("P")(context, database)))
-for _name, _produce in (
+for _name, _items in (
+    ("objects", _of_types()),
+    ("system_objects", _system),
+    ("all_objects", _with_system()),
+):
+
+    @view(f"sys.{_name}", OBJECTS)
+    def _objects(
+        context: SessionContext, database: Database, items: Items = _items
+    ) -> Iterator[Row]:
+        for item in items(context, database):
+            yield object_row(database, item)
+
+
+@view("sys.procedures", _PROCEDURES)
+def _procedures(context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in _of_types("P")(context, database):
+        yield _PROCEDURES.row(object_row(database, item))
+
+
+for _name, _items in (
     ("views", _of_types("V")),
     ("system_views", _system),
     ("all_views", _with_system("V")),
 ):
 
-    @view(f"sys.{_name}", _VIEW_COLUMNS)
-    def _views(
-        context: SessionContext,
-        database: Database,
-        produce: Callable[[SessionContext, Database], Iterator[Row]] = _produce,
-    ) -> Iterator[Row]:
+    @view(f"sys.{_name}", _VIEWS)
+    def _views(context: SessionContext, database: Database, items: Items = _items) -> Iterator[Row]:
         checked = {m.object_id for m in database.modules.values() if m.has_check_option}
-        for row in produce(context, database):
-            yield (*row, 0, 0, 0, 0, int(row[1] in checked), 0, 0, 0)
+        for item in items(context, database):
+            is_checked = int(item.object_id in checked)
+            yield _VIEWS.row(object_row(database, item), with_check_option=is_checked)
 
 
-view("sys.synonyms", OBJECT_COLUMNS + ", base_object_name nvarchar(1035)")(
-    lambda context, database: (
-        (*row, _base_name(database, str(row[0]), row[3]))
-        for row in _of_types("SN")(context, database)
-    )
-)
+@view("sys.synonyms", _SYNONYMS)
+def _synonyms(context: SessionContext, database: Database) -> Iterator[Row]:
+    for item in _of_types("SN")(context, database):
+        yield _SYNONYMS.row(object_row(database, item), base_object_name=_base_name(database, item))
 
 
-def _base_name(database: Database, name: str, schema: object) -> str | None:
+def _base_name(database: Database, item: DatabaseObject) -> str | None:
     """What a synonym stands for, in brackets."""
     found = next(
         (
             s
             for s in database.state.synonyms.values()
-            if s.name == name and schema_id(database, s.schema) == schema
+            if s.name == item.name and s.schema == item.schema
         ),
         None,
     )
     return None if found is None else ".".join(f"[{part}]" if part else "" for part in found.base)
 
 
-@view(
-    "sys.tables",
-    OBJECT_COLUMNS
-    + """, lob_data_space_id int!, filestream_data_space_id int, max_column_id_used int!,
- lock_on_bulk_load bit!, uses_ansi_nulls bit, is_replicated bit, has_replication_filter bit,
- is_merge_published bit, is_sync_tran_subscribed bit, has_unchecked_assembly_data bit!,
- text_in_row_limit int, large_value_types_out_of_row bit, is_tracked_by_cdc bit,
- lock_escalation tinyint, lock_escalation_desc nvarchar(60), is_filetable bit,
- is_memory_optimized bit, durability tinyint, durability_desc nvarchar(60), temporal_type tinyint,
- temporal_type_desc nvarchar(60), history_table_id int, is_remote_data_archive_enabled bit,
- is_external bit!""",
+_TABLES: Final = OBJECTS.extended(
+    """lob_data_space_id int! = 0, filestream_data_space_id int, max_column_id_used int!,
+ lock_on_bulk_load bit! = 0, uses_ansi_nulls bit = 1, is_replicated bit,
+ has_replication_filter bit = 0, is_merge_published bit = 0, is_sync_tran_subscribed bit = 0,
+ has_unchecked_assembly_data bit! = 0, text_in_row_limit int = 0,
+ large_value_types_out_of_row bit = 0, is_tracked_by_cdc bit, lock_escalation tinyint = 0,
+ lock_escalation_desc nvarchar(60) = 'TABLE', is_filetable bit = 0, is_memory_optimized bit = 0,
+ durability tinyint = 0, durability_desc nvarchar(60) = 'SCHEMA_AND_DATA',
+ temporal_type tinyint = 0, temporal_type_desc nvarchar(60) = 'NON_TEMPORAL_TABLE',
+ history_table_id int, is_remote_data_archive_enabled bit = 0, is_external bit! = 0"""
 )
+
+
+@view("sys.tables", _TABLES)
 def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
     for item in objects(context, database):
         table = table_by_id(context, database, item.object_id) if item.type == "U" else None
         if table is None:
             continue
         highest = max((column.column_id for column in table.columns), default=0)
-        replicated = int(is_replicated(database, table))
-        yield (
-            *object_row(database, item),
-            *(0, None, max(highest, table.next_column_id - 1), 0, 1, replicated, 0, 0, 0, 0, 0, 0),
-            int(table.is_tracked_by_cdc),
-            *(0, "TABLE", 0, 0, 0, "SCHEMA_AND_DATA", 0, "NON_TEMPORAL_TABLE", None, 0, 0),
+        yield _TABLES.row(
+            object_row(database, item),
+            max_column_id_used=max(highest, table.next_column_id - 1),
+            is_replicated=int(is_replicated(database, table)),
+            is_tracked_by_cdc=int(table.is_tracked_by_cdc),
         )
 
 
@@ -179,10 +194,12 @@ def _schemas(_context: SessionContext, database: Database) -> Iterator[Row]:
         yield name, number, schema_owner(database, name)
 
 
-@view(
-    "sys.key_constraints",
-    OBJECT_COLUMNS + ", unique_index_id int, is_system_named bit!, is_enforced bit",
+_KEY_CONSTRAINTS: Final = OBJECTS.extended(
+    "unique_index_id int, is_system_named bit!, is_enforced bit = 1"
 )
+
+
+@view("sys.key_constraints", _KEY_CONSTRAINTS)
 def _key_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
     for item in objects(context, database):
         if item.type not in {"PK", "UQ"}:
@@ -190,17 +207,22 @@ def _key_constraints(context: SessionContext, database: Database) -> Iterator[Ro
         table = table_by_id(context, database, item.parent_object_id)
         indexes = table.indexes if table is not None else ()
         index_id = next((i.index_id for i in indexes if i.name == item.name), None)
-        yield (*object_row(database, item), index_id, is_system_named(item.name), 1)
+        yield _KEY_CONSTRAINTS.row(
+            object_row(database, item),
+            unique_index_id=index_id,
+            is_system_named=is_system_named(item.name),
+        )
 
 
-@view(
-    "sys.foreign_keys",
-    OBJECT_COLUMNS
-    + """, referenced_object_id int, key_index_id int, is_disabled bit!,
- is_not_for_replication bit!, is_not_trusted bit!, delete_referential_action tinyint,
+_FOREIGN_KEYS: Final = OBJECTS.extended(
+    """referenced_object_id int, key_index_id int, is_disabled bit!,
+ is_not_for_replication bit! = 0, is_not_trusted bit!, delete_referential_action tinyint,
  delete_referential_action_desc nvarchar(60), update_referential_action tinyint,
- update_referential_action_desc nvarchar(60), is_system_named bit!""",
+ update_referential_action_desc nvarchar(60), is_system_named bit!"""
 )
+
+
+@view("sys.foreign_keys", _FOREIGN_KEYS)
 def _foreign_keys(context: SessionContext, database: Database) -> Iterator[Row]:
     actions = {"NO_ACTION": 0, "CASCADE": 1, "SET_NULL": 2, "SET_DEFAULT": 3}
     for item in objects(context, database):
@@ -214,11 +236,17 @@ def _foreign_keys(context: SessionContext, database: Database) -> Iterator[Row]:
         index_id = next(
             (i.index_id for i in indexes if i.column_ids == key.referenced_column_ids), 1
         )
-        yield (
-            *object_row(database, item),
-            *(key.referenced, index_id, int(key.is_disabled), 0, int(key.is_not_trusted)),
-            *(actions.get(key.on_delete, 0), key.on_delete),
-            *(actions.get(key.on_update, 0), key.on_update, is_system_named(key.name)),
+        yield _FOREIGN_KEYS.row(
+            object_row(database, item),
+            referenced_object_id=key.referenced,
+            key_index_id=index_id,
+            is_disabled=int(key.is_disabled),
+            is_not_trusted=int(key.is_not_trusted),
+            delete_referential_action=actions.get(key.on_delete, 0),
+            delete_referential_action_desc=key.on_delete,
+            update_referential_action=actions.get(key.on_update, 0),
+            update_referential_action_desc=key.on_update,
+            is_system_named=is_system_named(key.name),
         )
 
 
@@ -244,44 +272,44 @@ def _foreign_key_columns(_context: SessionContext, database: Database) -> Iterat
                 )
 
 
-@view(
-    "sys.default_constraints",
-    OBJECT_COLUMNS + ", parent_column_id int!, definition nvarchar(max), is_system_named bit!",
+_DEFAULT_CONSTRAINTS: Final = OBJECTS.extended(
+    "parent_column_id int!, definition nvarchar(max), is_system_named bit!"
 )
+
+
+@view("sys.default_constraints", _DEFAULT_CONSTRAINTS)
 def _default_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
     for item in objects(context, database):
         table = table_by_id(context, database, item.parent_object_id) if item.type == "D" else None
         for column in table.columns if table is not None else ():
             if column.default_name == item.name:
-                yield (
-                    *object_row(database, item),
-                    *(column.column_id, column.default, is_system_named(item.name)),
+                yield _DEFAULT_CONSTRAINTS.row(
+                    object_row(database, item),
+                    parent_column_id=column.column_id,
+                    definition=column.default,
+                    is_system_named=is_system_named(item.name),
                 )
 
 
-@view(
-    "sys.check_constraints",
-    OBJECT_COLUMNS
-    + """, is_disabled bit!, is_not_for_replication bit!, is_not_trusted bit!,
- parent_column_id int!, definition nvarchar(max), uses_database_collation bit,
- is_system_named bit!""",
+_CHECK_CONSTRAINTS: Final = OBJECTS.extended(
+    """is_disabled bit!, is_not_for_replication bit! = 0, is_not_trusted bit!,
+ parent_column_id int! = 0, definition nvarchar(max), uses_database_collation bit = 1,
+ is_system_named bit!"""
 )
+
+
+@view("sys.check_constraints", _CHECK_CONSTRAINTS)
 def _check_constraints(context: SessionContext, database: Database) -> Iterator[Row]:
     for item in objects(context, database):
         table = table_by_id(context, database, item.parent_object_id) if item.type == "C" else None
         for check in table.checks if table is not None else ():
             if check.name == item.name:
-                yield (
-                    *object_row(database, item),
-                    *(
-                        int(check.is_disabled),
-                        0,
-                        int(check.is_not_trusted),
-                        0,
-                        check.expression,
-                        1,
-                        is_system_named(item.name),
-                    ),
+                yield _CHECK_CONSTRAINTS.row(
+                    object_row(database, item),
+                    is_disabled=int(check.is_disabled),
+                    is_not_trusted=int(check.is_not_trusted),
+                    definition=check.expression,
+                    is_system_named=is_system_named(item.name),
                 )
 
 
@@ -341,23 +369,25 @@ def _trigger_events(_context: SessionContext, database: Database) -> Iterator[Ro
                 )
 
 
-_MODULE_OPTIONS: Final = (1, 1, 0, 0, 0, 0, None)
-
-
-@view(
-    "sys.sql_modules",
-    """object_id int!, definition nvarchar(max), uses_ansi_nulls bit, uses_quoted_identifier bit,
- is_schema_bound bit, uses_database_collation bit, is_recompiled bit, null_on_null_input bit,
- execute_as_principal_id int""",
+_SQL_MODULES: Final = Columns(
+    """object_id int!, definition nvarchar(max), uses_ansi_nulls bit = 1,
+ uses_quoted_identifier bit = 1, is_schema_bound bit = 0, uses_database_collation bit = 0,
+ is_recompiled bit = 0, null_on_null_input bit = 0, execute_as_principal_id int"""
 )
+
+
+@view("sys.sql_modules", _SQL_MODULES)
 def _sql_modules(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
-        settings = int(module.uses_ansi_nulls), int(module.uses_quoted_identifier)
-        is_bound = int(module.object_id in database.state.bindings)
-        text = definition(context, database, module)
-        yield module.object_id, text, *settings, is_bound, *_MODULE_OPTIONS[3:]
+        yield _SQL_MODULES.row(
+            object_id=module.object_id,
+            definition=definition(context, database, module),
+            uses_ansi_nulls=int(module.uses_ansi_nulls),
+            uses_quoted_identifier=int(module.uses_quoted_identifier),
+            is_schema_bound=int(module.object_id in database.state.bindings),
+        )
     for item, text in generated_modules(context, database):
-        yield item.object_id, text, *_MODULE_OPTIONS
+        yield _SQL_MODULES.row(object_id=item.object_id, definition=text)
 
 
 _SYSSTAT: Final = {"S": 1, "V": 2, "U": 3, "P": 4, "D": 6, "TR": 8}

@@ -33,44 +33,58 @@ _RECOVERY_MODELS: Final = {
 }
 
 
-@view(
-    "sys.databases",
+_DATABASES: Final = Columns(
     """name sysname!, database_id int!, source_database_id int, owner_sid varbinary(85),
- create_date datetime!, compatibility_level tinyint!, collation_name sysname, user_access tinyint,
- user_access_desc nvarchar(60), is_read_only bit, is_auto_close_on bit!, is_auto_shrink_on bit,
- state tinyint, state_desc nvarchar(60), is_in_standby bit, is_cleanly_shutdown bit,
- is_supplemental_logging_enabled bit, snapshot_isolation_state tinyint,
+ create_date datetime!, compatibility_level tinyint!, collation_name sysname,
+ user_access tinyint = 0, user_access_desc nvarchar(60) = 'MULTI_USER', is_read_only bit,
+ is_auto_close_on bit! = 0, is_auto_shrink_on bit = 0, state tinyint = 0,
+ state_desc nvarchar(60) = 'ONLINE', is_in_standby bit = 0, is_cleanly_shutdown bit = 0,
+ is_supplemental_logging_enabled bit = 0, snapshot_isolation_state tinyint,
  snapshot_isolation_state_desc nvarchar(60), is_read_committed_snapshot_on bit,
- recovery_model tinyint, recovery_model_desc nvarchar(60), page_verify_option tinyint,
- page_verify_option_desc nvarchar(60), is_auto_create_stats_on bit,
- is_auto_create_stats_incremental_on bit, is_auto_update_stats_on bit,
- is_auto_update_stats_async_on bit, is_ansi_null_default_on bit, is_ansi_nulls_on bit,
- is_ansi_padding_on bit, is_ansi_warnings_on bit, is_arithabort_on bit,
- is_concat_null_yields_null_on bit, is_numeric_roundabort_on bit, is_quoted_identifier_on bit,
- is_recursive_triggers_on bit, is_cursor_close_on_commit_on bit, is_local_cursor_default bit,
- is_fulltext_enabled bit, is_trustworthy_on bit, is_db_chaining_on bit,
- is_parameterization_forced bit, is_master_key_encrypted_by_server bit!, is_query_store_on bit,
- is_published bit!, is_subscribed bit!, is_merge_published bit!, is_distributor bit!,
- is_sync_with_backup bit!, service_broker_guid uniqueidentifier!, is_broker_enabled bit!,
- log_reuse_wait tinyint, log_reuse_wait_desc nvarchar(60), is_date_correlation_on bit!,
- is_cdc_enabled bit!, is_encrypted bit, is_honor_broker_priority_on bit""",
+ recovery_model tinyint, recovery_model_desc nvarchar(60), page_verify_option tinyint = 2,
+ page_verify_option_desc nvarchar(60) = 'CHECKSUM', is_auto_create_stats_on bit = 1,
+ is_auto_create_stats_incremental_on bit = 0, is_auto_update_stats_on bit = 1,
+ is_auto_update_stats_async_on bit = 0, is_ansi_null_default_on bit = 0,
+ is_ansi_nulls_on bit = 0, is_ansi_padding_on bit = 0, is_ansi_warnings_on bit = 0,
+ is_arithabort_on bit = 0, is_concat_null_yields_null_on bit = 0,
+ is_numeric_roundabort_on bit = 0, is_quoted_identifier_on bit = 0,
+ is_recursive_triggers_on bit = 0, is_cursor_close_on_commit_on bit = 0,
+ is_local_cursor_default bit = 0, is_fulltext_enabled bit = 1, is_trustworthy_on bit = 0,
+ is_db_chaining_on bit = 0, is_parameterization_forced bit = 0,
+ is_master_key_encrypted_by_server bit! = 0, is_query_store_on bit = 0, is_published bit!,
+ is_subscribed bit! = 0, is_merge_published bit! = 0, is_distributor bit! = 0,
+ is_sync_with_backup bit! = 0, service_broker_guid uniqueidentifier!,
+ is_broker_enabled bit! = 0, log_reuse_wait tinyint = 0,
+ log_reuse_wait_desc nvarchar(60) = 'NOTHING', is_date_correlation_on bit! = 0,
+ is_cdc_enabled bit!, is_encrypted bit = 0, is_honor_broker_priority_on bit = 0"""
 )
+
+
+@view("sys.databases", _DATABASES)
 def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database in sorted(context.engine.databases.values(), key=lambda d: d.database_id):
-        snapshot = int(bool(database.options.get("snapshot_isolation_state")))
-        compatibility = database.options.get("compatibility_level", COMPATIBILITY_LEVEL)
+        options = database.options
+        snapshot = bool(options.get("snapshot_isolation_state"))
+        recovery, described = _RECOVERY_MODELS[_recovery_model(database)]
         waits = is_enabled(database) and database.log.last_commit() is not None
-        yield (
-            *(database.name, database.database_id, None, _owner_sid(context, database)),
-            *(datetime_of(database.create_ticks), compatibility, database.collation),
-            *(0, "MULTI_USER", int(bool(database.options.get("is_read_only"))), 0, 0),
-            *(0, "ONLINE", 0, 0, 0, snapshot, "ON" if snapshot else "OFF"),
-            int(bool(database.options.get("is_read_committed_snapshot_on"))),
-            *_RECOVERY_MODELS[_recovery_model(database)],
-            *(2, "CHECKSUM", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0),
-            *(int(is_published(database)), 0, 0, 0, 0, pack_guid(database.guid), 0),
-            *((6, "REPLICATION") if waits else (0, "NOTHING")),
-            *(0, int(is_enabled(database)), 0, 0),
+        yield _DATABASES.row(
+            name=database.name,
+            database_id=database.database_id,
+            owner_sid=_owner_sid(context, database),
+            create_date=datetime_of(database.create_ticks),
+            compatibility_level=options.get("compatibility_level", COMPATIBILITY_LEVEL),
+            collation_name=database.collation,
+            is_read_only=int(bool(options.get("is_read_only"))),
+            snapshot_isolation_state=int(snapshot),
+            snapshot_isolation_state_desc="ON" if snapshot else "OFF",
+            is_read_committed_snapshot_on=int(bool(options.get("is_read_committed_snapshot_on"))),
+            recovery_model=recovery,
+            recovery_model_desc=described,
+            is_published=int(is_published(database)),
+            service_broker_guid=pack_guid(database.guid),
+            log_reuse_wait=6 if waits else 0,
+            log_reuse_wait_desc="REPLICATION" if waits else "NOTHING",
+            is_cdc_enabled=int(is_enabled(database)),
         )
 
 

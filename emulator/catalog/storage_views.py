@@ -132,24 +132,40 @@ def _partition_stats(context: SessionContext, database: Database) -> Iterator[Ro
             )
 
 
-@view(
-    "sys.master_files",
+_MASTER_FILES: Final = Columns(
     """database_id int!, file_id int!, file_guid uniqueidentifier, type tinyint!,
  type_desc nvarchar(60), data_space_id int!, name sysname!, physical_name nvarchar(260)!,
- state tinyint, state_desc nvarchar(60), size int!, max_size int!, growth int!,
- is_media_read_only bit!, is_read_only bit!, is_sparse bit!, is_percent_growth bit!""",
+ state tinyint = 0, state_desc nvarchar(60) = 'ONLINE', size int! = 1024, max_size int!,
+ growth int! = 8192, is_media_read_only bit! = 0, is_read_only bit! = 0, is_sparse bit! = 0,
+ is_percent_growth bit! = 0"""
 )
+
+
+@view("sys.master_files", _MASTER_FILES)
 def _master_files(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database in context.engine.databases.values():
-        number, name = database.database_id, database.name
-        rest = (0, "ONLINE", 1024)
-        yield (
-            *(number, 1, pack_guid(database.guid), 0, "ROWS", 1, name, f"{name}.mdf"),
-            *(*rest, -1, 8192, 0, 0, 0, 0),
+        name = database.name
+        yield _MASTER_FILES.row(
+            database_id=database.database_id,
+            file_id=1,
+            file_guid=pack_guid(database.guid),
+            type=0,
+            type_desc="ROWS",
+            data_space_id=1,
+            name=name,
+            physical_name=f"{name}.mdf",
+            max_size=-1,
         )
-        yield (
-            *(number, 2, pack_guid(database.recovery_fork_guid), 1, "LOG", 0, f"{name}_log"),
-            *(f"{name}_log.ldf", *rest, 268435456, 8192, 0, 0, 0, 0),
+        yield _MASTER_FILES.row(
+            database_id=database.database_id,
+            file_id=2,
+            file_guid=pack_guid(database.recovery_fork_guid),
+            type=1,
+            type_desc="LOG",
+            data_space_id=0,
+            name=f"{name}_log",
+            physical_name=f"{name}_log.ldf",
+            max_size=268435456,
         )
 
 

@@ -164,12 +164,7 @@ def _partitions(context: SessionContext, database: Database) -> Iterator[Row]:
         if not any(index.clustered for index in table.indexes):
             index_ids.add(0)
         for number in numbers:
-            condition, values = Partition(table, number, function).condition()
-            ((count,),) = fetch(
-                context.store.connection,
-                f'SELECT count(*) FROM main."{table.sqlite_name}" WHERE {condition}',
-                values,
-            )
+            count = _row_count(context, Partition(table, number, function))
             for index_id in sorted(index_ids):
                 key = (((number - 1) << 32) + table.object_id << 8) + index_id
                 yield _PARTITIONS.row(
@@ -180,3 +175,17 @@ def _partitions(context: SessionContext, database: Database) -> Iterator[Row]:
                     hobt_id=key,
                     rows=count,
                 )
+
+
+def _row_count(context: SessionContext, partition: Partition) -> int:
+    """The committed rows of a partition; 0 of a temporary table."""
+    table = partition.table
+    if table.object_id < 0:
+        return 0
+    condition, values = partition.condition()
+    ((count,),) = fetch(
+        context.store.connection,
+        f'SELECT count(*) FROM main."{table.sqlite_name}" WHERE {condition}',
+        values,
+    )
+    return int(count)

@@ -115,7 +115,7 @@ class BatchRunner:
         except ReturnSignal:
             pass
         except JumpSignal as jump:
-            raise messages.error(135, jump.kind) from jump
+            raise messages.error(135 if jump.kind == "BREAK" else 136) from jump
         except SqlError as error:
             yield from interpreter.ended(error)
             if error.number != CANCELLED and self._workspace.doomed and store.trancount:

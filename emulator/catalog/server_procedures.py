@@ -98,7 +98,7 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
         if table is None:
             _rename_constraint(context, name, new_name, command)
         elif not _may_alter(context, table):
-            raise _ambiguous(name, kind)
+            raise _ambiguous(context, name, kind)
         else:
             refuse_alter(table)
             _refuse_bound(context, name, (table.object_id, 0))
@@ -111,9 +111,9 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
             else None
         )
         if parts is None or table is None or not _may_alter(context, table):
-            raise _ambiguous(name, "INDEX")
+            raise _ambiguous(context, name, "INDEX")
         if not _rename_part(context, table, parts.name, new_name, f"{command}, 'INDEX'"):
-            raise _ambiguous(name, "INDEX")
+            raise _ambiguous(context, name, "INDEX")
     else:
         raise not_supported(f"sp_rename of a {kind}")
     yield Message(15477, messages.text(15477), severity=10)
@@ -136,7 +136,7 @@ def _rename_constraint(context: SessionContext, name: str, new_name: str, comman
     module = database.module(schema, parts.name) if parts is not None else None
     if module is not None:
         if not context.security.has(of_object(database, module), "ALTER"):
-            raise _ambiguous(name, "OBJECT")
+            raise _ambiguous(context, name, "OBJECT")
         _refuse_bound(context, name, (module.object_id, 0))
         ddl.rename_module(context.store, database, module, new_name)
         return
@@ -148,7 +148,7 @@ def _rename_constraint(context: SessionContext, name: str, new_name: str, comman
         if named and _may_alter(context, table):
             _rename_part(context, table, parts.name, new_name, command)
             return
-    raise _ambiguous(name, "OBJECT")
+    raise _ambiguous(context, name, "OBJECT")
 
 
 def _may_alter(context: SessionContext, table: Table) -> bool:
@@ -164,7 +164,7 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
     )
     column = table.column(parts.name) if table is not None and parts is not None else None
     if table is None or column is None or not _may_alter(context, table):
-        raise _ambiguous(name, "COLUMN")
+        raise _ambiguous(context, name, "COLUMN")
     refuse_alter(table)
     _refuse_bound(context, name, (table.object_id, column.column_id))
     refuse_rename_of_column(context.store.connection, context.database, table, column.column_id)
@@ -179,9 +179,9 @@ def _refuse_bound(context: SessionContext, name: str, reference: tuple[int, int]
         raise messages.error(15336, name, procedure="sp_rename")
 
 
-def _ambiguous(name: str, kind: str) -> SqlError:
+def _ambiguous(context: SessionContext, name: str, kind: str) -> SqlError:
     if kind == "OBJECT":
-        return messages.error(15225, name, "(null)", procedure="sp_rename")
+        return messages.error(15225, name, context.database.name, "(null)", procedure="sp_rename")
     return messages.error(15248, kind, procedure="sp_rename")
 
 

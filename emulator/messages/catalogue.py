@@ -37,7 +37,9 @@ class SystemMessage:
     Attributes:
         number: ``message_id`` of ``sys.messages``.
         text: with places for values, as ``sys.messages`` has it.
-        severity: class; 10 and below inform, 11-16 are errors, 20 and above end the connection.
+        severity: class; 10 and below inform, 11-16 are errors, 20 and above end the connection. It
+            is the one with which clients are sent it, which Microsoft's list has otherwise for
+            108, 116, 192, 262, 331 and 334.
         state: where SQL Server raises it from nearly always here; the place that raises it from
             elsewhere says its own.
         aborts: what it ends, after Erland Sommarskog's measurements ("Error and Transaction

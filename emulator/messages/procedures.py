@@ -7,7 +7,9 @@ from typing import Final
 from emulator.messages.catalogue import SystemMessage
 
 MESSAGES: Final = (
-    SystemMessage(15001, "Object '%s' does not exist or is not a valid object for this operation."),
+    SystemMessage(
+        15001, "Object '%ls' does not exist or is not a valid object for this operation."
+    ),
     SystemMessage(15002, "The procedure '%s' cannot be executed within a transaction."),
     SystemMessage(15005, "Statistics for all tables have been updated.", severity=10),
     SystemMessage(15007, "'%s' is not a valid login or you do not have permission."),
@@ -46,7 +48,7 @@ MESSAGES: Final = (
         "The CHECK_POLICY and CHECK_EXPIRATION options cannot be turned OFF when MUST_CHANGE"
         " is ON.",
     ),
-    SystemMessage(15129, "'%s' is not a valid value for configuration option '%s'."),
+    SystemMessage(15129, "'%d' is not a valid value for configuration option '%s'."),
     SystemMessage(
         15135,
         "Object is invalid. Extended properties are not permitted on '%s', or the object does"
@@ -62,7 +64,7 @@ MESSAGES: Final = (
         "Cannot %S_MSG the %S_MSG '%.*ls', because it does not exist or you do not have"
         " permission.",
     ),
-    SystemMessage(15165, "Could not find object '%s' or you do not have permission."),
+    SystemMessage(15165, "Could not find object '%ls' or you do not have permission."),
     SystemMessage(
         15174,
         "Login '%s' owns one or more database(s). Change the owner of the database(s) before"
@@ -73,15 +75,15 @@ MESSAGES: Final = (
     ),
     SystemMessage(15197, "There is no text for object '%s'."),
     SystemMessage(
-        15217, "Property cannot be updated or deleted. Property '%s' does not exist for '%s'."
+        15217, "Property cannot be updated or deleted. Property '%.*ls' does not exist for '%.*ls'."
     ),
     SystemMessage(
         15225,
-        "No item by the name of '%s' could be found in the current database, given that"
+        "No item by the name of '%s' could be found in the current database '%s', given that"
         " @itemtype was input as '%s'.",
         severity=11,
     ),
-    SystemMessage(15233, "Property cannot be added. Property '%s' already exists for '%s'."),
+    SystemMessage(15233, "Property cannot be added. Property '%.*ls' already exists for '%.*ls'."),
     SystemMessage(15234, "Objects of this type have no space allocated."),
     SystemMessage(15247, "User does not have permission to perform this action."),
     SystemMessage(
@@ -102,17 +104,17 @@ MESSAGES: Final = (
     ),
     SystemMessage(
         15336,
-        "Object '%ls' cannot be renamed because the object participates in enforced dependencies.",
+        "Object '%s' cannot be renamed because the object participates in enforced dependencies.",
     ),
-    SystemMessage(15405, "Cannot use the special principal '%.*ls'."),
+    SystemMessage(15405, "Cannot use the special principal '%s'.", severity=11),
     SystemMessage(
         15406,
         'Cannot execute as the server principal because the principal "%.*ls" does not exist,'
         " this type of principal cannot be impersonated, or you do not have permission.",
     ),
     SystemMessage(15410, "User or role '%s' does not exist in this database.", severity=11),
-    SystemMessage(15413, "Cannot make a role a member of itself."),
-    SystemMessage(15434, "Could not drop login '%.*ls' as the user is currently logged in."),
+    SystemMessage(15413, "Cannot make a role a member of itself.", severity=11),
+    SystemMessage(15434, "Could not drop login '%s' as the user is currently logged in."),
     SystemMessage(
         15457,
         "Configuration option '%ls' changed from %ld to %ld. Run the RECONFIGURE statement to"
@@ -121,18 +123,18 @@ MESSAGES: Final = (
     ),
     SystemMessage(
         15469,
-        "No constraints are defined on object '%s', or you do not have permissions.",
+        "No constraints are defined on object '%ls', or you do not have permissions.",
         severity=10,
     ),
     SystemMessage(
         15470,
-        "No foreign keys reference table '%s', or you do not have permissions on referencing"
+        "No foreign keys reference table '%ls', or you do not have permissions on referencing"
         " tables.",
         severity=10,
     ),
     SystemMessage(
         15472,
-        "The object '%s' does not have any indexes, or you do not have permissions.",
+        "The object '%ls' does not have any indexes, or you do not have permissions.",
         severity=10,
     ),
     SystemMessage(

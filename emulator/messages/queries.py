@@ -24,8 +24,8 @@ MESSAGES: Final = (
     ),
     SystemMessage(
         108,
-        "The ORDER BY position number %d is out of range of the number of items in the select"
-        " list.",
+        "The ORDER BY position number %ld is out of range of the number of items in the"
+        " select list.",
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(
@@ -108,7 +108,13 @@ MESSAGES: Final = (
     ),
     SystemMessage(
         135,
-        "Cannot use a %ls statement outside the scope of a WHILE statement.",
+        "Cannot use a BREAK statement outside the scope of a WHILE statement.",
+        severity=15,
+        aborts=Aborts.BATCH,
+    ),
+    SystemMessage(
+        136,
+        "Cannot use a CONTINUE statement outside the scope of a WHILE statement.",
         severity=15,
         aborts=Aborts.BATCH,
     ),
@@ -153,10 +159,10 @@ MESSAGES: Final = (
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(
-        167, "Cannot create trigger on a temporary object.", severity=15, aborts=Aborts.SCOPE
+        167, "Cannot create %S_MSG on a temporary object.", severity=15, aborts=Aborts.SCOPE
     ),
     SystemMessage(
-        174, "The %ls function requires %d argument(s).", severity=15, aborts=Aborts.SCOPE
+        174, "The %.*ls function requires %d argument(s).", severity=15, aborts=Aborts.SCOPE
     ),
     SystemMessage(
         179,
@@ -212,7 +218,7 @@ MESSAGES: Final = (
     SystemMessage(
         219, "The type '%.*ls' already exists, or you do not have permission to create it."
     ),
-    SystemMessage(220, "Arithmetic overflow error for data type %ls, value = %ls."),
+    SystemMessage(220, "Arithmetic overflow error for data type %ls, value = %ld."),
     SystemMessage(226, "%ls statement not allowed within multi-statement transaction.", state=6),
     SystemMessage(
         229,
@@ -289,19 +295,22 @@ MESSAGES: Final = (
     SystemMessage(
         264,
         "The column name '%.*ls' is specified more than once in the SET clause or column list"
-        " of an INSERT. A column cannot be assigned more than one value in the same clause.",
+        " of an INSERT. A column cannot be assigned more than one value in the same clause."
+        " Modify the clause to make sure that a column is updated only once. If this"
+        " statement updates or inserts columns into a view, column aliasing can conceal the"
+        " duplication in your code.",
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(
         265,
-        'The column name "%.*ls" specified in the UNPIVOT operator conflicts with the'
-        " existing column name in the UNPIVOT argument.",
+        'The column name "%.*ls" specified in the %ls operator conflicts with the existing'
+        " column name in the %ls argument.",
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(
         266,
         "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT"
-        " statements. Previous count = %d, current count = %d.",
+        " statements. Previous count = %ld, current count = %ld.",
         state=2,
     ),
     SystemMessage(
@@ -322,7 +331,7 @@ MESSAGES: Final = (
         280, "Only base table columns are allowed in the TEXTPTR function.", aborts=Aborts.SCOPE
     ),
     SystemMessage(
-        281, "%ls is not a valid style number when converting from %ls to a character string."
+        281, "%d is not a valid style number when converting from %ls to a character string."
     ),
     SystemMessage(
         286, "The logical tables INSERTED and DELETED cannot be updated.", aborts=Aborts.SCOPE

@@ -50,13 +50,10 @@ MESSAGES: Final = (
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(
-        402, "The data types %ls and %ls are incompatible in the %ls operator.", aborts=Aborts.SCOPE
+        402, "The data types %s and %s are incompatible in the %s operator.", aborts=Aborts.SCOPE
     ),
     SystemMessage(
-        443,
-        "Invalid use of a side-effecting operator '%s' within a function.",
-        severity=15,
-        aborts=Aborts.SCOPE,
+        443, "Invalid use of a side-effecting operator '%s' within a function.", aborts=Aborts.SCOPE
     ),
     SystemMessage(
         444,
@@ -76,7 +73,6 @@ MESSAGES: Final = (
     SystemMessage(
         455,
         "The last statement included within a function must be a return statement.",
-        severity=15,
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(
@@ -87,8 +83,7 @@ MESSAGES: Final = (
     ),
     SystemMessage(
         468,
-        'Cannot resolve the collation conflict between "%.*ls" and "%.*ls" in the equal to'
-        " operation.",
+        'Cannot resolve the collation conflict between "%.*ls" and "%.*ls" in the %ls operation.',
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(

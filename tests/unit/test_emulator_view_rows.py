@@ -36,7 +36,7 @@ def test_a_column_that_is_a_word_of_python_has_an_underscore():
 
 @pytest.mark.parametrize("values", [{"server_id": 1}, {"server_id": 1, "name": "x", "nam": "y"}])
 def test_a_missing_value_and_an_unknown_name_are_errors(values):
-    with pytest.raises(TypeError, match="name|nam"):
+    with pytest.raises(TypeError, match=r"name|nam"):
         SERVERS.row(**values)
 
 

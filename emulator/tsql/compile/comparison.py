@@ -105,7 +105,7 @@ def _shared_collation(left: Value, right: Value) -> str:
     if first != second:
         ranks = _rank(left), _rank(right)
         if ranks[0] == ranks[1] and ranks[0] != _COERCIBLE:
-            raise messages.error(468, second, first)
+            raise messages.error(468, second, first, "equal to")
         first = first if ranks[0] >= ranks[1] else second
     return sqlite_collation(first)
 

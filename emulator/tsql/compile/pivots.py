@@ -100,7 +100,7 @@ def unpivot_query(node: Unpivot, columns: Sequence[SourceColumn]) -> Derived:
     rest = [column for column in columns if column.name.casefold() not in folded]
     for name in (node.value, node.name):
         if any(column.name.casefold() == name.casefold() for column in rest):
-            raise messages.error(265, name)
+            raise messages.error(265, name, "UNPIVOT", "UNPIVOT")
     items = [SelectItem(ColumnName((column.name,), 1)) for column in rest]
     value, label = ColumnName((_UNPIVOTED, node.value), 1), ColumnName((_UNPIVOTED, node.name), 1)
     items += [SelectItem(value), SelectItem(label)]

@@ -35,7 +35,7 @@ def create_trigger(context: SessionContext, node: CreateModule) -> None:
             cascade.
     """
     if node.table[-1].startswith("#"):
-        raise messages.error(167, line=node.line)
+        raise messages.error(167, "trigger", line=node.line)
     database, table = _table(context, node.table, node)
     schema = node.name[-2] if len(node.name) > 1 and node.name[-2] else table.schema
     name = node.name[-1]

@@ -244,8 +244,8 @@ def check_violated(
     statement: str, constraint: str, database: str, table: str, column: str | None
 ) -> SqlError:
     """547 of a CHECK constraint."""
-    suffix = f", column '{column}'" if column else ""
-    return error(547, statement, "CHECK", constraint, database, table, "", "", suffix)
+    at = (", column '", column, "'") if column else ("", "", "")
+    return error(547, statement, "CHECK", constraint, database, table, *at)
 
 
 def nested_too_deeply() -> SqlError:

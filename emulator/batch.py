@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from emulator import messages
 from emulator.catalog.context import SessionContext
 from emulator.errors import SqlError
 from emulator.not_finite import check_bulk_load
@@ -116,10 +117,7 @@ class BatchRunner:
         except ReturnSignal:
             pass
         except JumpSignal as jump:
-            raise SqlError(
-                135, f"Cannot use a {jump.kind} statement outside the scope of a WHILE statement.",
-                severity=15, aborts="batch",
-            ) from jump  # fmt: skip
+            raise messages.error(135 if jump.kind == "BREAK" else 136) from jump
         except SqlError as error:
             yield from interpreter.ended(error)
             if error.number != CANCELLED and self._workspace.doomed and store.trancount:
@@ -149,11 +147,7 @@ class BatchRunner:
         frame = Frame(collation=self.context.database.collation)
         node, self._workspace.bulk_load = self._workspace.bulk_load, None
         if node is None:
-            raise SqlError(
-                4002,
-                "The incoming tabular data stream (TDS) protocol stream is incorrect. The stream"
-                " ended unexpectedly.",
-            )
+            raise messages.error(4002)
         check_bulk_load(types, rows, node.columns)
         statement = InsertBulk(node.target, node.columns, node.options, types, rows, line=node.line)
         yield from self._guarded(self._interpreter.block((statement,), frame), frame)
@@ -209,9 +203,4 @@ CANCELLED: Final = 3617
 
 
 def _uncommittable() -> SqlError:
-    return SqlError(
-        3998,
-        "Uncommittable transaction is detected at the end of the batch. The transaction is"
-        " rolled back.",
-        aborts="batch",
-    )
+    return messages.error(3998)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.types import DEFAULT_COLLATION
 from emulator.wire.code_pages import UTF8, CodePage, code_page, locale_code_page
 
@@ -298,7 +298,7 @@ def collation(name: str | None) -> Collation:
     """
     found = find_collation(name or DEFAULT_COLLATION)
     if found is None:
-        raise SqlError(448, f"Invalid collation '{name}'.", aborts="batch")
+        raise messages.error(448, name)
     return found
 
 

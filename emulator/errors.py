@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 NOT_SUPPORTED: Final = 50_900
@@ -10,6 +11,25 @@ NOT_SUPPORTED: Final = 50_900
 
 INTERNAL: Final = 50_999
 """Our own number for a defect of the embedded server itself."""
+
+
+class Aborts(StrEnum):
+    """What an error ends."""
+
+    STATEMENT = "statement"
+    """The statement only."""
+
+    SCOPE = "scope"
+    """What did not compile: a batch, or a procedure or dynamic text, whose caller goes on."""
+
+    REPORTED = "reported"
+    """Nothing more: it has ended a scope within, and the client has been sent it."""
+
+    BATCH = "batch"
+    """The batch."""
+
+    TRANSACTION = "transaction"
+    """The batch, and the transaction is rolled back."""
 
 
 @dataclass
@@ -24,9 +44,7 @@ class SqlError(Exception):
         state: message state.
         procedure: name of the procedure that raised it, empty outside.
         line: line within the batch, 1-based.
-        aborts: what it ends: the ``statement`` only; the ``scope`` that did not compile (a batch,
-            or a procedure or dynamic text, whose caller goes on: then ``reported``); the ``batch``;
-            or the ``transaction`` too.
+        aborts: what it ends.
     """
 
     number: int
@@ -35,7 +53,7 @@ class SqlError(Exception):
     state: int = 1
     procedure: str = ""
     line: int = 1
-    aborts: str = "statement"
+    aborts: Aborts = Aborts.STATEMENT
 
     def __str__(self) -> str:
         """Number and text."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.types import SqlType, StorageValue
 from emulator.variants import unpacked
 from emulator.wire.requests import RpcParameter
@@ -17,10 +17,6 @@ from emulator.wire.table_values import TableValue
 from emulator.wire.types import TypeInfo
 from emulator.wire.types.base import DataType
 
-_STREAM: Final = (
-    "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is"
-    " incorrect."
-)
 _FLOATS: Final = frozenset((DataType.FLTN, DataType.FLT4, DataType.FLT8))
 _FLOAT_VARIANTS: Final = frozenset(map(chr, (DataType.FLT4, DataType.FLT8)))
 """How a sql_variant of float or real begins."""
@@ -37,8 +33,7 @@ def check_parameters(parameters: Sequence[RpcParameter]) -> None:
         if type(value) is TableValue:
             _check_table(number, parameter.name, value)
         elif _is_wrong(value, parameter.type):
-            place = f'Parameter {number} ("{parameter.name}")'
-            raise SqlError(8023, f"{_STREAM} {place}: {_invalid(parameter.type)}")
+            raise messages.error(8023, number, parameter.name, _shown(parameter.type))
 
 
 def _check_table(number: int, name: str, table: TableValue) -> None:
@@ -47,10 +42,8 @@ def _check_table(number: int, name: str, table: TableValue) -> None:
             continue
         for row_number, row in enumerate(table.rows, 1):
             if _is_wrong(row[place], column.type):
-                where = f'Table-valued parameter {number} ("{name}"), row {row_number}'
-                raise SqlError(
-                    8043, f"{_STREAM} {where}, column {place + 1}: {_invalid(column.type)}"
-                )
+                shown = _shown(column.type)
+                raise messages.error(8043, number, name, row_number, place + 1, shown)
 
 
 def check_bulk_load(
@@ -74,11 +67,7 @@ def check_bulk_load(
             value = row[place]
             if not _is_finite(value, is_variant=types[place].name == "sql_variant"):
                 name = names[place] if place < len(names) else ""
-                raise SqlError(
-                    7339,
-                    "OLE DB provider 'STREAM' for linked server '(null)' returned invalid data for"
-                    f" column '[!BulkInsert].{name}'.",
-                )
+                raise messages.error(7339, "STREAM", "(null)", "[!BulkInsert]", name)
 
 
 def _is_wrong(value: object, info: TypeInfo) -> bool:
@@ -92,12 +81,8 @@ def _is_finite(value: object, *, is_variant: bool) -> bool:
     return type(value) is not float or math.isfinite(value)
 
 
-def _invalid(info: TypeInfo) -> str:
-    name = "sql_variant"
-    if info.token is not DataType.SSVARIANT:
-        name = "real" if info.length == 4 else "float"
-    return (
-        f"The supplied value is not a valid instance of data type {name}. Check the source data for"
-        " invalid values. An example of an invalid value is data of numeric type with scale greater"
-        " than precision."
-    )
+def _shown(info: TypeInfo) -> str:
+    """The type as messages name it."""
+    if info.token is DataType.SSVARIANT:
+        return "sql_variant"
+    return "real" if info.length == 4 else "float"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.parameter_declarations import Declaration
 from emulator.results import Parameter, TableRows
@@ -48,7 +49,7 @@ class ParameterBinding:
         """
         declarations = self._declarations
         if len(given) > len(declarations):
-            raise SqlError(8144, "Procedure or function has too many arguments specified.")
+            raise messages.error(8144, "", state=1)
         order = self._positions(given) if any(p.name for p in given) else range(len(given))
         if len(order) < len(declarations):
             raise self._not_supplied(declarations[len(order)])
@@ -98,11 +99,7 @@ class ParameterBinding:
 
     def _not_supplied(self, declaration: Declaration) -> SqlError:
         declared = ",".join(f"{d.name} {d.type}" for d in self._declarations)
-        return SqlError(
-            8178,
-            f"The parameterized query '({declared}){self._sql[:1000]}' expects the parameter"
-            f" '{declaration.name}', which was not supplied.",
-        )
+        return messages.error(8178, f"({declared}){self._sql[:1000]}", declaration.name)
 
 
 def table_parameter(name: str, sql_type: SqlType, value: TableValue) -> Parameter:

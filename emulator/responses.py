@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from emulator import results
+from emulator import messages, results
 from emulator.collations import collation
 from emulator.errors import SqlError
 from emulator.results import ColumnMeta, Event
@@ -252,8 +252,7 @@ class Response:
                 self._append(EnvChange(EnvChangeType.DATABASE, new, old).encode())
                 if old_collation != new_collation:
                     self._append(collation_change(collation(new_collation).wire).encode())
-                text = f"Changed database context to '{new}'."
-                self._message(5701, text, 0, 2, "", 1)
+                self._message(5701, messages.text(5701, new), 0, 2, "", 1)
             case results.LanguageChanged(old, new):
                 self._append(EnvChange(EnvChangeType.LANGUAGE, new, old).encode())
             case results.TransactionChanged(kind, descriptor):

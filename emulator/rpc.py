@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from emulator import messages
 from emulator.batch import BatchRunner
 from emulator.errors import SqlError, not_supported
 from emulator.not_finite import check_parameters
@@ -70,11 +71,7 @@ class _Arguments:
     def text(self, position: int, name: str, procedure: str) -> str:
         parameter = self.take(position, name)
         if parameter is None or not isinstance(parameter.value, str):
-            raise SqlError(
-                214,
-                f"Procedure expects parameter '{name}' of type 'ntext/nchar/nvarchar'.",
-                procedure=procedure,
-            )
+            raise messages.error(214, name, "ntext/nchar/nvarchar", procedure=procedure)
         return parameter.value
 
     def integer(self, position: int, name: str) -> int | None:
@@ -268,11 +265,7 @@ class Procedures:
         handle = arguments.integer(0, "@handle")
         prepared = self._prepared.get(handle) if handle is not None else None
         if prepared is None:
-            raise SqlError(
-                8179,
-                f"Could not find prepared statement with handle {handle}.",
-                procedure=procedure,
-            )
+            raise messages.error(8179, handle, procedure=procedure)
         return prepared
 
     def _keep(self, prepared: Prepared) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from emulator import messages
 from emulator.catalog.server_views import SERVER_NAME
 from emulator.collations import collation
 from emulator.errors import SqlError, not_supported
@@ -273,10 +274,10 @@ class _Client(threading.Thread):
         language = session.context.options.language
         tokens = [
             EnvChange(EnvChangeType.DATABASE, database, "master").encode(),
-            self._message(5701, 2, 0, f"Changed database context to '{database}'."),
+            self._message(5701, 2, 0, messages.text(5701, database)),
             collation_change(text).encode(),
             EnvChange(EnvChangeType.LANGUAGE, language, "").encode(),
-            self._message(5703, 1, 0, f"Changed language setting to {language}."),
+            self._message(5703, 1, 0, messages.text(5703, language)),
             LoginAck(PROGRAM_NAME, tds_version=TDS_80 if self._strict else TDS_74).encode(),
             EnvChange(EnvChangeType.PACKET_SIZE, str(packet_bytes), str(packet_bytes)).encode(),
         ]

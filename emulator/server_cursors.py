@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
 from emulator.results import (
     ColumnMeta,
@@ -211,22 +212,14 @@ class ServerCursors:
     def _find(self, handle: int | None, procedure: str) -> _Cursor:
         cursor = self._open.get(handle) if handle is not None else None
         if cursor is None:
-            raise SqlError(
-                16909,
-                f"{procedure}: The cursor identifier value provided"
-                f" ({(handle or 0) & 0xFFFFFFFF:x}) is not valid.",
-                procedure=procedure,
+            raise messages.error(
+                16909, procedure, f"{(handle or 0) & 4294967295:x}", procedure=procedure
             )
         return cursor
 
 
 def _no_select() -> SqlError:
-    return SqlError(
-        16937,
-        "A server cursor cannot be opened on the given statement or statements. Use a default"
-        " result set or client cursor.",
-        procedure="sp_cursoropen",
-    )
+    return messages.error(16937, procedure="sp_cursoropen")
 
 
 def _outputs(opening: Opening, handle: int, count: int) -> Iterator[Event]:

@@ -14,12 +14,14 @@ from typing import Final
 
 import apsw
 
+from emulator import messages
 from emulator.batch import BatchRunner
 from emulator.catalog.context import SessionContext
 from emulator.catalog.languages import find_language
 from emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS, SetOptions
 from emulator.encoded_rows import keep_encoded_rows
-from emulator.errors import INTERNAL, SqlError, not_supported
+from emulator.errors import INTERNAL, Aborts, SqlError, not_supported
+from emulator.messages import stack_limit
 from emulator.responses import ConnectionClosedError, Response
 from emulator.results import Event, StatementDone
 from emulator.rpc import Procedures
@@ -40,7 +42,6 @@ from emulator.storage.engine import Database, Engine
 from emulator.storage.transaction import StoreSession
 from emulator.tds_types import from_wire
 from emulator.tsql.definition.options import in_language
-from emulator.tsql.messages import stack_limit
 from emulator.wire.bulk_load import BulkLoad
 from emulator.wire.login7 import Login7
 from emulator.wire.requests import (
@@ -68,8 +69,7 @@ FATAL_SEVERITY: Final = 20
 
 def _in_kill_state() -> SqlError:
     """596: what a request is told that KILL ended."""
-    text = "Cannot continue the execution because the session is in the kill state."
-    return SqlError(596, text, severity=21)
+    return messages.error(596)
 
 
 class Credentials:
@@ -83,11 +83,7 @@ class Credentials:
 def cannot_open_database(database: str, user: str) -> LoginRefusedError:
     """Errors 4060 and 18456, for a login into a database that is not there."""
     return LoginRefusedError(
-        SqlError(
-            4060,
-            f'Cannot open database "{database}" requested by the login. The login failed.',
-            severity=11,
-        ),
+        messages.error(4060, database),
         login_failed(user),
     )
 
@@ -103,11 +99,7 @@ def _in_language(options: SetOptions, login: Login7) -> SetOptions:
         return in_language(options, language)
     if not login.insists_on_language:
         return options
-    text = (
-        f"Language requested in login '{login.user}' is not an official language name on this SQL"
-        " Server. Login fails."
-    )
-    raise LoginRefusedError(SqlError(4019, text), login_failed(login.user))
+    raise LoginRefusedError(messages.error(4019, login.user), login_failed(login.user))
 
 
 class Session:
@@ -224,14 +216,14 @@ class Session:
         if self.context.store.trancount:
             self.context.store.rollback()
         if isinstance(error, apsw.InterruptError) and self.context.cancelled.is_set():
-            return SqlError(3617, "The query was cancelled by the client.", severity=11)
+            return messages.error(3617, aborts=Aborts.STATEMENT)
         if isinstance(error, RecursionError):
             return stack_limit()
         _log.error("a request failed inside the server", exc_info=error)
         return SqlError(
             INTERNAL,
             f"The embedded SQL Server failed ({type(error).__name__}); its log has the details.",
-            aborts="transaction",
+            aborts=Aborts.TRANSACTION,
         )
 
     def _drain(self, events: Iterator[Event], response: Response) -> None:

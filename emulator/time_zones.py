@@ -13,7 +13,8 @@ import zoneinfo
 from functools import lru_cache
 from typing import Final
 
-from emulator.errors import SqlError, not_supported
+from emulator import messages
+from emulator.errors import not_supported
 
 TICKS_PER_MINUTE: Final = 600_000_000
 _MICROSECOND_TICKS: Final = 10
@@ -108,10 +109,7 @@ def zone(name: str) -> datetime.tzinfo:
     """
     iana = _FOLDED.get(name.rstrip().casefold())
     if iana is None:
-        raise SqlError(
-            9820, "The time zone parameter '" + name + "' provided to AT TIME ZONE clause is"
-            " invalid.",
-        )  # fmt: skip
+        raise messages.error(9820, name)
     if iana == "Etc/UTC":
         return datetime.UTC
     try:

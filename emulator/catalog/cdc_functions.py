@@ -12,8 +12,8 @@ from emulator.catalog.instance_access import may_read_instance
 from emulator.catalog.table_functions import TableFunction, TableSource
 from emulator.cdc import functions, lsn, query_functions, update_mask
 from emulator.cdc.capture_instance import CaptureInstance, find_instance
+from emulator.messages import denied
 from emulator.results import ColumnMeta
-from emulator.security.messages import denied
 from emulator.types import (
     BIT,
     DATETIME,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.procedure_registry import (
     Arguments,
@@ -27,7 +28,6 @@ from emulator.cdc.lsn_time_mapping import (
     newest,
 )
 from emulator.cdc.metadata_tables import CDC_SCHEMA, LSN_TIME_MAPPING, metadata_table
-from emulator.errors import SqlError
 from emulator.results import Event
 from emulator.types import DATETIME, INT, LSN, StorageValue, varbinary
 
@@ -67,7 +67,7 @@ def _require(context: SessionContext, name: str) -> None:
         SqlError: 2812.
     """
     if not is_enabled(context.database):
-        raise SqlError(2812, f"Could not find stored procedure '{CDC_SCHEMA}.{name}'.", state=62)
+        raise messages.error(2812, f"{CDC_SCHEMA}.{name}")
 
 
 @procedure("sp_ins_lsn_time_mapping", *_entry_parameters(), schema=CDC_SCHEMA)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.procedure_access import authorize_procedure
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.metadata_tables import CDC_SCHEMA
-from emulator.security.messages import denied
+from emulator.messages import denied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,10 +67,10 @@ def authorize_capture_procedure(
         return
     folded = name.casefold()
     if folded in _OF_SYSADMIN:
-        raise cdc_error(22902, procedure=name)
+        raise messages.error(22902, "Sysadmin", procedure=name)
     is_owner = context.security.owns(context.database)
     if folded in _OF_DB_OWNER and not is_owner:
-        raise cdc_error(22904, procedure=name)
+        raise messages.error(22904, procedure=name)
     if schema == CDC_SCHEMA:
         if not is_owner:
             raise denied("EXECUTE", name, context.database.name, schema)

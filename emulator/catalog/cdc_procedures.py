@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.cdc_transactions import as_ddl, refuse_within_ddl
 from emulator.catalog.instance_access import may_read_instance
@@ -35,7 +36,6 @@ from emulator.cdc.capture_instance import (
 from emulator.cdc.change_table import METADATA_COLUMNS
 from emulator.cdc.enable_table import EnableTable, enable_table
 from emulator.cdc.log_readers import refuse_beside_log_reader
-from emulator.cdc.messages import cdc_error, message_text
 from emulator.results import Event, Message, ReturnValue
 from emulator.types import (
     BIGINT,
@@ -62,7 +62,7 @@ def _enable_db(context: SessionContext, _args: Arguments) -> Iterator[Event]:
     if not as_ddl(
         context, lambda: enable_database.enable_database(context.engine, context.database)
     ):
-        yield Message(22905, message_text(22905, context.database.name), severity=10)
+        yield Message(22905, messages.text(22905, context.database.name), severity=10)
 
 
 @procedure("sp_cdc_disable_db")
@@ -96,7 +96,7 @@ def _disable_db(context: SessionContext, _args: Arguments) -> Iterator[Event]:
 )
 def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
     if args["@enable_extended_ddl_handling"]:
-        raise cdc_error(22874, procedure="sp_cdc_enable_table")
+        raise messages.error(22874, procedure="sp_cdc_enable_table")
     request = EnableTable(
         source_schema=text(args["@source_schema"]),
         source_name=text(args["@source_name"]),
@@ -203,17 +203,17 @@ def _help_change_data_capture(context: SessionContext, args: Arguments) -> Itera
     require_enabled(database, name)
     schema, table_name = text(args["@source_schema"]), text(args["@source_name"])
     if bool(schema) != bool(table_name):
-        raise cdc_error(22972, procedure=name)
+        raise messages.error(22972, procedure=name)
     instances = capture_instances(context.store.connection, database)
     if schema and table_name:
         source = database.table(schema, table_name)
         if source is None:
-            raise cdc_error(22931, schema, table_name, procedure=name)
+            raise messages.error(22931, schema, table_name, procedure=name)
         instances = [i for i in instances if i.source_object_id == source.object_id]
         if not instances:
-            raise cdc_error(22985, schema, table_name, procedure=name)
+            raise messages.error(22985, schema, table_name, procedure=name)
         if not any(may_read_instance(context, database, i) for i in instances):
-            raise cdc_error(22981, procedure=name)
+            raise messages.error(22981, procedure=name)
     instances = [i for i in instances if may_read_instance(context, database, i)]
     yield from result_set(
         """source_schema sysname, source_table sysname, capture_instance sysname!,
@@ -230,10 +230,10 @@ def _required_instance(
 ) -> CaptureInstance:
     require_enabled(context.database, procedure_name)
     if not isinstance(name, str) or not name.strip():
-        raise cdc_error(22963, "@capture_instance", procedure=procedure_name)
+        raise messages.error(22963, "@capture_instance", procedure=procedure_name)
     instance = find_instance(context.store.connection, context.database, name)
     if instance is None or not may_read_instance(context, context.database, instance):
-        raise cdc_error(22981, procedure=procedure_name)
+        raise messages.error(22981, procedure=procedure_name)
     return instance
 
 
@@ -245,7 +245,7 @@ def _get_captured_columns(context: SessionContext, args: Arguments) -> Iterator[
     source = database.table_by_id(instance.source_object_id)
     table = database.table_by_id(instance.object_id)
     if table is None or source is None:
-        raise cdc_error(22981, procedure=name)
+        raise messages.error(22981, procedure=name)
     captured = zip(instance.columns, table.columns[len(METADATA_COLUMNS) :], strict=False)
     yield from result_set(
         """source_schema sysname, source_table sysname, capture_instance sysname!,
@@ -312,7 +312,7 @@ def _failures(context: SessionContext, result: cleanup.CleanupResult) -> Iterato
         command = f"delete from cdc.{name}_CT"
         error = result.errors.get(name)
         number, said = (error.number, error.message) if error is not None else (0, name)
-        text_of = message_text(22852, context.database.name, command, number, said)
+        text_of = messages.text(22852, context.database.name, command, number, said)
         yield Message(22852, text_of, severity=10)
 
 

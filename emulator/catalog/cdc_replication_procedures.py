@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.cdc_declarations import DECLARED, procedure
 from emulator.catalog.procedure_registry import (
     Arguments,
@@ -18,10 +19,10 @@ from emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
-from emulator.cdc import replication
+from emulator.cdc import jobs, replication
 from emulator.cdc.log_readers import change_publications
 from emulator.cdc.replication import Article, Publication
-from emulator.errors import SqlError, not_supported
+from emulator.errors import not_supported
 from emulator.results import Event, Message
 from emulator.storage.engine import Database
 from emulator.types import INT, MAX, SYSNAME, nvarchar
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _P = ProcedureParameter
 _EXTENDED: Final = ("sp_repldone", "sp_replcmds", "sp_repltrans", "sp_replflush")
 """Extended procedures in SQL Server."""
-JOB_STARTED: Final = 14243
 
 
 def _ignored(names: str) -> tuple[ProcedureParameter, ...]:
@@ -45,13 +45,13 @@ def _changed(
     context: SessionContext, database: Database, change: Callable[[apsw.Connection], None]
 ) -> Iterator[Event]:
     for started in change_publications(context.engine, database, change):
-        yield Message(JOB_STARTED, started)
+        yield Message(jobs.JOB_STARTED, started)
 
 
 def _name(args: Arguments, parameter: str) -> str:
     name = (text(args[parameter]) or "").strip()
     if not name:
-        raise SqlError(14043, f"The parameter {parameter} cannot be NULL.")
+        raise messages.error(14043, parameter)
     return name
 
 
@@ -70,9 +70,7 @@ def _replication_option(context: SessionContext, args: Arguments) -> Iterator[Ev
     if option != "publish":
         raise not_supported(f"sp_replicationdboption @optname = '{option}'")
     if value not in {"true", "false"}:
-        raise SqlError(
-            14137, "The value for the @value parameter must be either 'true' or 'false'."
-        )
+        raise messages.error(14137)
 
     def change(connection: apsw.Connection) -> None:
         replication.set_published(connection, database, published=value == "true")
@@ -104,8 +102,7 @@ def _replication_option(context: SessionContext, args: Arguments) -> Iterator[Ev
 def _add_publication(context: SessionContext, args: Arguments) -> Iterator[Event]:
     frequency = (text(args["@repl_freq"]) or replication.CONTINUOUS).casefold()
     if frequency not in {replication.CONTINUOUS, "snapshot"}:
-        raise SqlError(14026, "The value for the @repl_freq parameter must be either 'continuous'"
-                       " or 'snapshot'.")  # fmt: skip
+        raise messages.error(14026)
     made = Publication(_name(args, "@publication"), frequency, text(args["@description"]) or "")
     change = partial(replication.add_publication, database=context.database, publication=made)
     yield from _changed(context, context.database, change)
@@ -151,8 +148,7 @@ def _add_article(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name = text(args["@source_object"]) or text(args["@source_table"]) or _name(args, "@article")
     table = database.table(text(args["@source_owner"]) or "dbo", name)
     if table is None or table.is_ms_shipped:
-        raise SqlError(15001, f"Object '{name}' does not exist or is not a valid object for this"
-                       " operation.")  # fmt: skip
+        raise messages.error(15001, name)
     change = partial(
         replication.add_article,
         database=database,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from emulator.errors import SqlError
+from emulator import messages
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -45,6 +45,4 @@ def refuse_within_ddl(context: SessionContext, procedure: str) -> None:
         SqlError: 15002.
     """
     if context.engine.write_path.joins_write():
-        raise SqlError(
-            15002, f"The procedure '{procedure}' cannot be executed within a transaction."
-        )
+        raise messages.error(15002, procedure)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.instance_access import may_read_instance
 from emulator.catalog.procedure_registry import (
@@ -17,7 +18,6 @@ from emulator.catalog.procedure_registry import (
     text,
 )
 from emulator.cdc.capture_instance import capture_instances, find_instance, require_enabled
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.wrapper_functions import PROCEDURE, wrapper_functions
 from emulator.results import Event
 from emulator.types import BIT, MAX, SYSNAME, nvarchar
@@ -44,10 +44,10 @@ def _generate_wrapper_function(context: SessionContext, args: Arguments) -> Iter
     if name:
         instance = find_instance(connection, database, name)
         if instance is None or not may_read_instance(context, database, instance):
-            raise cdc_error(22920, name, database.name, procedure=PROCEDURE)
+            raise messages.error(22920, name, database.name, procedure=PROCEDURE)
         instances = [instance]
     elif columns or flags:
-        raise cdc_error(22921, procedure=PROCEDURE)
+        raise messages.error(22921, procedure=PROCEDURE)
     else:
         instances = [
             instance

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.catalog.registry import VIEWS, Row, view
+from emulator.catalog.registry import VIEWS, Columns, Row, view
 from emulator.catalog.visibility import visible_rows
 
 if TYPE_CHECKING:
@@ -31,30 +31,37 @@ def _rows(context: SessionContext, database: Database, name: str) -> Iterator[di
         yield dict(zip(names, row, strict=True))
 
 
-@view(
-    "sys.sysdatabases",
-    """name sysname, dbid smallint, sid varbinary(85), mode smallint, status int, status2 int,
- crdate datetime!, reserved datetime, category int, cmptlevel tinyint!, filename nvarchar(260),
- version smallint""",
+_SYSDATABASES: Final = Columns(
+    """name sysname, dbid smallint, sid varbinary(85), mode smallint = 0, status int = 0,
+ status2 int = 0, crdate datetime!, reserved datetime, category int = 0, cmptlevel tinyint!,
+ filename nvarchar(260), version smallint"""
 )
+
+
+@view("sys.sysdatabases", _SYSDATABASES)
 def _sysdatabases(context: SessionContext, database: Database) -> Iterator[Row]:
     for row in _rows(context, database, "databases"):
-        yield (
-            *(row["name"], row["database_id"], row["owner_sid"], 0, 0, 0, row["create_date"]),
-            *(None, 0, row["compatibility_level"], None, None),
+        yield _SYSDATABASES.row(
+            name=row["name"],
+            dbid=row["database_id"],
+            sid=row["owner_sid"],
+            crdate=row["create_date"],
+            cmptlevel=row["compatibility_level"],
         )
 
 
-@view(
-    "sys.syscolumns",
-    """name sysname, id int!, xtype tinyint!, typestat tinyint, xusertype smallint,
- length smallint!, xprec tinyint!, xscale tinyint!, colid smallint, xoffset smallint,
- bitpos tinyint, reserved tinyint, colstat smallint, cdefault int!, domain int!, number smallint,
- colorder smallint, autoval varbinary(8000), offset smallint, collationid int, language int,
- status tinyint, type tinyint!, usertype smallint, printfmt varchar(255), prec smallint,
- scale int, iscomputed int, isoutparam int, isnullable int, collation sysname,
- tdscollation binary(5)""",
+_SYSCOLUMNS: Final = Columns(
+    """name sysname, id int!, xtype tinyint!, typestat tinyint = 0, xusertype smallint,
+ length smallint!, xprec tinyint!, xscale tinyint!, colid smallint, xoffset smallint = 0,
+ bitpos tinyint = 0, reserved tinyint = 0, colstat smallint, cdefault int!, domain int! = 0,
+ number smallint = 0, colorder smallint, autoval varbinary(8000), offset smallint = 0,
+ collationid int = 0, language int = 0, status tinyint, type tinyint! = 0,
+ usertype smallint = 0, printfmt varchar(255), prec smallint, scale int, iscomputed int,
+ isoutparam int = 0, isnullable int, collation sysname, tdscollation binary(5)"""
 )
+
+
+@view("sys.syscolumns", _SYSCOLUMNS)
 def _syscolumns(context: SessionContext, database: Database) -> Iterator[Row]:
     for row in _rows(context, database, "columns"):
         number, length = row["column_id"], row["max_length"]
@@ -62,21 +69,35 @@ def _syscolumns(context: SessionContext, database: Database) -> Iterator[Row]:
         characters = length // 2 if wide and length > 0 else length
         identity, nullable = int(row["is_identity"]), int(row["is_nullable"])
         status = _NULLABLE * nullable + _IDENTITY * identity
-        yield (
-            *(row["name"], row["object_id"], row["system_type_id"], 0, row["user_type_id"], length),
-            *(row["precision"], row["scale"], number, 0, 0, 0, identity),
-            *(row["default_object_id"], 0, 0, number, None, 0, 0, 0, status),
-            *(0, 0, None, row["precision"] or characters),
-            *(row["scale"] if row["precision"] else None, int(row["is_computed"]), 0, nullable),
-            *(row["collation_name"], None),
+        yield _SYSCOLUMNS.row(
+            name=row["name"],
+            id=row["object_id"],
+            xtype=row["system_type_id"],
+            xusertype=row["user_type_id"],
+            length=length,
+            xprec=row["precision"],
+            xscale=row["scale"],
+            colid=number,
+            colstat=identity,
+            cdefault=row["default_object_id"],
+            colorder=number,
+            status=status,
+            prec=row["precision"] or characters,
+            scale=row["scale"] if row["precision"] else None,
+            iscomputed=int(row["is_computed"]),
+            isnullable=nullable,
+            collation=row["collation_name"],
         )
 
 
-@view(
-    "sys.syscomments",
-    """id int!, number smallint, colid smallint!, status smallint!, ctext varbinary(8000),
- texttype smallint, language smallint, encrypted bit!, compressed bit!, text nvarchar(4000)""",
+_SYSCOMMENTS: Final = Columns(
+    """id int!, number smallint = 1, colid smallint!, status smallint! = 0, ctext varbinary(8000),
+ texttype smallint = 2, language smallint = 0, encrypted bit! = 0, compressed bit! = 0,
+ text nvarchar(4000)"""
 )
+
+
+@view("sys.syscomments", _SYSCOMMENTS)
 def _syscomments(context: SessionContext, database: Database) -> Iterator[Row]:
     kinds = ("sql_modules", "check_constraints", "default_constraints")
     for row in (row for kind in kinds for row in _rows(context, database, kind)):
@@ -87,4 +108,4 @@ def _syscomments(context: SessionContext, database: Database) -> Iterator[Row]:
         for colid, start in enumerate(pieces, 1):
             piece = text[start : start + TEXT_CHARACTERS]
             in_bytes = piece.encode("utf-16-le")
-            yield row["object_id"], 1, colid, 0, in_bytes, 2, 0, 0, 0, piece
+            yield _SYSCOMMENTS.row(id=row["object_id"], colid=colid, ctext=in_bytes, text=piece)

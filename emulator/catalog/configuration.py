@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from emulator.errors import SqlError
+from emulator import messages
 
 if TYPE_CHECKING:
     from emulator.storage.database import StorageEngine
@@ -93,11 +93,7 @@ def find_option(name: str) -> ConfigurationOption:
     for option in OPTIONS:
         if folded and option.name.casefold().startswith(folded):
             return option
-    raise SqlError(
-        15123,
-        f"The configuration option '{name}' does not exist, or it may be an advanced option.",
-        procedure="sp_configure",
-    )
+    raise messages.error(15123, name, procedure="sp_configure")
 
 
 def configure(engine: StorageEngine, name: str, value: int) -> tuple[ConfigurationOption, int]:
@@ -108,11 +104,7 @@ def configure(engine: StorageEngine, name: str, value: int) -> tuple[Configurati
     """
     option = find_option(name)
     if not option.minimum <= value <= option.maximum:
-        raise SqlError(
-            15129,
-            f"'{value}' is not a valid value for configuration option '{option.name}'.",
-            procedure="sp_configure",
-        )
+        raise messages.error(15129, value, option.name, procedure="sp_configure")
     old = configured_value(engine, option)
     _not_installed.setdefault(engine, {}).setdefault(option.name, running_value(engine, option))
     with engine.write() as connection:

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.database_objects import DatabaseObject
 from emulator.catalog.objects import find_object, object_by_id, schema_id
 from emulator.catalog.procedure_registry import Arguments, ProcedureParameter, procedure, text
-from emulator.catalog.registry import Row, parse_columns, view
+from emulator.catalog.registry import Columns, Row, parse_columns, view
 from emulator.catalog.relations import relation_by_id
 from emulator.errors import SqlError, not_supported
 from emulator.results import ColumnMeta, Event
@@ -63,12 +64,7 @@ class Place:
 
 def _not_found(shown: str) -> SqlError:
     """15135."""
-    return SqlError(
-        15135,
-        f"Object is invalid. Extended properties are not permitted on '{shown}', or the object does"
-        " not exist.",
-        procedure="sp_addextendedproperty",
-    )
+    return messages.error(15135, shown, procedure="sp_addextendedproperty")
 
 
 def _place(context: SessionContext, args: Arguments) -> Place:
@@ -145,11 +141,7 @@ def _add(context: SessionContext, args: Arguments) -> Iterator[Event]:
     place = _place(context, args)
     name = text(args["@name"]) or ""
     if _known(context, args, place) is not None:
-        raise SqlError(
-            15233,
-            f"Property cannot be added. Property '{name}' already exists for '{place.shown}'.",
-            procedure="sp_addextendedproperty",
-        )
+        raise messages.error(15233, name, place.shown, procedure="sp_addextendedproperty")
     found = ExtendedProperty(
         place.class_id, place.major_id, place.minor_id, name, text(args["@value"])
     )
@@ -161,12 +153,7 @@ def _existing(context: SessionContext, args: Arguments, procedure_name: str) -> 
     place = _place(context, args)
     found = _known(context, args, place)
     if found is None:
-        raise SqlError(
-            15217,
-            "Property cannot be updated or deleted. Property"
-            f" '{text(args['@name'])}' does not exist for '{place.shown}'.",
-            procedure=procedure_name,
-        )
+        raise messages.error(15217, text(args["@name"]), place.shown, procedure=procedure_name)
     return found
 
 
@@ -185,16 +172,22 @@ def _drop(context: SessionContext, args: Arguments) -> Iterator[Event]:
     yield from ()
 
 
-@view(
-    "sys.extended_properties",
+_EXTENDED_PROPERTIES: Final = Columns(
     """class tinyint!, class_desc nvarchar(60), major_id int!, minor_id int!, name sysname!,
- value nvarchar(3750)""",
+ value nvarchar(3750)"""
 )
+
+
+@view("sys.extended_properties", _EXTENDED_PROPERTIES)
 def _extended_properties(_context: SessionContext, database: Database) -> Iterator[Row]:
     for found in database.state.properties.values():
-        yield (
-            *(found.class_id, _CLASSES[found.class_id], found.major_id, found.minor_id),
-            *(found.name, found.value),
+        yield _EXTENDED_PROPERTIES.row(
+            class_=found.class_id,
+            class_desc=_CLASSES[found.class_id],
+            major_id=found.major_id,
+            minor_id=found.minor_id,
+            name=found.name,
+            value=found.value,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.database_objects import DatabaseObject
 from emulator.catalog.like import matches
 from emulator.catalog.names import split_name
@@ -23,7 +24,6 @@ from emulator.catalog.procedure_registry import (
 from emulator.catalog.registry import Row
 from emulator.catalog.relations import Relation, relation_by_id, row_count, table_by_id
 from emulator.catalog.type_facts import type_facts
-from emulator.errors import SqlError
 from emulator.results import Event, Message
 from emulator.storage.model import Column, Index, Table
 from emulator.types import DEFAULT_COLLATION, SYSNAME, nvarchar, varchar
@@ -67,21 +67,11 @@ def _described(context: SessionContext, name: str, caller: str) -> DatabaseObjec
         if parts.database.casefold() == "tempdb" and parts.name.startswith("#"):
             database = context.engine.database("tempdb")
         elif parts.database and parts.database.casefold() != database.name.casefold():
-            raise SqlError(
-                15250,
-                "The database name component of the object qualifier must be the name of the"
-                " current database.",
-                procedure=caller,
-            )
+            raise messages.error(15250, procedure=caller)
         found = find_object(context, database, parts.schema or "dbo", parts.name)
         if found is not None:
             return found
-    raise SqlError(
-        15009,
-        f"The object '{name}' does not exist in database '{context.database.name}' or is invalid"
-        " for this operation.",
-        procedure=caller,
-    )
+    raise messages.error(15009, name, context.database.name, procedure=caller)
 
 
 @procedure("sp_help", _P("@objname", _NAME, None))
@@ -186,11 +176,7 @@ def _helpindex(context: SessionContext, args: Arguments) -> Iterator[Event]:
 def _indexes(table: Table) -> Iterator[Event]:
     """The indexes, or the message that there are none."""
     if not table.indexes:
-        yield Message(
-            15472,
-            f"The object '{table.name}' does not have any indexes, or you do not have permissions.",
-            severity=0,
-        )
+        yield Message(15472, messages.text(15472, table.name), severity=0)
         return
     yield from result_set(
         "index_name sysname, index_description varchar(210), index_keys nvarchar(2078)",
@@ -234,11 +220,7 @@ def _constraints(context: SessionContext, table: Table) -> Iterator[Event]:
     rows = list(_constraint_rows(context, table))
     if not rows:
         shown = f"{table.schema}.{table.name}"
-        yield Message(
-            15469,
-            f"No constraints are defined on object '{shown}', or you do not have permissions.",
-            severity=0,
-        )
+        yield Message(15469, messages.text(15469, shown), severity=0)
         return
     yield from result_set(
         """constraint_type nvarchar(146), constraint_name sysname, delete_action nvarchar(11),
@@ -291,12 +273,7 @@ def _references(context: SessionContext, table: Table) -> Iterator[Event]:
         yield from result_set("TableIsReferencedByForeignKey nvarchar(516)", rows)
         return
     shown = f"{table.schema}.{table.name}"
-    yield Message(
-        15470,
-        f"No foreign keys reference table '{shown}', or you do not have permissions on referencing"
-        " tables.",
-        severity=0,
-    )
+    yield Message(15470, messages.text(15470, shown), severity=0)
 
 
 @procedure("sp_spaceused", _P("@objname", _NAME, None), _P("@updateusage", varchar(5), None))
@@ -316,9 +293,7 @@ def _spaceused(context: SessionContext, args: Arguments) -> Iterator[Event]:
     item = _described(context, name, "sp_spaceused")
     table = table_by_id(context, context.database, item.object_id)
     if table is None:
-        raise SqlError(
-            15234, "Objects of this type have no space allocated.", procedure="sp_spaceused"
-        )
+        raise messages.error(15234, procedure="sp_spaceused")
     count = row_count(context, table)
     size = f"{(count + 7) // 8 * 8} KB"
     yield from result_set(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.module_texts import generated_modules
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.catalog.relations import relations, tables
 from emulator.catalog.type_facts import (
     character_length,
@@ -20,13 +20,15 @@ from emulator.catalog.type_facts import (
 )
 from emulator.catalog.visibility import definition
 from emulator.collations import page_of
-from emulator.types import DEFAULT_COLLATION
+from emulator.types import DEFAULT_COLLATION, SqlType
 from emulator.wire.code_pages import UTF8
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
+    from emulator.catalog.database_objects import DatabaseObject
+    from emulator.storage.catalog_state import Module
     from emulator.storage.engine import Database
-    from emulator.storage.model import Column, Index
+    from emulator.storage.model import Index
 
 
 @view(
@@ -42,44 +44,49 @@ def _tables(context: SessionContext, database: Database) -> Iterator[Row]:
             yield database.name, module.schema, module.name, "VIEW"
 
 
-@view(
-    "INFORMATION_SCHEMA.COLUMNS",
+_COLUMNS: Final = Columns(
     """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
  COLUMN_NAME sysname, ORDINAL_POSITION int, COLUMN_DEFAULT nvarchar(4000), IS_NULLABLE varchar(3),
  DATA_TYPE nvarchar(128), CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int,
  NUMERIC_PRECISION tinyint, NUMERIC_PRECISION_RADIX smallint, NUMERIC_SCALE int,
  DATETIME_PRECISION smallint, CHARACTER_SET_CATALOG sysname, CHARACTER_SET_SCHEMA sysname,
  CHARACTER_SET_NAME sysname, COLLATION_CATALOG sysname, COLLATION_SCHEMA sysname,
- COLLATION_NAME sysname, DOMAIN_CATALOG sysname, DOMAIN_SCHEMA sysname, DOMAIN_NAME sysname""",
+ COLLATION_NAME sysname, DOMAIN_CATALOG sysname, DOMAIN_SCHEMA sysname, DOMAIN_NAME sysname"""
 )
-def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
-    for table in relations(context, database):
-        for position, column in enumerate(table.columns, 1):
-            yield (
-                *(database.name, table.schema, table.name, column.name, position),
-                *_column_facts(column),
-            )
-
-
 _CHARACTER_SETS: Final = {1252: "iso_1", UTF8: "UTF-8"}
 
 
-def _column_facts(column: Column) -> Row:
-    unicode = column.type.name in {"nchar", "nvarchar", "ntext"}
-    text = column.type.is_character and column.type.name != "xml"
-    character_set = None
-    if text:
-        page = page_of(column.type.collation).number
-        character_set = "UNICODE" if unicode else _CHARACTER_SETS.get(page, f"cp{page}")
-    collation = (column.type.collation or DEFAULT_COLLATION) if text else None
-    default = column.default
-    return (
-        *(default, "YES" if column.nullable else "NO", column.type.name),
-        *(character_length(column.type), octet_length(column.type)),
-        *numeric_facts(column.type),
-        datetime_precision(column.type),
-        *(None, None, character_set, None, None, collation, None, None, None),
-    )
+@view("INFORMATION_SCHEMA.COLUMNS", _COLUMNS)
+def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    for table in relations(context, database):
+        for position, column in enumerate(table.columns, 1):
+            precision, radix, scale = numeric_facts(column.type)
+            is_text = column.type.is_character and column.type.name != "xml"
+            yield _COLUMNS.row(
+                TABLE_CATALOG=database.name,
+                TABLE_SCHEMA=table.schema,
+                TABLE_NAME=table.name,
+                COLUMN_NAME=column.name,
+                ORDINAL_POSITION=position,
+                COLUMN_DEFAULT=column.default,
+                IS_NULLABLE="YES" if column.nullable else "NO",
+                DATA_TYPE=column.type.name,
+                CHARACTER_MAXIMUM_LENGTH=character_length(column.type),
+                CHARACTER_OCTET_LENGTH=octet_length(column.type),
+                NUMERIC_PRECISION=precision,
+                NUMERIC_PRECISION_RADIX=radix,
+                NUMERIC_SCALE=scale,
+                DATETIME_PRECISION=datetime_precision(column.type),
+                CHARACTER_SET_NAME=_character_set(column.type) if is_text else None,
+                COLLATION_NAME=(column.type.collation or DEFAULT_COLLATION) if is_text else None,
+            )
+
+
+def _character_set(sql_type: SqlType) -> str:
+    if sql_type.name in {"nchar", "nvarchar", "ntext"}:
+        return "UNICODE"
+    page = page_of(sql_type.collation).number
+    return _CHARACTER_SETS.get(page, f"cp{page}")
 
 
 def _keys(database: Database) -> Iterator[tuple[str, str, Index]]:
@@ -89,13 +96,15 @@ def _keys(database: Database) -> Iterator[tuple[str, str, Index]]:
                 yield table.schema, table.name, index
 
 
-@view(
-    "INFORMATION_SCHEMA.TABLE_CONSTRAINTS",
-    """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
- CONSTRAINT_NAME sysname!, TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128),
- TABLE_NAME sysname, CONSTRAINT_TYPE varchar(11), IS_DEFERRABLE varchar(2)!,
- INITIALLY_DEFERRED varchar(2)!""",
+_TABLE_CONSTRAINTS: Final = Columns(
+    """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!,
+ TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname,
+ CONSTRAINT_TYPE varchar(11), IS_DEFERRABLE varchar(2)! = 'NO',
+ INITIALLY_DEFERRED varchar(2)! = 'NO'"""
 )
+
+
+@view("INFORMATION_SCHEMA.TABLE_CONSTRAINTS", _TABLE_CONSTRAINTS)
 def _table_constraints(_context: SessionContext, database: Database) -> Iterator[Row]:
     named: list[tuple[str, str, str, str]] = [
         (schema, table, index.name, "PRIMARY KEY" if index.primary_key else "UNIQUE")
@@ -106,15 +115,25 @@ def _table_constraints(_context: SessionContext, database: Database) -> Iterator
         named += [(item.schema, item.name, check.name, "CHECK") for check in item.checks]
     for schema, table, name, kind in named:
         catalog = database.name
-        yield catalog, schema, name, catalog, schema, table, kind, "NO", "NO"
+        yield _TABLE_CONSTRAINTS.row(
+            CONSTRAINT_CATALOG=catalog,
+            CONSTRAINT_SCHEMA=schema,
+            CONSTRAINT_NAME=name,
+            TABLE_CATALOG=catalog,
+            TABLE_SCHEMA=schema,
+            TABLE_NAME=table,
+            CONSTRAINT_TYPE=kind,
+        )
 
 
-@view(
-    "INFORMATION_SCHEMA.KEY_COLUMN_USAGE",
+_KEY_COLUMN_USAGE: Final = Columns(
     """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
  CONSTRAINT_NAME nvarchar(128)!, TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128),
- TABLE_NAME nvarchar(128)!, COLUMN_NAME nvarchar(128), ORDINAL_POSITION int!""",
+ TABLE_NAME nvarchar(128)!, COLUMN_NAME nvarchar(128), ORDINAL_POSITION int!"""
 )
+
+
+@view("INFORMATION_SCHEMA.KEY_COLUMN_USAGE", _KEY_COLUMN_USAGE)
 def _key_column_usage(_context: SessionContext, database: Database) -> Iterator[Row]:
     for table in database.tables():
         constraints = [
@@ -126,18 +145,26 @@ def _key_column_usage(_context: SessionContext, database: Database) -> Iterator[
         names = {column.column_id: column.name for column in table.columns}
         for name, column_ids in constraints:
             for position, column_id in enumerate(column_ids, 1):
-                yield (
-                    *(database.name, table.schema, name, database.name, table.schema),
-                    *(table.name, names[column_id], position),
+                yield _KEY_COLUMN_USAGE.row(
+                    CONSTRAINT_CATALOG=database.name,
+                    CONSTRAINT_SCHEMA=table.schema,
+                    CONSTRAINT_NAME=name,
+                    TABLE_CATALOG=database.name,
+                    TABLE_SCHEMA=table.schema,
+                    TABLE_NAME=table.name,
+                    COLUMN_NAME=names[column_id],
+                    ORDINAL_POSITION=position,
                 )
 
 
-@view(
-    "INFORMATION_SCHEMA.CONSTRAINT_COLUMN_USAGE",
+_CONSTRAINT_COLUMN_USAGE: Final = Columns(
     """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME nvarchar(128)!,
  COLUMN_NAME nvarchar(128), CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
- CONSTRAINT_NAME nvarchar(128)!""",
+ CONSTRAINT_NAME nvarchar(128)!"""
 )
+
+
+@view("INFORMATION_SCHEMA.CONSTRAINT_COLUMN_USAGE", _CONSTRAINT_COLUMN_USAGE)
 def _constraint_column_usage(_context: SessionContext, database: Database) -> Iterator[Row]:
     for table in database.tables():
         names = {column.column_id: column.name for column in table.columns}
@@ -145,19 +172,26 @@ def _constraint_column_usage(_context: SessionContext, database: Database) -> It
             if not index.primary_key and not index.unique_constraint:
                 continue
             for column_id in index.column_ids:
-                yield (
-                    *(database.name, table.schema, table.name, names[column_id]),
-                    *(database.name, table.schema, index.name),
+                yield _CONSTRAINT_COLUMN_USAGE.row(
+                    TABLE_CATALOG=database.name,
+                    TABLE_SCHEMA=table.schema,
+                    TABLE_NAME=table.name,
+                    COLUMN_NAME=names[column_id],
+                    CONSTRAINT_CATALOG=database.name,
+                    CONSTRAINT_SCHEMA=table.schema,
+                    CONSTRAINT_NAME=index.name,
                 )
 
 
-@view(
-    "INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS",
-    """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128),
- CONSTRAINT_NAME sysname!, UNIQUE_CONSTRAINT_CATALOG nvarchar(128),
- UNIQUE_CONSTRAINT_SCHEMA nvarchar(128), UNIQUE_CONSTRAINT_NAME sysname, MATCH_OPTION varchar(7),
- UPDATE_RULE varchar(11), DELETE_RULE varchar(11)""",
+_REFERENTIAL_CONSTRAINTS: Final = Columns(
+    """CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!,
+ UNIQUE_CONSTRAINT_CATALOG nvarchar(128), UNIQUE_CONSTRAINT_SCHEMA nvarchar(128),
+ UNIQUE_CONSTRAINT_NAME sysname, MATCH_OPTION varchar(7) = 'SIMPLE', UPDATE_RULE varchar(11),
+ DELETE_RULE varchar(11)"""
 )
+
+
+@view("INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS", _REFERENTIAL_CONSTRAINTS)
 def _referential_constraints(_context: SessionContext, database: Database) -> Iterator[Row]:
     for table in database.tables():
         for key in table.foreign_keys:
@@ -168,36 +202,52 @@ def _referential_constraints(_context: SessionContext, database: Database) -> It
                 (i.name for i in referenced.indexes if i.column_ids == key.referenced_column_ids),
                 None,
             )
-            yield (
-                *(database.name, table.schema, key.name, database.name, referenced.schema, unique),
-                *("SIMPLE", key.on_update.replace("_", " "), key.on_delete.replace("_", " ")),
+            yield _REFERENTIAL_CONSTRAINTS.row(
+                CONSTRAINT_CATALOG=database.name,
+                CONSTRAINT_SCHEMA=table.schema,
+                CONSTRAINT_NAME=key.name,
+                UNIQUE_CONSTRAINT_CATALOG=database.name,
+                UNIQUE_CONSTRAINT_SCHEMA=referenced.schema,
+                UNIQUE_CONSTRAINT_NAME=unique,
+                UPDATE_RULE=key.on_update.replace("_", " "),
+                DELETE_RULE=key.on_delete.replace("_", " "),
             )
 
 
-@view(
-    "INFORMATION_SCHEMA.SCHEMATA",
+_SCHEMATA: Final = Columns(
     """CATALOG_NAME nvarchar(128), SCHEMA_NAME nvarchar(128)!, SCHEMA_OWNER nvarchar(128),
  DEFAULT_CHARACTER_SET_CATALOG sysname, DEFAULT_CHARACTER_SET_SCHEMA sysname,
- DEFAULT_CHARACTER_SET_NAME sysname""",
+ DEFAULT_CHARACTER_SET_NAME sysname = 'iso_1'"""
 )
+
+
+@view("INFORMATION_SCHEMA.SCHEMATA", _SCHEMATA)
 def _schemata(_context: SessionContext, database: Database) -> Iterator[Row]:
     for schema in database.schemas:
         owner = schema if schema in database.principals else "dbo"
-        yield database.name, schema, owner, None, None, "iso_1"
+        yield _SCHEMATA.row(CATALOG_NAME=database.name, SCHEMA_NAME=schema, SCHEMA_OWNER=owner)
 
 
-@view(
-    "INFORMATION_SCHEMA.VIEWS",
+_VIEWS: Final = Columns(
     """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
- VIEW_DEFINITION nvarchar(4000), CHECK_OPTION varchar(7), IS_UPDATABLE varchar(2)!""",
+ VIEW_DEFINITION nvarchar(4000), CHECK_OPTION varchar(7), IS_UPDATABLE varchar(2)! = 'NO'"""
 )
+
+
+@view("INFORMATION_SCHEMA.VIEWS", _VIEWS)
 def _views(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
         if module.type == "V":
             text = definition(context, database, module)
             shown = text[:4000] if text is not None else None
             option = "CASCADE" if module.has_check_option else "NONE"
-            yield database.name, module.schema, module.name, shown, option, "NO"
+            yield _VIEWS.row(
+                TABLE_CATALOG=database.name,
+                TABLE_SCHEMA=module.schema,
+                TABLE_NAME=module.name,
+                VIEW_DEFINITION=shown,
+                CHECK_OPTION=option,
+            )
 
 
 @view(
@@ -211,36 +261,58 @@ def _check_constraints(context: SessionContext, database: Database) -> Iterator[
             yield database.name, table.schema, check.name, check.expression[:4000]
 
 
-@view(
-    "INFORMATION_SCHEMA.CONSTRAINT_TABLE_USAGE",
+_CONSTRAINT_TABLE_USAGE: Final = Columns(
     """TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!,
- CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!""",
+ CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!"""
 )
+
+
+@view("INFORMATION_SCHEMA.CONSTRAINT_TABLE_USAGE", _CONSTRAINT_TABLE_USAGE)
 def _constraint_table_usage(context: SessionContext, database: Database) -> Iterator[Row]:
     for row in _table_constraints(context, database):
         catalog, schema, name, _, _, table, *_ = row
-        yield catalog, schema, table, catalog, schema, name
+        yield _CONSTRAINT_TABLE_USAGE.row(
+            TABLE_CATALOG=catalog,
+            TABLE_SCHEMA=schema,
+            TABLE_NAME=table,
+            CONSTRAINT_CATALOG=catalog,
+            CONSTRAINT_SCHEMA=schema,
+            CONSTRAINT_NAME=name,
+        )
 
 
-@view(
-    "INFORMATION_SCHEMA.ROUTINES",
+_ROUTINES: Final = Columns(
     """SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA nvarchar(128), SPECIFIC_NAME nvarchar(128)!,
  ROUTINE_CATALOG nvarchar(128), ROUTINE_SCHEMA nvarchar(128), ROUTINE_NAME nvarchar(128)!,
  ROUTINE_TYPE nvarchar(20), ROUTINE_DEFINITION nvarchar(4000), CREATED datetime!,
- LAST_ALTERED datetime!""",
+ LAST_ALTERED datetime!"""
 )
+
+
+@view("INFORMATION_SCHEMA.ROUTINES", _ROUTINES)
 def _routines(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in database.modules.values():
-        if module.type not in {"P", "FN", "IF", "TF"}:
-            continue
-        kind = "PROCEDURE" if module.type == "P" else "FUNCTION"
-        created = datetime_of(module.create_ticks)
-        place = (database.name, module.schema, module.name)
-        text = definition(context, database, module)
-        shown = text[:4000] if text is not None else None
-        yield (*place, *place, kind, shown, created, created)
+        if module.type in {"P", "FN", "IF", "TF"}:
+            kind = "PROCEDURE" if module.type == "P" else "FUNCTION"
+            text = definition(context, database, module)
+            yield _routine_row(database, module, kind, text)
     for item, text in generated_modules(context, database):
-        created = datetime_of(item.create_ticks)
-        place = (database.name, item.schema, item.name)
-        shown = text[:4000] if text is not None else None
-        yield (*place, *place, "FUNCTION", shown, created, created)
+        yield _routine_row(database, item, "FUNCTION", text)
+
+
+def _routine_row(
+    database: Database, item: Module | DatabaseObject, kind: str, text: str | None
+) -> Row:
+    created = datetime_of(item.create_ticks)
+    return _ROUTINES.row(
+        SPECIFIC_CATALOG=database.name,
+        SPECIFIC_SCHEMA=item.schema,
+        SPECIFIC_NAME=item.name,
+        ROUTINE_CATALOG=database.name,
+        ROUTINE_SCHEMA=item.schema,
+        ROUTINE_NAME=item.name,
+        ROUTINE_TYPE=kind,
+        ROUTINE_DEFINITION=text[:4000] if text is not None else None,
+        CREATED=created,
+        LAST_ALTERED=created,
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.cdc_declarations import procedure
 from emulator.catalog.cdc_transactions import as_ddl
 from emulator.catalog.procedure_registry import (
@@ -27,7 +28,7 @@ from emulator.cdc.log_readers import (
     refuse_beside_log_reader,
     start_log_reader,
 )
-from emulator.errors import SqlError, not_supported
+from emulator.errors import not_supported
 from emulator.results import Event, Message
 from emulator.types import (
     BIGINT,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 _P = ProcedureParameter
 _JOB_TYPE: Final = nvarchar(20)
-JOB_STARTED: Final = 14243
-JOB_STOPPED: Final = 14243
 
 _OPTIONS: Final = (
     _P("@maxtrans", INT, None),
@@ -120,7 +119,7 @@ def _start_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
 
 def _started(context: SessionContext, job_type: str | None) -> Iterator[Event]:
     message = jobs.start_job(context.store.connection, context.engine, context.database, job_type)
-    yield Message(JOB_STARTED, message)
+    yield Message(jobs.JOB_STARTED, message)
 
 
 @procedure("sp_cdc_stop_job", _P("@job_type", _JOB_TYPE, jobs.CAPTURE))
@@ -128,7 +127,7 @@ def _stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
     message = jobs.stop_job(
         context.store.connection, context.engine, context.database, text(args["@job_type"])
     )
-    yield Message(JOB_STOPPED, message)
+    yield Message(jobs.JOB_STOPPED, message)
 
 
 @procedure("sp_cdc_help_jobs")
@@ -181,11 +180,7 @@ def _job_of_name(context: SessionContext, name: str) -> tuple[Database, str]:
     for database, job in all_jobs(context.store.connection, context.engine):
         if job_name(database, job.job_type).casefold() == name.casefold():
             return database, job.job_type
-    raise SqlError(
-        14262,
-        f"The specified @job_name ('{name}') does not exist.",
-        procedure="sp_verify_job_identifiers",
-    )
+    raise messages.error(14262, name, procedure="sp_verify_job_identifiers")
 
 
 @procedure(
@@ -203,10 +198,10 @@ def _agent_start_job(context: SessionContext, args: Arguments) -> Iterator[Event
     database, job_type = _job_of_name(context, text(args["@job_name"]) or "")
     if job_type == replication.LOG_READER:
         for message in start_log_reader(context.engine, database):
-            yield Message(JOB_STARTED, message)
+            yield Message(jobs.JOB_STARTED, message)
         return
     started = jobs.start_job(context.store.connection, context.engine, database, job_type)
-    yield Message(JOB_STARTED, started)
+    yield Message(jobs.JOB_STARTED, started)
 
 
 @procedure(
@@ -224,7 +219,7 @@ def _agent_stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]
         stop_run(context.engine, database, job_type)
         return
     stopped = jobs.stop_job(context.store.connection, context.engine, database, job_type)
-    yield Message(JOB_STOPPED, stopped)
+    yield Message(jobs.JOB_STOPPED, stopped)
 
 
 @procedure(

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.storage.application_locks import PREFIX
 
 if TYPE_CHECKING:
@@ -23,25 +23,23 @@ if TYPE_CHECKING:
     from emulator.storage.locks import HeldLock
 
 
-@view(
-    "sys.dm_tran_locks",
-    """resource_type nvarchar(60)!, resource_subtype nvarchar(60)!, resource_database_id int!,
- resource_description nvarchar(256)!, resource_associated_entity_id bigint,
- request_mode nvarchar(60)!, request_type nvarchar(60)!, request_status nvarchar(60)!,
- request_session_id int!, request_owner_type nvarchar(60)!""",
+_DM_TRAN_LOCKS: Final = Columns(
+    """resource_type nvarchar(60)!, resource_subtype nvarchar(60)! = '',
+ resource_database_id int!, resource_description nvarchar(256)! = '',
+ resource_associated_entity_id bigint, request_mode nvarchar(60)!,
+ request_type nvarchar(60)! = 'LOCK', request_status nvarchar(60)! = 'GRANT',
+ request_session_id int!, request_owner_type nvarchar(60)! = 'TRANSACTION'"""
 )
+
+
+@view("sys.dm_tran_locks", _DM_TRAN_LOCKS)
 def _dm_tran_locks(context: SessionContext, _database: Database) -> Iterator[Row]:
     intents: dict[tuple[int, str], str] = {}
     for lock in context.engine.locks.held():
         if not lock.table or isinstance(lock.resource, tuple):
             continue  # the write path; unique keys beside the rows that have them
         if lock.table.startswith(PREFIX):
-            number, _, resource = lock.table.removeprefix(PREFIX).split(":", 2)
-            described = f"0:[{resource}]:({hashlib.sha256(resource.encode()).hexdigest()[:8]})"
-            yield (
-                *("APPLICATION", "", int(number), described, 0, lock.mode, "LOCK"),
-                *("WAIT" if lock.waits else "GRANT", lock.session_id, "TRANSACTION"),
-            )
+            yield _application_lock(lock)
             continue
         if lock.resource is not None and not lock.waits:
             place = (lock.session_id, lock.table)
@@ -49,10 +47,27 @@ def _dm_tran_locks(context: SessionContext, _database: Database) -> Iterator[Row
         yield from _row(context, lock)
     for (session_id, table), mode in intents.items():
         database_id, object_id = _ids(table)
-        yield (
-            *("OBJECT", "", database_id, "", object_id, mode, "LOCK", "GRANT"),
-            *(session_id, "TRANSACTION"),
+        yield _DM_TRAN_LOCKS.row(
+            resource_type="OBJECT",
+            resource_database_id=database_id,
+            resource_associated_entity_id=object_id,
+            request_mode=mode,
+            request_session_id=session_id,
         )
+
+
+def _application_lock(lock: HeldLock) -> Row:
+    number, _, resource = lock.table.removeprefix(PREFIX).split(":", 2)
+    digest = hashlib.sha256(resource.encode()).hexdigest()[:8]
+    return _DM_TRAN_LOCKS.row(
+        resource_type="APPLICATION",
+        resource_database_id=int(number),
+        resource_description=f"0:[{resource}]:({digest})",
+        resource_associated_entity_id=0,
+        request_mode=lock.mode,
+        request_status="WAIT" if lock.waits else "GRANT",
+        request_session_id=lock.session_id,
+    )
 
 
 def _row(context: SessionContext, lock: HeldLock) -> Iterator[Row]:
@@ -66,9 +81,14 @@ def _row(context: SessionContext, lock: HeldLock) -> Iterator[Row]:
         kind = "KEY" if any(index.clustered for index in table.indexes) else "RID"
         digest = hashlib.sha256(str(lock.resource).encode()).hexdigest()[:12]
         described = f"({digest})" if kind == "KEY" else f"1:{lock.resource}:0"
-    yield (
-        *(kind, "", database_id, described, object_id, lock.mode, "LOCK"),
-        *("WAIT" if lock.waits else "GRANT", lock.session_id, "TRANSACTION"),
+    yield _DM_TRAN_LOCKS.row(
+        resource_type=kind,
+        resource_database_id=database_id,
+        resource_description=described,
+        resource_associated_entity_id=object_id,
+        request_mode=lock.mode,
+        request_status="WAIT" if lock.waits else "GRANT",
+        request_session_id=lock.session_id,
     )
 
 
@@ -78,15 +98,29 @@ def _ids(sqlite_name: str) -> tuple[int, int]:
     return int(database_id), int(object_id)
 
 
-@view(
-    "sys.dm_exec_requests",
-    """session_id smallint!, request_id int!, start_time datetime!, status nvarchar(30)!,
- command nvarchar(32)!, database_id smallint!, blocking_session_id smallint,
- wait_type nvarchar(60)""",
+_DM_EXEC_REQUESTS: Final = Columns(
+    """session_id smallint!, request_id int! = 0, start_time datetime!,
+ status nvarchar(30)! = 'running', command nvarchar(32)! = 'SELECT', database_id smallint!,
+ blocking_session_id smallint, wait_type nvarchar(60)"""
 )
+
+
+@view("sys.dm_exec_requests", _DM_EXEC_REQUESTS)
 def _dm_exec_requests(context: SessionContext, _database: Database) -> Iterator[Row]:
     now = datetime_of(context.engine.clock.now_ticks())
     database_id = context.database.database_id
-    yield (context.session_id, 0, now, "running", "SELECT", database_id, 0, None)
+    yield _DM_EXEC_REQUESTS.row(
+        session_id=context.session_id,
+        start_time=now,
+        database_id=database_id,
+        blocking_session_id=0,
+    )
     for session_id, blocker in sorted(context.engine.locks.blocked().items()):
-        yield (session_id, 0, now, "suspended", "SELECT", database_id, blocker, "LCK_M_X")
+        yield _DM_EXEC_REQUESTS.row(
+            session_id=session_id,
+            start_time=now,
+            status="suspended",
+            database_id=database_id,
+            blocking_session_id=blocker,
+            wait_type="LCK_M_X",
+        )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.catalog.names import split_name
 from emulator.catalog.procedure_registry import Arguments, ProcedureParameter, procedure, text
-from emulator.errors import SqlError
 from emulator.results import Event, Message
 from emulator.types import nvarchar, varchar
 
@@ -24,8 +24,8 @@ def _update_statistics(_: SessionContext, args: Arguments) -> Iterator[Event]:
     """The final message; those about each table are left out."""
     resample = (text(args["@resample"]) or "").strip().upper()
     if resample not in {"NO", "RESAMPLE"}:
-        raise SqlError(14138, f"Invalid option name '{resample}'.", procedure="sp_updatestats")
-    yield Message(15005, "Statistics for all tables have been updated.", 0, 1, "sp_updatestats")
+        raise messages.error(14138, resample, procedure="sp_updatestats")
+    yield Message(15005, messages.text(15005), 0, 1, "sp_updatestats")
 
 
 @procedure("sp_recompile", ProcedureParameter("@objname", nvarchar(776)))
@@ -39,11 +39,5 @@ def _recompile(context: SessionContext, args: Arguments) -> Iterator[Event]:
         or database.module(parts.schema or "dbo", parts.name)
     )
     if not found:
-        raise SqlError(
-            15165,
-            f"Could not find object '{name}' or you do not have permission.",
-            procedure="sp_recompile",
-        )
-    yield Message(
-        15070, f"Object '{name}' was successfully marked for recompilation.", 0, 1, "sp_recompile"
-    )
+        raise messages.error(15165, name, procedure="sp_recompile")
+    yield Message(15070, messages.text(15070, name), 0, 1, "sp_recompile")

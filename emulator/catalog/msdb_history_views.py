@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from emulator.catalog.cdc_declarations import view
 from emulator.catalog.msdb_views import JOB_KINDS, JobKind, msdb_jobs
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row
+from emulator.catalog.registry import Columns, Row
 from emulator.catalog.server_views import SERVER_NAME
 from emulator.cdc.job_history import HistoryEntry, JobHistory, RunSource, RunStatus
 from emulator.cdc.runtime import runtime
@@ -82,103 +82,141 @@ def _message(entry: HistoryEntry, kind: JobKind) -> str:
     )
 
 
-@view(
-    "msdb:dbo.sysjobhistory",
+_SYSJOBHISTORY: Final = Columns(
     """instance_id int!, job_id uniqueidentifier!, step_id int!, step_name sysname!,
- sql_message_id int!, sql_severity int!, message nvarchar(4000), run_status int!, run_date int!,
- run_time int!, run_duration int!, operator_id_emailed int!, operator_id_netsent int!,
- operator_id_paged int!, retries_attempted int!, server sysname!""",
+ sql_message_id int! = 0, sql_severity int! = 0, message nvarchar(4000), run_status int!,
+ run_date int!, run_time int!, run_duration int!, operator_id_emailed int! = 0,
+ operator_id_netsent int! = 0, operator_id_paged int! = 0, retries_attempted int! = 0,
+ server sysname!"""
 )
+
+
+@view("msdb:dbo.sysjobhistory", _SYSJOBHISTORY)
 def _sysjobhistory(context: SessionContext, _database: Database) -> Iterator[Row]:
     history = _history(context)
-    rows = [
-        _history_row(entry, job)
+    entries = [
+        (entry, job)
         for database, job in msdb_jobs(context)
         for entry in history.entries((database.database_id, job.job_type))
     ]
-    yield from sorted(rows, key=lambda row: row[0] if isinstance(row[0], int) else 0)
+    for entry, job in sorted(entries, key=lambda each: each[0].instance_id):
+        yield _history_row(entry, job)
 
 
 def _history_row(entry: HistoryEntry, job: JobParameters) -> Row:
     kind = JOB_KINDS[job.job_type]
     error = entry.error
-    return (
-        *(entry.instance_id, pack_guid(job.job_id), entry.step_id),
-        kind.step_name if entry.step_id else "(Job outcome)",
-        *((error.number, error.severity) if error else (0, 0)),
-        *(_message(entry, kind)[:4000], int(entry.status)),
-        *_date_and_time(entry.started_ticks),
-        *(_duration(entry.duration_s), 0, 0, 0, 0, SERVER_NAME),
+    date, time = _date_and_time(entry.started_ticks)
+    return _SYSJOBHISTORY.row(
+        instance_id=entry.instance_id,
+        job_id=pack_guid(job.job_id),
+        step_id=entry.step_id,
+        step_name=kind.step_name if entry.step_id else "(Job outcome)",
+        sql_message_id=error.number if error else 0,
+        sql_severity=error.severity if error else 0,
+        message=_message(entry, kind)[:4000],
+        run_status=int(entry.status),
+        run_date=date,
+        run_time=time,
+        run_duration=_duration(entry.duration_s),
+        server=SERVER_NAME,
     )
 
 
-@view(
-    "msdb:dbo.sysjobservers",
-    """job_id uniqueidentifier!, server_id int!, last_run_outcome tinyint!,
- last_outcome_message nvarchar(4000), last_run_date int!, last_run_time int!,
- last_run_duration int!""",
+_SYSJOBSERVERS: Final = Columns(
+    """job_id uniqueidentifier!, server_id int! = 0, last_run_outcome tinyint!,
+ last_outcome_message nvarchar(4000), last_run_date int! = 0, last_run_time int! = 0,
+ last_run_duration int! = 0"""
 )
+
+
+@view("msdb:dbo.sysjobservers", _SYSJOBSERVERS)
 def _sysjobservers(context: SessionContext, _database: Database) -> Iterator[Row]:
     history = _history(context)
     for database, job in msdb_jobs(context):
+        job_id = pack_guid(job.job_id)
         ended = [e for e in history.entries((database.database_id, job.job_type)) if not e.step_id]
         if not ended:
-            yield pack_guid(job.job_id), 0, UNKNOWN, None, 0, 0, 0
+            yield _SYSJOBSERVERS.row(job_id=job_id, last_run_outcome=UNKNOWN)
             continue
         last = ended[-1]
-        yield (
-            *(pack_guid(job.job_id), 0, int(last.status)),
-            _message(last, JOB_KINDS[job.job_type]),
-            *_date_and_time(last.started_ticks),
-            _duration(last.duration_s),
+        date, time = _date_and_time(last.started_ticks)
+        yield _SYSJOBSERVERS.row(
+            job_id=job_id,
+            last_run_outcome=int(last.status),
+            last_outcome_message=_message(last, JOB_KINDS[job.job_type]),
+            last_run_date=date,
+            last_run_time=time,
+            last_run_duration=_duration(last.duration_s),
         )
 
 
-@view(
-    "msdb:dbo.sysjobsteps",
-    """job_id uniqueidentifier!, step_id int!, step_name sysname!, subsystem nvarchar(40)!,
- command nvarchar(max), flags int!, additional_parameters nvarchar(max), cmdexec_success_code int!,
- on_success_action tinyint!, on_success_step_id int!, on_fail_action tinyint!,
- on_fail_step_id int!, server sysname, database_name sysname, database_user_name sysname,
- retry_attempts int!, retry_interval int!, os_run_priority int!, output_file_name nvarchar(200),
- last_run_outcome int!, last_run_duration int!, last_run_retries int!, last_run_date int!,
- last_run_time int!, proxy_id int, step_uid uniqueidentifier""",
+_SYSJOBSTEPS: Final = Columns(
+    """job_id uniqueidentifier!, step_id int! = 1, step_name sysname!, subsystem nvarchar(40)!,
+ command nvarchar(max), flags int! = 0, additional_parameters nvarchar(max),
+ cmdexec_success_code int! = 0, on_success_action tinyint!, on_success_step_id int! = 0,
+ on_fail_action tinyint!, on_fail_step_id int! = 0, server sysname, database_name sysname,
+ database_user_name sysname, retry_attempts int!, retry_interval int!, os_run_priority int! = 0,
+ output_file_name nvarchar(200), last_run_outcome int!, last_run_duration int! = 0,
+ last_run_retries int! = 0, last_run_date int!, last_run_time int!, proxy_id int,
+ step_uid uniqueidentifier"""
 )
+
+
+@view("msdb:dbo.sysjobsteps", _SYSJOBSTEPS)
 def _sysjobsteps(context: SessionContext, _database: Database) -> Iterator[Row]:
     history = _history(context)
     for database, job in msdb_jobs(context):
         kind = JOB_KINDS[job.job_type]
         steps = [e for e in history.entries((database.database_id, job.job_type)) if e.step_id]
         last = steps[-1] if steps else None
-        yield (
-            *(pack_guid(job.job_id), 1, kind.step_name, kind.subsystem, kind.command, 0, None, 0),
-            *(_QUIT_WITH_SUCCESS, 0, _QUIT_WITH_FAILURE, 0, SERVER_NAME, database.name, None),
-            *(_RETRIES, _RETRY_MINUTES, 0, None),
-            *((int(last.status), _duration(last.duration_s), 0) if last else (UNKNOWN, 0, 0)),
-            *(_date_and_time(last.started_ticks) if last else (0, 0)),
-            *(None, pack_guid(uuid.uuid5(job.job_id, "step"))),
+        date, time = _date_and_time(last.started_ticks) if last else (0, 0)
+        yield _SYSJOBSTEPS.row(
+            job_id=pack_guid(job.job_id),
+            step_name=kind.step_name,
+            subsystem=kind.subsystem,
+            command=kind.command,
+            on_success_action=_QUIT_WITH_SUCCESS,
+            on_fail_action=_QUIT_WITH_FAILURE,
+            server=SERVER_NAME,
+            database_name=database.name,
+            retry_attempts=_RETRIES,
+            retry_interval=_RETRY_MINUTES,
+            last_run_outcome=int(last.status) if last else UNKNOWN,
+            last_run_duration=_duration(last.duration_s) if last else 0,
+            last_run_date=date,
+            last_run_time=time,
+            step_uid=pack_guid(uuid.uuid5(job.job_id, "step")),
         )
 
 
-@view(
-    "msdb:dbo.sysjobactivity",
-    """session_id int!, job_id uniqueidentifier!, run_requested_date datetime,
+_SYSJOBACTIVITY: Final = Columns(
+    """session_id int! = 1, job_id uniqueidentifier!, run_requested_date datetime,
  run_requested_source sysname, queued_date datetime, start_execution_date datetime,
  last_executed_step_id int, last_executed_step_date datetime, stop_execution_date datetime,
- job_history_id int, next_scheduled_run_date datetime""",
+ job_history_id int, next_scheduled_run_date datetime"""
 )
+
+
+@view("msdb:dbo.sysjobactivity", _SYSJOBACTIVITY)
 def _sysjobactivity(context: SessionContext, _database: Database) -> Iterator[Row]:
     history = _history(context)
     for database, job in msdb_jobs(context):
         activity = history.activity((database.database_id, job.job_type))
         job_id = pack_guid(job.job_id)
         if activity is None:
-            yield 1, job_id, *(None,) * 9
+            yield _SYSJOBACTIVITY.row(job_id=job_id)
             continue
         started = datetime_of(activity.started_ticks)
         ended = None if activity.ended_ticks is None else datetime_of(activity.ended_ticks)
         step = 1 if ended is not None else None
-        yield (
-            *(1, job_id, started, str(int(activity.source)), None, started),
-            *(step, started if step else None, ended, activity.history_id, None),
+        yield _SYSJOBACTIVITY.row(
+            job_id=job_id,
+            run_requested_date=started,
+            run_requested_source=str(int(activity.source)),
+            start_execution_date=started,
+            last_executed_step_id=step,
+            last_executed_step_date=started if step else None,
+            stop_execution_date=ended,
+            job_history_id=activity.history_id,
         )

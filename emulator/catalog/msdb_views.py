@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.cdc_declarations import view
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row
+from emulator.catalog.registry import Columns, Row
 from emulator.cdc import jobs, replication
 from emulator.cdc.log_readers import all_jobs, job_name
 from emulator.types import pack_guid
@@ -77,28 +77,33 @@ CATEGORIES: Final = {
 }
 """Names of the job categories that the jobs here have."""
 
-_JOB_COLUMNS: Final = """job_id uniqueidentifier!, originating_server_id int!, name sysname!,
- enabled tinyint!, description nvarchar(512), start_step_id int!, category_id int!,
- owner_sid varbinary(85)!, notify_level_eventlog int!, notify_level_email int!,
- notify_level_netsend int!, notify_level_page int!, notify_email_operator_id int!,
- notify_netsend_operator_id int!, notify_page_operator_id int!, delete_level int!,
- date_created datetime!, date_modified datetime!, version_number int!"""
+_SYSJOBS: Final = Columns(
+    """job_id uniqueidentifier!, originating_server_id int! = 0, name sysname!, enabled tinyint!,
+ description nvarchar(512), start_step_id int! = 1, category_id int!, owner_sid varbinary(85)!,
+ notify_level_eventlog int!, notify_level_email int! = 0, notify_level_netsend int! = 0,
+ notify_level_page int! = 0, notify_email_operator_id int! = 0,
+ notify_netsend_operator_id int! = 0, notify_page_operator_id int! = 0, delete_level int! = 0,
+ date_created datetime!, date_modified datetime!, version_number int! = 1"""
+)
 _ON_FAILURE: Final = 2
 
 
-def _job_rows(context: SessionContext, _database: Database) -> Iterator[Row]:
+@view("msdb:dbo.sysjobs", _SYSJOBS)
+def _sysjobs(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database, job in msdb_jobs(context):
         kind = JOB_KINDS[job.job_type]
         created = datetime_of(database.create_ticks)
-        yield (
-            *(pack_guid(job.job_id), 0, job_name(database, job.job_type)),
-            *(int(jobs.is_job_enabled(database, job.job_type)), kind.description),
-            *(1, kind.category_id, b"\x01", _ON_FAILURE, 0, 0, 0, 0, 0, 0, 0),
-            *(created, created, 1),
+        yield _SYSJOBS.row(
+            job_id=pack_guid(job.job_id),
+            name=job_name(database, job.job_type),
+            enabled=int(jobs.is_job_enabled(database, job.job_type)),
+            description=kind.description,
+            category_id=kind.category_id,
+            owner_sid=b"\x01",
+            notify_level_eventlog=_ON_FAILURE,
+            date_created=created,
+            date_modified=created,
         )
-
-
-view("msdb:dbo.sysjobs", _JOB_COLUMNS)(_job_rows)
 
 
 @view(
@@ -128,25 +133,36 @@ _LAST_DAY: Final = 99_991_231
 _LAST_SECOND: Final = 235_959
 
 
-@view(
-    "msdb:dbo.sysschedules",
-    """schedule_id int!, schedule_uid uniqueidentifier!, originating_server_id int!, name sysname!,
- owner_sid varbinary(85)!, enabled int!, freq_type int!, freq_interval int!, freq_subday_type int!,
- freq_subday_interval int!, freq_relative_interval int!, freq_recurrence_factor int!,
- active_start_date int!, active_end_date int!, active_start_time int!, active_end_time int!,
- date_created datetime!, date_modified datetime!, version_number int!""",
+_SYSSCHEDULES: Final = Columns(
+    """schedule_id int!, schedule_uid uniqueidentifier!, originating_server_id int! = 0,
+ name sysname!, owner_sid varbinary(85)!, enabled int! = 1, freq_type int!, freq_interval int!,
+ freq_subday_type int!, freq_subday_interval int! = 0, freq_relative_interval int! = 0,
+ freq_recurrence_factor int! = 0, active_start_date int!, active_end_date int!,
+ active_start_time int!, active_end_time int!, date_created datetime!, date_modified datetime!,
+ version_number int! = 1"""
 )
+
+
+@view("msdb:dbo.sysschedules", _SYSSCHEDULES)
 def _sysschedules(context: SessionContext, _database: Database) -> Iterator[Row]:
     """The capture job starts with the Agent; the cleanup job runs daily at 2 A.M."""
     for number, (database, job) in enumerate(msdb_jobs(context), 1):
         cleanup = job.job_type == jobs.CLEANUP
         created = datetime_of(database.create_ticks)
-        yield (
-            *(number, pack_guid(uuid.uuid5(job.job_id, "schedule")), 0),
-            *(JOB_KINDS[job.job_type].schedule, b"\x01", 1),
-            *((DAILY, 1, 1, 0, 0, 0) if cleanup else (AGENT_START, 0, 0, 0, 0, 0)),
-            *(_FIRST_DAY, _LAST_DAY, _TWO_O_CLOCK if cleanup else 0, _LAST_SECOND),
-            *(created, created, 1),
+        yield _SYSSCHEDULES.row(
+            schedule_id=number,
+            schedule_uid=pack_guid(uuid.uuid5(job.job_id, "schedule")),
+            name=JOB_KINDS[job.job_type].schedule,
+            owner_sid=b"\x01",
+            freq_type=DAILY if cleanup else AGENT_START,
+            freq_interval=1 if cleanup else 0,
+            freq_subday_type=1 if cleanup else 0,
+            active_start_date=_FIRST_DAY,
+            active_end_date=_LAST_DAY,
+            active_start_time=_TWO_O_CLOCK if cleanup else 0,
+            active_end_time=_LAST_SECOND,
+            date_created=created,
+            date_modified=created,
         )
 
 

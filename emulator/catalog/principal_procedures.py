@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.principal_views import user_rows
 from emulator.catalog.procedure_registry import (
     Arguments,
@@ -13,7 +14,6 @@ from emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
-from emulator.errors import SqlError
 from emulator.results import Event
 from emulator.security.database_principals import DatabasePrincipals
 from emulator.security.permissions import SERVER_ROLES
@@ -39,9 +39,7 @@ def _server(context: SessionContext) -> ServerPrincipals:
 def _change_members(context: SessionContext, args: Arguments, action: str) -> None:
     member = str(args["@membername"])
     if find_principal(context.database, member) is None:
-        raise SqlError(
-            15410, f"User or role '{member}' does not exist in this database.", severity=11
-        )
+        raise messages.error(15410, member)
     with context.store.ddl(()):
         _principals(context).alter_role(str(args["@rolename"]), action, member)
 

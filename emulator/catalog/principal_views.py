@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.security.access import Securable
 from emulator.security.database_principals import is_fixed, login_of_user
 from emulator.security.permissions import (
@@ -76,25 +76,34 @@ def visible_principals(context: SessionContext, database: Database) -> list[Prin
     ]
 
 
-@view(
-    "sys.database_principals",
+_DATABASE_PRINCIPALS: Final = Columns(
     """name sysname!, principal_id int!, type char(1)!, type_desc nvarchar(60),
  default_schema_name sysname, create_date datetime!, modify_date datetime!,
  owning_principal_id int, sid varbinary(85), is_fixed_role bit!, authentication_type int!,
- authentication_type_desc nvarchar(60)""",
+ authentication_type_desc nvarchar(60)"""
 )
+
+
+@view("sys.database_principals", _DATABASE_PRINCIPALS)
 def _database_principals(context: SessionContext, database: Database) -> Iterator[Row]:
     for principal in visible_principals(context, database):
         role = principal.type == "R"
         created = datetime_of(principal.create_ticks or database.create_ticks)
         changed = datetime_of(principal.modify_ticks or database.create_ticks)
         instance = principal.has_login or principal.principal_id == DBO_ID
-        yield (
-            *(principal.name, principal.principal_id, principal.type),
-            *("DATABASE_ROLE" if role else "SQL_USER", _default_schema(context, principal)),
-            *(created, changed, principal.owner if role else None),
-            *(sid_of(context, database, principal), int(is_fixed(principal) and role)),
-            *(int(instance), "INSTANCE" if instance else "NONE"),
+        yield _DATABASE_PRINCIPALS.row(
+            name=principal.name,
+            principal_id=principal.principal_id,
+            type=principal.type,
+            type_desc="DATABASE_ROLE" if role else "SQL_USER",
+            default_schema_name=_default_schema(context, principal),
+            create_date=created,
+            modify_date=changed,
+            owning_principal_id=principal.owner if role else None,
+            sid=sid_of(context, database, principal),
+            is_fixed_role=int(is_fixed(principal) and role),
+            authentication_type=int(instance),
+            authentication_type_desc="INSTANCE" if instance else "NONE",
         )
 
 
@@ -126,9 +135,18 @@ def _sysusers(context: SessionContext, database: Database) -> Iterator[Row]:
 
 # The server ---------------------------------------------------------------------------------------
 
-_LOGIN_COLUMNS: Final = """name sysname!, principal_id int!, sid varbinary(85), type char(1)!,
- type_desc nvarchar(60), is_disabled bit, create_date datetime!, modify_date datetime!,
- default_database_name sysname, default_language_name sysname"""
+_LOGINS: Final = Columns(
+    """name sysname!, principal_id int!, sid varbinary(85), type char(1)! = 'S',
+ type_desc nvarchar(60) = 'SQL_LOGIN', is_disabled bit = 0, create_date datetime!,
+ modify_date datetime!, default_database_name sysname, default_language_name sysname"""
+)
+_SERVER_PRINCIPALS: Final = _LOGINS.extended(
+    "credential_id int, owning_principal_id int, is_fixed_role bit! = 0"
+)
+_SQL_LOGINS: Final = _LOGINS.extended(
+    """credential_id int, is_policy_checked bit, is_expiration_checked bit,
+ password_hash varbinary(256)"""
+)
 
 
 def _visible_logins(context: SessionContext) -> list[Login]:
@@ -146,43 +164,53 @@ def _visible_logins(context: SessionContext) -> list[Login]:
 
 
 def _login_row(login: Login) -> Row:
-    return (
-        *(login.name, login.principal_id, bytes.fromhex(login.sid), "S", "SQL_LOGIN"),
-        *(int(login.is_disabled), datetime_of(login.create_ticks)),
-        *(datetime_of(login.modify_ticks or login.create_ticks), login.default_database),
-        login.default_language,
+    return _LOGINS.row(
+        name=login.name,
+        principal_id=login.principal_id,
+        sid=bytes.fromhex(login.sid),
+        is_disabled=int(login.is_disabled),
+        create_date=datetime_of(login.create_ticks),
+        modify_date=datetime_of(login.modify_ticks or login.create_ticks),
+        default_database_name=login.default_database,
+        default_language_name=login.default_language,
     )
 
 
-@view(
-    "sys.server_principals",
-    _LOGIN_COLUMNS + ", credential_id int, owning_principal_id int, is_fixed_role bit!",
-)
+def _server_role_row(name: str, number: int, created: int) -> Row:
+    role = _LOGINS.row(
+        name=name,
+        principal_id=number,
+        sid=number.to_bytes(1, "big"),
+        type="R",
+        type_desc="SERVER_ROLE",
+        create_date=created,
+        modify_date=created,
+    )
+    fixed = int(name != "public")
+    return _SERVER_PRINCIPALS.row(role, owning_principal_id=SA_ID, is_fixed_role=fixed)
+
+
+@view("sys.server_principals", _SERVER_PRINCIPALS)
 def _server_principals(context: SessionContext, _database: Database) -> Iterator[Row]:
-    found = [(*_login_row(login), None, None, 0) for login in _visible_logins(context)]
     created = datetime_of(context.engine.databases["master"].create_ticks)
+    found = {
+        login.principal_id: _SERVER_PRINCIPALS.row(_login_row(login))
+        for login in _visible_logins(context)
+    }
     for name, number in SERVER_ROLES.items():
-        sid = number.to_bytes(1, "big")
-        found.append(
-            (
-                *(name, number, sid, "R", "SERVER_ROLE", 0, created, created, None, None),
-                *(None, SA_ID, int(name != "public")),
-            )
-        )
-    yield from sorted(found, key=lambda row: int(str(row[1])))
+        found[number] = _server_role_row(name, number, created)
+    yield from (found[number] for number in sorted(found))
 
 
-@view(
-    "sys.sql_logins",
-    _LOGIN_COLUMNS
-    + """, credential_id int, is_policy_checked bit, is_expiration_checked bit,
- password_hash varbinary(256)""",
-)
+@view("sys.sql_logins", _SQL_LOGINS)
 def _sql_logins(context: SessionContext, _database: Database) -> Iterator[Row]:
     """The hash is nobody's business."""
     for login in _visible_logins(context):
-        flags = (int(login.check_policy), int(login.check_expiration))
-        yield (*_login_row(login), None, *flags, None)
+        yield _SQL_LOGINS.row(
+            _login_row(login),
+            is_policy_checked=int(login.check_policy),
+            is_expiration_checked=int(login.check_expiration),
+        )
 
 
 @view("sys.server_role_members", "role_principal_id int!, member_principal_id int!")
@@ -197,21 +225,29 @@ def _server_role_members(context: SessionContext, _database: Database) -> Iterat
 
 # Permissions --------------------------------------------------------------------------------------
 
-_PERMISSION_COLUMNS: Final = """class tinyint!, class_desc nvarchar(60), major_id int!,
- minor_id int!, grantee_principal_id int!, grantor_principal_id int!, type char(4)!,
+_PERMISSIONS: Final = Columns(
+    """class tinyint!, class_desc nvarchar(60), major_id int!, minor_id int!,
+ grantee_principal_id int!, grantor_principal_id int!, type char(4)!,
  permission_name nvarchar(128), state char(1)!, state_desc nvarchar(60)"""
+)
 
 
 def _permission_row(key: PermissionKey, entry: PermissionEntry) -> Row:
-    code = KINDS[key.securable_class][key.permission].code
-    return (
-        *(key.securable_class, CLASS_NAMES[key.securable_class], key.major_id, key.minor_id),
-        *(key.grantee, entry.grantor, code.ljust(_CODE_WIDTH), key.permission),
-        *(entry.state, _STATES[entry.state]),
+    return _PERMISSIONS.row(
+        class_=key.securable_class,
+        class_desc=CLASS_NAMES[key.securable_class],
+        major_id=key.major_id,
+        minor_id=key.minor_id,
+        grantee_principal_id=key.grantee,
+        grantor_principal_id=entry.grantor,
+        type=KINDS[key.securable_class][key.permission].code.ljust(_CODE_WIDTH),
+        permission_name=key.permission,
+        state=entry.state,
+        state_desc=_STATES[entry.state],
     )
 
 
-@view("sys.database_permissions", _PERMISSION_COLUMNS)
+@view("sys.database_permissions", _PERMISSIONS)
 def _database_permissions(context: SessionContext, database: Database) -> Iterator[Row]:
     visible = {p.principal_id for p in visible_principals(context, database)}
     dbo = PermissionKey(0, 0, 0, DBO_ID, "CONNECT")
@@ -221,7 +257,7 @@ def _database_permissions(context: SessionContext, database: Database) -> Iterat
             yield _permission_row(key, entry)
 
 
-@view("sys.server_permissions", _PERMISSION_COLUMNS)
+@view("sys.server_permissions", _PERMISSIONS)
 def _server_permissions(context: SessionContext, _database: Database) -> Iterator[Row]:
     visible = {login.principal_id for login in _visible_logins(context)} | {2}
     for login in _visible_logins(context):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from emulator.security.messages import not_allowed
+from emulator.messages import not_allowed
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext

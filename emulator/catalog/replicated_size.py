@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.catalog.configuration import MAX_TEXT_REPL_SIZE, running_value
 from emulator.errors import SqlError
 from emulator.types import MAX
@@ -133,10 +134,4 @@ def _bytes(value: object, width: int) -> int:
 
 def too_long(length: int, limit: int) -> SqlError:
     """Error 7139; lengths in bytes."""
-    return SqlError(
-        7139,
-        f"Length of LOB data ({length}) to be replicated exceeds configured maximum {limit}. Use"
-        " the stored procedure sp_configure to increase the configured maximum value for max text"
-        " repl size option, which defaults to 65536. A configured value of -1 indicates no limit,"
-        " other than the limit imposed by the data type.",
-    )
+    return messages.error(7139, length, limit)

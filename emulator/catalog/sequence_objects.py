@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.names import database_of, split_name
-from emulator.catalog.object_views import OBJECT_COLUMNS, object_row
+from emulator.catalog.object_views import OBJECTS, object_row
 from emulator.catalog.objects import objects
 from emulator.catalog.procedure_registry import (
     Arguments,
@@ -21,9 +22,9 @@ from emulator.catalog.procedure_registry import (
     procedure,
     text,
 )
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.catalog.type_facts import type_facts
-from emulator.errors import SqlError
+from emulator.errors import Aborts
 from emulator.results import Event, ReturnValue
 from emulator.types import BIGINT, INT, nvarchar
 
@@ -35,14 +36,15 @@ if TYPE_CHECKING:
 _BIGINT_MAX: Final = 2**63 - 1
 
 
-@view(
-    "sys.sequences",
-    OBJECT_COLUMNS
-    + """, start_value bigint!, increment bigint!, minimum_value bigint, maximum_value bigint,
+_SEQUENCES: Final = OBJECTS.extended(
+    """start_value bigint!, increment bigint!, minimum_value bigint, maximum_value bigint,
  is_cycling bit, is_cached bit, cache_size int, system_type_id tinyint!, user_type_id int!,
  precision tinyint!, scale tinyint, current_value bigint!, is_exhausted bit!,
- last_used_value bigint""",
+ last_used_value bigint"""
 )
+
+
+@view("sys.sequences", _SEQUENCES)
 def _sequences(context: SessionContext, database: Database) -> Iterator[Row]:
     values = database.engine.sequences
     by_id = {found.object_id: found for found in database.state.sequences.values()}
@@ -51,26 +53,35 @@ def _sequences(context: SessionContext, database: Database) -> Iterator[Row]:
         if sequence is None:
             continue
         facts = type_facts(sequence.type)
-        limits = (sequence.start, sequence.increment, sequence.minimum, sequence.maximum)
-        current = values.current(database, sequence)
-        yield (
-            *object_row(database, item),
-            *(_shown(value) for value in limits),
-            *(int(sequence.is_cycling), int(sequence.cache != 0), sequence.cache or None),
-            *(facts.system_type_id, facts.system_type_id, facts.precision, facts.scale),
-            *(_shown(current), int(values.is_exhausted(database, sequence))),
-            values.last(database, sequence),
+        yield _SEQUENCES.row(
+            object_row(database, item),
+            start_value=_shown(sequence.start),
+            increment=_shown(sequence.increment),
+            minimum_value=_shown(sequence.minimum),
+            maximum_value=_shown(sequence.maximum),
+            is_cycling=int(sequence.is_cycling),
+            is_cached=int(sequence.cache != 0),
+            cache_size=sequence.cache or None,
+            system_type_id=facts.system_type_id,
+            user_type_id=facts.system_type_id,
+            precision=facts.precision,
+            scale=facts.scale,
+            current_value=_shown(values.current(database, sequence)),
+            is_exhausted=int(values.is_exhausted(database, sequence)),
+            last_used_value=values.last(database, sequence),
         )
 
 
-@view(
-    "INFORMATION_SCHEMA.SEQUENCES",
+_INFORMATION_SEQUENCES: Final = Columns(
     """SEQUENCE_CATALOG nvarchar(128), SEQUENCE_SCHEMA nvarchar(128), SEQUENCE_NAME sysname!,
- DATA_TYPE sysname!, NUMERIC_PRECISION tinyint!, NUMERIC_PRECISION_RADIX smallint,
+ DATA_TYPE sysname!, NUMERIC_PRECISION tinyint!, NUMERIC_PRECISION_RADIX smallint = 10,
  NUMERIC_SCALE int, START_VALUE bigint, MINIMUM_VALUE bigint, MAXIMUM_VALUE bigint,
- INCREMENT bigint, CYCLE_OPTION bit, DECLARED_DATA_TYPE sysname, DECLARED_NUMERIC_PRECISION tinyint,
- DECLARED_NUMERIC_SCALE tinyint""",
+ INCREMENT bigint, CYCLE_OPTION bit, DECLARED_DATA_TYPE sysname,
+ DECLARED_NUMERIC_PRECISION tinyint, DECLARED_NUMERIC_SCALE tinyint"""
 )
+
+
+@view("INFORMATION_SCHEMA.SEQUENCES", _INFORMATION_SEQUENCES)
 def _information_schema(context: SessionContext, database: Database) -> Iterator[Row]:
     by_id = {found.object_id: found for found in database.state.sequences.values()}
     for item in objects(context, database):
@@ -78,12 +89,21 @@ def _information_schema(context: SessionContext, database: Database) -> Iterator
         if sequence is None:
             continue
         facts = type_facts(sequence.type)
-        name, size = sequence.type.name, (facts.precision, facts.scale)
-        limits = (sequence.start, sequence.minimum, sequence.maximum, sequence.increment)
-        yield (
-            *(database.name, sequence.schema, sequence.name, name, facts.precision, 10),
-            *(facts.scale, *(_shown(value) for value in limits), int(sequence.is_cycling)),
-            *(name, *size),
+        yield _INFORMATION_SEQUENCES.row(
+            SEQUENCE_CATALOG=database.name,
+            SEQUENCE_SCHEMA=sequence.schema,
+            SEQUENCE_NAME=sequence.name,
+            DATA_TYPE=sequence.type.name,
+            NUMERIC_PRECISION=facts.precision,
+            NUMERIC_SCALE=facts.scale,
+            START_VALUE=_shown(sequence.start),
+            MINIMUM_VALUE=_shown(sequence.minimum),
+            MAXIMUM_VALUE=_shown(sequence.maximum),
+            INCREMENT=_shown(sequence.increment),
+            CYCLE_OPTION=int(sequence.is_cycling),
+            DECLARED_DATA_TYPE=sequence.type.name,
+            DECLARED_NUMERIC_PRECISION=facts.precision,
+            DECLARED_NUMERIC_SCALE=facts.scale,
         )
 
 
@@ -113,13 +133,9 @@ def _get_range(context: SessionContext, args: Arguments) -> Iterator[Event]:
     database = name and database_of(context.engine, context.database, name.database)
     sequence = database.sequence(name.schema or "dbo", name.name) if name and database else None
     if sequence is None or not database:
-        raise SqlError(208, f"Invalid object name '{given}'.", procedure="sp_sequence_get_range")
+        raise messages.error(208, given, procedure="sp_sequence_get_range", aborts=Aborts.STATEMENT)
     if size < 1:
-        raise SqlError(
-            11739,
-            "The range size parameter must be a positive number.",
-            procedure="sp_sequence_get_range",
-        )
+        raise messages.error(11733, "@range_size", procedure="sp_sequence_get_range")
     first, last, cycles = database.engine.sequences.take(database, sequence, size)
     yield ReturnValue("@range_first_value", BIGINT, first)
     yield ReturnValue("@range_last_value", BIGINT, last)

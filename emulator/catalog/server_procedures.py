@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.configuration import (
     OPTIONS,
     configure,
@@ -26,7 +27,7 @@ from emulator.catalog.procedure_registry import (
     text,
 )
 from emulator.catalog.visibility import visible_object
-from emulator.errors import SqlError, not_supported
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.results import Event, Message
 from emulator.security.access import of_object
 from emulator.storage import alter, ddl
@@ -51,11 +52,7 @@ def _configure(context: SessionContext, args: Arguments) -> Iterator[Event]:
     if name is not None and value is not None:
         option, old = configure(engine, name, _whole(value))
         new = configured_value(engine, option)
-        yield Message(
-            15457,
-            f"Configuration option '{option.name}' changed from {old} to {new}. Run the"
-            " RECONFIGURE statement to install.",
-        )
+        yield Message(15457, messages.text(15457, option.name, old, new))
         return
     chosen = OPTIONS if name is None else (find_option(name),)
     yield from result_set(
@@ -74,8 +71,8 @@ def _whole(value: StorageValue) -> int:
     try:
         return int(str(value).strip())
     except ValueError:
-        raise SqlError(
-            8114, "Error converting data type nvarchar to int.", procedure="sp_configure"
+        raise messages.error(
+            8114, "nvarchar", "int", procedure="sp_configure", state=1, aborts=Aborts.STATEMENT
         ) from None
 
 
@@ -100,7 +97,7 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
         if table is None:
             _rename_constraint(context, name, new_name, command)
         elif not _may_alter(context, table):
-            raise _ambiguous(name, kind)
+            raise _ambiguous(context, name, kind)
         else:
             context.engine.extension.altering(table)
             _refuse_bound(context, name, (table.object_id, 0))
@@ -113,16 +110,12 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
             else None
         )
         if parts is None or table is None or not _may_alter(context, table):
-            raise _ambiguous(name, "INDEX")
+            raise _ambiguous(context, name, "INDEX")
         if not _rename_part(context, table, parts.name, new_name, f"{command}, 'INDEX'"):
-            raise _ambiguous(name, "INDEX")
+            raise _ambiguous(context, name, "INDEX")
     else:
         raise not_supported(f"sp_rename of a {kind}")
-    yield Message(
-        15477,
-        "Caution: Changing any part of an object name could break scripts and stored procedures.",
-        severity=10,
-    )
+    yield Message(15477, messages.text(15477), severity=10)
 
 
 def _rename_part(context: SessionContext, table: Table, old: str, new: str, command: str) -> bool:
@@ -142,7 +135,7 @@ def _rename_constraint(context: SessionContext, name: str, new_name: str, comman
     module = database.module(schema, parts.name) if parts is not None else None
     if module is not None:
         if not context.security.has(of_object(database, module), "ALTER"):
-            raise _ambiguous(name, "OBJECT")
+            raise _ambiguous(context, name, "OBJECT")
         _refuse_bound(context, name, (module.object_id, 0))
         ddl.rename_module(context.store, database, module, new_name)
         return
@@ -154,7 +147,7 @@ def _rename_constraint(context: SessionContext, name: str, new_name: str, comman
         if named and _may_alter(context, table):
             _rename_part(context, table, parts.name, new_name, command)
             return
-    raise _ambiguous(name, "OBJECT")
+    raise _ambiguous(context, name, "OBJECT")
 
 
 def _may_alter(context: SessionContext, table: Table) -> bool:
@@ -170,7 +163,7 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
     )
     column = table.column(parts.name) if table is not None and parts is not None else None
     if table is None or column is None or not _may_alter(context, table):
-        raise _ambiguous(name, "COLUMN")
+        raise _ambiguous(context, name, "COLUMN")
     context.engine.extension.altering(table)
     _refuse_bound(context, name, (table.object_id, column.column_id))
     context.engine.extension.renaming_column(
@@ -184,24 +177,13 @@ def _rename_column(context: SessionContext, name: str, new_name: str, command: s
 def _refuse_bound(context: SessionContext, name: str, reference: tuple[int, int]) -> None:
     """Nothing that a schema-bound object refers to gets another name."""
     if any(reference in bound for bound in context.database.state.bindings.values()):
-        raise SqlError(
-            15336,
-            f"Object '{name}' cannot be renamed because the object participates in enforced"
-            " dependencies.",
-            procedure="sp_rename",
-        )
+        raise messages.error(15336, name, procedure="sp_rename")
 
 
-def _ambiguous(name: str, kind: str) -> SqlError:
-    return SqlError(
-        15225 if kind == "OBJECT" else 15248,
-        f"Either the parameter @objname is ambiguous or the claimed @objtype ({kind}) is wrong."
-        if kind != "OBJECT"
-        else f"No item by the name of '{name}' could be found in the current database, given that"
-        " @itemtype was input as '(null)'.",
-        severity=11,
-        procedure="sp_rename",
-    )
+def _ambiguous(context: SessionContext, name: str, kind: str) -> SqlError:
+    if kind == "OBJECT":
+        return messages.error(15225, name, context.database.name, "(null)", procedure="sp_rename")
+    return messages.error(15248, kind, procedure="sp_rename")
 
 
 @procedure("sp_databases")
@@ -218,12 +200,7 @@ def _helpdb(context: SessionContext, args: Arguments) -> Iterator[Event]:
     databases = context.engine.databases.values()
     chosen = [d for d in databases if wanted is None or d.name.casefold() == wanted.casefold()]
     if not chosen:
-        raise SqlError(
-            15010,
-            f"The database '{wanted}' does not exist. Supply a valid database name. To see"
-            " available databases, use sys.databases.",
-            procedure="sp_helpdb",
-        )
+        raise messages.error(15010, wanted, procedure="sp_helpdb")
     yield from result_set(
         """name sysname, db_size nvarchar(13), owner sysname, dbid smallint, created nvarchar(11),
  status nvarchar(600), compatibility_level tinyint""",
@@ -278,15 +255,10 @@ def _helptext(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name = str(args["@objname"])
     found = visible_object(context, name)
     if found is None:
-        raise SqlError(
-            15009,
-            f"The object '{name}' does not exist in database '{context.database.name}' or is"
-            " invalid for this operation.",
-            procedure="sp_helptext",
-        )
+        raise messages.error(15009, name, context.database.name, procedure="sp_helptext")
     shown = object_text(context, context.database, found.object_id)
     if shown is None:
-        raise SqlError(15197, f"There is no text for object '{name}'.", procedure="sp_helptext")
+        raise messages.error(15197, name, procedure="sp_helptext")
     yield from result_set(
         "Text nvarchar(255)", ((line,) for line in shown.splitlines(keepends=True))
     )

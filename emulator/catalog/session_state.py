@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.procedure_registry import (
     Arguments,
     ProcedureParameter,
@@ -20,7 +21,7 @@ from emulator.catalog.procedure_registry import (
     text,
 )
 from emulator.catalog.scalar_registry import scalar
-from emulator.errors import SqlError, not_supported
+from emulator.errors import not_supported
 from emulator.results import Event, ReturnStatus
 from emulator.storage.application_locks import MODES
 from emulator.types import BIT, INT, SQL_VARIANT, SYSNAME, nvarchar, varbinary, varchar
@@ -46,15 +47,11 @@ def _set_session_context(context: SessionContext, args: Arguments) -> Iterator[E
     yield from ()
     key = text(args["@key"])
     if not key:
-        raise SqlError(15666, "Cannot set key in the session context. The key cannot be NULL.")
+        raise messages.error(15666)
     folded = key.casefold()
     known = context.session_values.get(folded)
     if known is not None and known[1]:
-        raise SqlError(
-            15664,
-            f"Cannot set key '{key}' in the session context. The key has been set as read_only for"
-            " this session.",
-        )
+        raise messages.error(15664, key)
     context.session_values[folded] = (args["@value"], bool(flag(args["@read_only"])))
 
 
@@ -113,11 +110,7 @@ def _release_application_lock(context: SessionContext, args: Arguments) -> Itera
     owner = _OWNERS.get((text(args["@LockOwner"]) or "").casefold())
     name = _lock_name(context, resource, principal)
     if owner is None or not context.store.application_locks.release(name, of_session=owner):
-        raise SqlError(
-            1223,
-            f"Cannot release the application lock (Database Principal: '{principal}', Resource:"
-            f" '{resource}') because it is not currently held.",
-        )
+        raise messages.error(1223, principal, resource)
     yield ReturnStatus(0)
 
 

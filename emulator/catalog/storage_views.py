@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from emulator import time_zones
 from emulator.catalog.languages import LANGUAGES, US_ENGLISH
 from emulator.catalog.object_views import datetime_of
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.catalog.relations import row_count, tables
 from emulator.security.view_permissions import DATABASE_PERFORMANCE
 from emulator.types import pack_guid
@@ -24,26 +24,36 @@ if TYPE_CHECKING:
 _PACKET_BYTES: Final = 4096
 
 
-@view(
-    "sys.stats",
-    """object_id int!, name sysname, stats_id int!, auto_created bit, user_created bit,
- no_recompute bit, has_filter bit, filter_definition nvarchar(max), is_temporary bit,
- is_incremental bit, has_persisted_sample bit, stats_generation_method int!,
- stats_generation_method_desc varchar(80)!, auto_drop bit""",
+_STATS: Final = Columns(
+    """object_id int!, name sysname, stats_id int!, auto_created bit = 0, user_created bit = 1,
+ no_recompute bit, has_filter bit, filter_definition nvarchar(max), is_temporary bit = 0,
+ is_incremental bit = 0, has_persisted_sample bit = 0, stats_generation_method int! = 0,
+ stats_generation_method_desc varchar(80)! = 'Sort based statistics', auto_drop bit = 0"""
 )
+
+
+@view("sys.stats", _STATS)
 def _stats(context: SessionContext, database: Database) -> Iterator[Row]:
     """Every index has statistics of its name; users' have numbers behind those."""
     for table in tables(context, database):
         for number, made in _users_statistics(database, table):
-            yield (
-                *(table.object_id, made.name, number, 0, 1, int(made.no_recompute)),
-                *(int(bool(made.filter_definition)), made.filter_definition or None),
-                *(0, 0, 0, 0, "Sort based statistics", 0),
+            yield _STATS.row(
+                object_id=table.object_id,
+                name=made.name,
+                stats_id=number,
+                no_recompute=int(made.no_recompute),
+                has_filter=int(bool(made.filter_definition)),
+                filter_definition=made.filter_definition or None,
             )
         for index in table.indexes:
-            yield (
-                *(table.object_id, index.name, index.index_id, 0, 0, 0, int(bool(index.filter))),
-                *(index.filter_definition or None, 0, 0, 0, 0, "Sort based statistics", 0),
+            yield _STATS.row(
+                object_id=table.object_id,
+                name=index.name,
+                stats_id=index.index_id,
+                user_created=0,
+                no_recompute=0,
+                has_filter=int(bool(index.filter)),
+                filter_definition=index.filter_definition or None,
             )
 
 
@@ -68,28 +78,39 @@ def _stats_columns(context: SessionContext, database: Database) -> Iterator[Row]
                 yield table.object_id, index.index_id, ordinal, column_id
 
 
-@view(
-    "sys.allocation_units",
-    """allocation_unit_id bigint!, type tinyint!, type_desc nvarchar(60), container_id bigint!,
- data_space_id int, total_pages bigint!, used_pages bigint!, data_pages bigint!""",
+_ALLOCATION_UNITS: Final = Columns(
+    """allocation_unit_id bigint!, type tinyint! = 1, type_desc nvarchar(60) = 'IN_ROW_DATA',
+ container_id bigint!, data_space_id int = 1, total_pages bigint!, used_pages bigint!,
+ data_pages bigint!"""
 )
+
+
+@view("sys.allocation_units", _ALLOCATION_UNITS)
 def _allocation_units(context: SessionContext, database: Database) -> Iterator[Row]:
     """One unit a partition; the embedded server has no pages, so rows count as a page's eighth."""
     for table in tables(context, database):
         pages = (row_count(context, table) + 7) // 8
         number = table.object_id << 8
-        yield number, 1, "IN_ROW_DATA", number, 1, pages, pages, pages
+        yield _ALLOCATION_UNITS.row(
+            allocation_unit_id=number,
+            container_id=number,
+            total_pages=pages,
+            used_pages=pages,
+            data_pages=pages,
+        )
 
 
-@view(
-    "sys.dm_db_partition_stats",
-    """partition_id bigint, object_id int!, index_id int!, partition_number int!,
- in_row_data_page_count bigint, in_row_used_page_count bigint, in_row_reserved_page_count bigint,
- lob_used_page_count bigint, lob_reserved_page_count bigint, row_overflow_used_page_count bigint,
- row_overflow_reserved_page_count bigint, used_page_count bigint, reserved_page_count bigint,
- row_count bigint""",
-    DATABASE_PERFORMANCE,
+_DM_DB_PARTITION_STATS: Final = Columns(
+    """partition_id bigint, object_id int!, index_id int!, partition_number int! = 1,
+ in_row_data_page_count bigint, in_row_used_page_count bigint,
+ in_row_reserved_page_count bigint, lob_used_page_count bigint = 0,
+ lob_reserved_page_count bigint = 0, row_overflow_used_page_count bigint = 0,
+ row_overflow_reserved_page_count bigint = 0, used_page_count bigint,
+ reserved_page_count bigint, row_count bigint"""
 )
+
+
+@view("sys.dm_db_partition_stats", _DM_DB_PARTITION_STATS, DATABASE_PERFORMANCE)
 def _partition_stats(context: SessionContext, database: Database) -> Iterator[Row]:
     for table in tables(context, database):
         count = row_count(context, table)
@@ -99,71 +120,107 @@ def _partition_stats(context: SessionContext, database: Database) -> Iterator[Ro
             ids.add(0)
         for index_id in sorted(ids):
             number = (table.object_id << 8) + index_id
-            yield (
-                *(number, table.object_id, index_id, 1, pages, pages, pages, 0, 0, 0, 0),
-                *(pages, pages, count),
+            yield _DM_DB_PARTITION_STATS.row(
+                partition_id=number,
+                object_id=table.object_id,
+                index_id=index_id,
+                in_row_data_page_count=pages,
+                in_row_used_page_count=pages,
+                in_row_reserved_page_count=pages,
+                used_page_count=pages,
+                reserved_page_count=pages,
+                row_count=count,
             )
 
 
-@view(
-    "sys.master_files",
+_MASTER_FILES: Final = Columns(
     """database_id int!, file_id int!, file_guid uniqueidentifier, type tinyint!,
  type_desc nvarchar(60), data_space_id int!, name sysname!, physical_name nvarchar(260)!,
- state tinyint, state_desc nvarchar(60), size int!, max_size int!, growth int!,
- is_media_read_only bit!, is_read_only bit!, is_sparse bit!, is_percent_growth bit!""",
+ state tinyint = 0, state_desc nvarchar(60) = 'ONLINE', size int! = 1024, max_size int!,
+ growth int! = 8192, is_media_read_only bit! = 0, is_read_only bit! = 0, is_sparse bit! = 0,
+ is_percent_growth bit! = 0"""
 )
+
+
+@view("sys.master_files", _MASTER_FILES)
 def _master_files(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database in context.engine.databases.values():
-        number, name = database.database_id, database.name
-        rest = (0, "ONLINE", 1024)
-        yield (
-            *(number, 1, pack_guid(database.guid), 0, "ROWS", 1, name, f"{name}.mdf"),
-            *(*rest, -1, 8192, 0, 0, 0, 0),
+        name = database.name
+        yield _MASTER_FILES.row(
+            database_id=database.database_id,
+            file_id=1,
+            file_guid=pack_guid(database.guid),
+            type=0,
+            type_desc="ROWS",
+            data_space_id=1,
+            name=name,
+            physical_name=f"{name}.mdf",
+            max_size=-1,
         )
-        yield (
-            *(number, 2, pack_guid(database.recovery_fork_guid), 1, "LOG", 0, f"{name}_log"),
-            *(f"{name}_log.ldf", *rest, 268435456, 8192, 0, 0, 0, 0),
+        yield _MASTER_FILES.row(
+            database_id=database.database_id,
+            file_id=2,
+            file_guid=pack_guid(database.recovery_fork_guid),
+            type=1,
+            type_desc="LOG",
+            data_space_id=0,
+            name=f"{name}_log",
+            physical_name=f"{name}_log.ldf",
+            max_size=268435456,
         )
 
 
-@view(
-    "sys.dm_exec_connections",
+_DM_EXEC_CONNECTIONS: Final = Columns(
     """session_id int, most_recent_session_id int, connect_time datetime!,
- net_transport nvarchar(40)!, protocol_type nvarchar(40), protocol_version int, endpoint_id int,
- encrypt_option nvarchar(40)!, auth_scheme nvarchar(40)!, node_affinity smallint!, num_reads int,
- num_writes int, last_read datetime, last_write datetime, net_packet_size int,
- client_net_address varchar(48), client_tcp_port int, local_net_address varchar(48),
- local_tcp_port int, connection_id uniqueidentifier!, parent_connection_id uniqueidentifier,
- most_recent_sql_handle varbinary(64)""",
+ net_transport nvarchar(40)! = 'TCP', protocol_type nvarchar(40) = 'TSQL',
+ protocol_version int = 1946157060, endpoint_id int = 4, encrypt_option nvarchar(40)! = 'TRUE',
+ auth_scheme nvarchar(40)! = 'SQL', node_affinity smallint! = 0, num_reads int = 1,
+ num_writes int = 1, last_read datetime, last_write datetime, net_packet_size int,
+ client_net_address varchar(48) = '127.0.0.1', client_tcp_port int,
+ local_net_address varchar(48) = '127.0.0.1', local_tcp_port int,
+ connection_id uniqueidentifier!, parent_connection_id uniqueidentifier,
+ most_recent_sql_handle varbinary(64)"""
 )
+
+
+@view("sys.dm_exec_connections", _DM_EXEC_CONNECTIONS)
 def _connections(context: SessionContext, database: Database) -> Iterator[Row]:
     """The connection that asks; it knows no other."""
     now = datetime_of(context.engine.clock.now_ticks())
-    yield (
-        *(context.session_id, context.session_id, now, "TCP", "TSQL", 1946157060, 4, "TRUE"),
-        *("SQL", 0, 1, 1, now, now, _PACKET_BYTES, "127.0.0.1", None, "127.0.0.1", None),
-        *(pack_guid(database.guid), None, None),
+    yield _DM_EXEC_CONNECTIONS.row(
+        session_id=context.session_id,
+        most_recent_session_id=context.session_id,
+        connect_time=now,
+        last_read=now,
+        last_write=now,
+        net_packet_size=_PACKET_BYTES,
+        connection_id=pack_guid(database.guid),
     )
 
 
-@view(
-    "sys.dm_os_host_info",
-    """host_platform nvarchar(256)!, host_distribution nvarchar(256)!, host_release nvarchar(256)!,
- host_service_pack_level nvarchar(256)!, host_sku int, os_language_version int!,
- host_architecture nvarchar(256)!""",
+_DM_OS_HOST_INFO: Final = Columns(
+    """host_platform nvarchar(256)! = 'Linux',
+ host_distribution nvarchar(256)! = 'Tailrace embedded SQL Server',
+ host_release nvarchar(256)! = '', host_service_pack_level nvarchar(256)! = '', host_sku int,
+ os_language_version int! = 0, host_architecture nvarchar(256)! = 'X64'"""
 )
+
+
+@view("sys.dm_os_host_info", _DM_OS_HOST_INFO)
 def _host_info(_context: SessionContext, _database: Database) -> Iterator[Row]:
-    yield "Linux", "Tailrace embedded SQL Server", "", "", None, 0, "X64"
+    yield _DM_OS_HOST_INFO.row()
 
 
-@view(
-    "sys.xml_schema_collections",
-    """xml_collection_id int!, schema_id int!, principal_id int, name sysname!,
- create_date datetime!, modify_date datetime!""",
+_XML_SCHEMA_COLLECTIONS: Final = Columns(
+    """xml_collection_id int! = 1, schema_id int! = 4, principal_id int, name sysname! = 'sys',
+ create_date datetime!, modify_date datetime!"""
 )
+
+
+@view("sys.xml_schema_collections", _XML_SCHEMA_COLLECTIONS)
 def _xml_schema_collections(_context: SessionContext, _database: Database) -> Iterator[Row]:
     created = datetime_of(0)
-    yield 1, 4, None, "sys", created, created
+    yield _XML_SCHEMA_COLLECTIONS.row(create_date=created, modify_date=created)
 
 
 @view(
@@ -178,18 +235,25 @@ def _time_zone_info(context: SessionContext, _database: Database) -> Iterator[Ro
         yield name, shown, int(time_zones.is_daylight_saving(now, name))
 
 
-@view(
-    "sys.syslanguages",
-    """langid smallint!, dateformat nchar(3)!, datefirst tinyint!, upgrade int, name sysname!,
+_SYSLANGUAGES: Final = Columns(
+    """langid smallint!, dateformat nchar(3)!, datefirst tinyint!, upgrade int = 0, name sysname!,
  alias sysname, months nvarchar(372), shortmonths nvarchar(132), days nvarchar(217), lcid int!,
- msglangid smallint!""",
+ msglangid smallint!"""
 )
+
+
+@view("sys.syslanguages", _SYSLANGUAGES)
 def _syslanguages(_context: SessionContext, _database: Database) -> Iterator[Row]:
     for each in LANGUAGES:
-        yield (
-            *(each.langid, each.dateformat, each.datefirst, 0, each.name, each.alias),
-            "January,February,March,April,May,June,July,August,September,October,November,December",
-            "Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec",
-            "Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday",
-            *(each.lcid, US_ENGLISH.lcid),
+        yield _SYSLANGUAGES.row(
+            langid=each.langid,
+            dateformat=each.dateformat,
+            datefirst=each.datefirst,
+            name=each.name,
+            alias=each.alias,
+            months="January,February,March,April,May,June,July,August,September,October,November,December",
+            shortmonths="Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec",
+            days="Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday",
+            lcid=each.lcid,
+            msglangid=US_ENGLISH.lcid,
         )

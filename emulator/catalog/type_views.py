@@ -21,7 +21,7 @@ from emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
-from emulator.catalog.registry import Row, view
+from emulator.catalog.registry import Columns, Row, view
 from emulator.catalog.type_facts import (
     character_length,
     datetime_precision,
@@ -31,7 +31,15 @@ from emulator.catalog.type_facts import (
 )
 from emulator.catalog.visibility import sees
 from emulator.storage.catalog_state import ModuleParameter
-from emulator.types import BIT, DEFAULT_COLLATION, INT, SYSNAME, SqlType, nvarchar
+from emulator.types import (
+    BIT,
+    DEFAULT_COLLATION,
+    INT,
+    SYSNAME,
+    SqlType,
+    StorageValue,
+    nvarchar,
+)
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
@@ -40,10 +48,13 @@ if TYPE_CHECKING:
     from emulator.storage.engine import Database
     from emulator.storage.model import UserType
 
-TYPE_COLUMNS: Final = """name sysname!, system_type_id tinyint!, user_type_id int!, schema_id int!,
- principal_id int, max_length smallint!, precision tinyint!, scale tinyint!,
- collation_name sysname, is_nullable bit, is_user_defined bit!, is_assembly_type bit!,
- default_object_id int!, rule_object_id int!, is_table_type bit!"""
+TYPES: Final = Columns(
+    """name sysname!, system_type_id tinyint!, user_type_id int!, schema_id int!,
+ principal_id int, max_length smallint!, precision tinyint! = 0, scale tinyint! = 0,
+ collation_name sysname, is_nullable bit, is_user_defined bit! = 0, is_assembly_type bit! = 0,
+ default_object_id int! = 0, rule_object_id int! = 0, is_table_type bit! = 0"""
+)
+SYS_SCHEMA_ID: Final = 4
 TABLE_SYSTEM_TYPE_ID: Final = 243
 
 
@@ -56,23 +67,40 @@ def user_type_rows(database: Database) -> Iterator[Row]:
 def _type_row(database: Database, found: UserType) -> Row:
     schema = schema_id(database, found.schema)
     if found.type is None:
-        return (
-            *(found.name, TABLE_SYSTEM_TYPE_ID, found.user_type_id, schema, None, -1, 0, 0),
-            *(None, 0, 1, 0, 0, 0, 1),
+        return TYPES.row(
+            name=found.name,
+            system_type_id=TABLE_SYSTEM_TYPE_ID,
+            user_type_id=found.user_type_id,
+            schema_id=schema,
+            max_length=-1,
+            is_nullable=0,
+            is_user_defined=1,
+            is_table_type=1,
         )
     facts = type_facts(found.type)
     collation = (found.type.collation or database.collation) if found.type.is_character else None
-    return (
-        *(found.name, facts.system_type_id, found.user_type_id, schema, None, facts.max_length),
-        *(facts.precision, facts.scale, collation, int(found.nullable), 1, 0, 0, 0, 0),
+    return TYPES.row(
+        name=found.name,
+        system_type_id=facts.system_type_id,
+        user_type_id=found.user_type_id,
+        schema_id=schema,
+        max_length=facts.max_length,
+        precision=facts.precision,
+        scale=facts.scale,
+        collation_name=collation,
+        is_nullable=int(found.nullable),
+        is_user_defined=1,
     )
 
 
-@view("sys.table_types", TYPE_COLUMNS + ", type_table_object_id int!, is_memory_optimized bit")
+_TABLE_TYPES: Final = TYPES.extended("type_table_object_id int!, is_memory_optimized bit = 0")
+
+
+@view("sys.table_types", _TABLE_TYPES)
 def _table_types(_context: SessionContext, database: Database) -> Iterator[Row]:
     for found in database.state.user_types.values():
         if found.is_table:
-            yield (*_type_row(database, found), found.object_id, 0)
+            yield _TABLE_TYPES.row(_type_row(database, found), type_table_object_id=found.object_id)
 
 
 # Parameters -------------------------------------------------------------------------------------
@@ -96,16 +124,18 @@ def _numbered(database: Database, module: Module) -> Iterator[tuple[int, ModuleP
         number += 1
 
 
-@view(
-    "sys.parameters",
+_PARAMETERS: Final = Columns(
     """object_id int!, name sysname, parameter_id int!, system_type_id tinyint!,
- user_type_id int!, max_length smallint!, precision tinyint!, scale tinyint!, is_output bit!,
- is_cursor_ref bit!, has_default_value bit!, is_xml_document bit!, default_value sql_variant,
- xml_collection_id int!, is_readonly bit!, is_nullable bit, encryption_type int,
- encryption_type_desc nvarchar(64), encryption_algorithm_name sysname,
+ user_type_id int!, max_length smallint!, precision tinyint! = 0, scale tinyint! = 0,
+ is_output bit!, is_cursor_ref bit! = 0, has_default_value bit! = 0, is_xml_document bit! = 0,
+ default_value sql_variant, xml_collection_id int! = 0, is_readonly bit!, is_nullable bit = 1,
+ encryption_type int, encryption_type_desc nvarchar(64), encryption_algorithm_name sysname,
  column_encryption_key_id int, column_encryption_key_database_name sysname,
- vector_dimensions int""",
+ vector_dimensions int"""
 )
+
+
+@view("sys.parameters", _PARAMETERS)
 def _parameters(context: SessionContext, database: Database) -> Iterator[Row]:
     for module in _modules(context, database):
         for number, parameter in _numbered(database, module):
@@ -116,26 +146,35 @@ def _parameters(context: SessionContext, database: Database) -> Iterator[Row]:
 
 
 def _parameter_row(object_id: int, number: int, parameter: ModuleParameter) -> Row:
+    said = {
+        "object_id": object_id,
+        "name": parameter.name,
+        "parameter_id": number,
+        "is_output": int(parameter.is_output or number == 0),
+        "is_readonly": int(parameter.is_readonly),
+    }
     if parameter.type is None:
-        shape = (TABLE_SYSTEM_TYPE_ID, parameter.user_type_id, -1, 0, 0)
-    else:
-        facts = type_facts(parameter.type)
-        shape = (
-            *(facts.system_type_id, parameter.user_type_id or facts.user_type_id),
-            *(facts.max_length, facts.precision, facts.scale),
+        return _PARAMETERS.row(
+            **said,
+            system_type_id=TABLE_SYSTEM_TYPE_ID,
+            user_type_id=parameter.user_type_id,
+            max_length=-1,
         )
-    output = int(parameter.is_output or number == 0)
-    return (
-        *(object_id, parameter.name, number, *shape, output, 0, 0, 0, None, 0),
-        *(int(parameter.is_readonly), 1, None, None, None, None, None, None),
+    facts = type_facts(parameter.type)
+    return _PARAMETERS.row(
+        **said,
+        system_type_id=facts.system_type_id,
+        user_type_id=parameter.user_type_id or facts.user_type_id,
+        max_length=facts.max_length,
+        precision=facts.precision,
+        scale=facts.scale,
     )
 
 
-@view(
-    "INFORMATION_SCHEMA.PARAMETERS",
+_INFORMATION_PARAMETERS: Final = Columns(
     """SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA nvarchar(128),
  SPECIFIC_NAME nvarchar(128)!, ORDINAL_POSITION int!, PARAMETER_MODE nvarchar(10),
- IS_RESULT nvarchar(10), AS_LOCATOR nvarchar(10), PARAMETER_NAME nvarchar(128),
+ IS_RESULT nvarchar(10), AS_LOCATOR nvarchar(10) = 'NO', PARAMETER_NAME nvarchar(128),
  DATA_TYPE nvarchar(128), CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int,
  COLLATION_CATALOG sysname, COLLATION_SCHEMA sysname, COLLATION_NAME sysname,
  CHARACTER_SET_CATALOG sysname, CHARACTER_SET_SCHEMA sysname, CHARACTER_SET_NAME sysname,
@@ -143,30 +182,52 @@ def _parameter_row(object_id: int, number: int, parameter: ModuleParameter) -> R
  DATETIME_PRECISION smallint, INTERVAL_TYPE nvarchar(30), INTERVAL_PRECISION smallint,
  USER_DEFINED_TYPE_CATALOG nvarchar(128), USER_DEFINED_TYPE_SCHEMA nvarchar(128),
  USER_DEFINED_TYPE_NAME sysname, SCOPE_CATALOG sysname, SCOPE_SCHEMA sysname,
- SCOPE_NAME sysname""",
+ SCOPE_NAME sysname"""
 )
+
+
+@view("INFORMATION_SCHEMA.PARAMETERS", _INFORMATION_PARAMETERS)
 def _information_parameters(context: SessionContext, database: Database) -> Iterator[Row]:
     types = {found.user_type_id: found for found in database.state.user_types.values()}
     for module in _modules(context, database):
         for number, parameter in _numbered(database, module):
-            mode = "INOUT" if parameter.is_output else "OUT" if number == 0 else "IN"
-            place = (database.name, module.schema, module.name, number, mode)
-            result = "YES" if number == 0 else "NO"
             found = types.get(parameter.user_type_id)
-            named = (None,) * 3 if found is None else (database.name, found.schema, found.name)
             sql_type = parameter.type
-            if sql_type is None:
-                kind: Row = ("table type", *(None,) * 14)
-            else:
-                text_like = sql_type.is_character and sql_type.name != "xml"
-                precision, radix, scale = numeric_facts(sql_type)
-                kind = (
-                    *(sql_type.name, character_length(sql_type), octet_length(sql_type)),
-                    *(None, None, (sql_type.collation or database.collation) * text_like or None),
-                    *(None, None, _character_set(sql_type)),
-                    *(precision, radix, scale, datetime_precision(sql_type), None, None),
-                )
-            yield (*place, result, "NO", parameter.name, *kind, *named, None, None, None)
+            facts = (
+                {"DATA_TYPE": "table type"}
+                if sql_type is None
+                else _type_facts_of(sql_type, (sql_type.collation or database.collation))
+            )
+            yield _INFORMATION_PARAMETERS.row(
+                SPECIFIC_CATALOG=database.name,
+                SPECIFIC_SCHEMA=module.schema,
+                SPECIFIC_NAME=module.name,
+                ORDINAL_POSITION=number,
+                PARAMETER_MODE="INOUT" if parameter.is_output else "OUT" if number == 0 else "IN",
+                IS_RESULT="YES" if number == 0 else "NO",
+                PARAMETER_NAME=parameter.name,
+                USER_DEFINED_TYPE_CATALOG=None if found is None else database.name,
+                USER_DEFINED_TYPE_SCHEMA=None if found is None else found.schema,
+                USER_DEFINED_TYPE_NAME=None if found is None else found.name,
+                **facts,
+            )
+
+
+def _type_facts_of(sql_type: SqlType, collation: str) -> dict[str, StorageValue]:
+    """What INFORMATION_SCHEMA says of a type; xml has no collation there."""
+    precision, radix, scale = numeric_facts(sql_type)
+    has_collation = sql_type.is_character and sql_type.name != "xml"
+    return {
+        "DATA_TYPE": sql_type.name,
+        "CHARACTER_MAXIMUM_LENGTH": character_length(sql_type),
+        "CHARACTER_OCTET_LENGTH": octet_length(sql_type),
+        "COLLATION_NAME": collation if has_collation else None,
+        "CHARACTER_SET_NAME": _character_set(sql_type),
+        "NUMERIC_PRECISION": precision,
+        "NUMERIC_PRECISION_RADIX": radix,
+        "NUMERIC_SCALE": scale,
+        "DATETIME_PRECISION": datetime_precision(sql_type),
+    }
 
 
 def _character_set(sql_type: SqlType) -> str | None:
@@ -175,27 +236,29 @@ def _character_set(sql_type: SqlType) -> str | None:
     return "iso_1" if sql_type.name in {"char", "varchar", "text"} else None
 
 
-@view(
-    "INFORMATION_SCHEMA.DOMAINS",
+_DOMAINS: Final = Columns(
     """DOMAIN_CATALOG nvarchar(128), DOMAIN_SCHEMA nvarchar(128), DOMAIN_NAME sysname!,
  DATA_TYPE sysname, CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int,
  COLLATION_CATALOG varchar(6), COLLATION_SCHEMA varchar(3), COLLATION_NAME sysname,
  CHARACTER_SET_CATALOG varchar(6), CHARACTER_SET_SCHEMA varchar(3), CHARACTER_SET_NAME sysname,
  NUMERIC_PRECISION tinyint, NUMERIC_PRECISION_RADIX smallint, NUMERIC_SCALE tinyint,
- DATETIME_PRECISION smallint, DOMAIN_DEFAULT nvarchar(4000)""",
+ DATETIME_PRECISION smallint, DOMAIN_DEFAULT nvarchar(4000)"""
 )
+
+
+@view("INFORMATION_SCHEMA.DOMAINS", _DOMAINS)
 def _domains(_context: SessionContext, database: Database) -> Iterator[Row]:
     for found in database.state.user_types.values():
-        place = (database.name, found.schema, found.name)
-        if found.type is None:
-            yield (*place, "table type", *(None,) * 13)
-            continue
-        collation = found.type.collation or DEFAULT_COLLATION if found.type.is_character else None
-        precision, radix, scale = numeric_facts(found.type)
-        yield (
-            *(*place, found.type.name, character_length(found.type), octet_length(found.type)),
-            *(None, None, collation, None, None, _character_set(found.type)),
-            *(precision, radix, scale, datetime_precision(found.type), None),
+        facts = (
+            {"DATA_TYPE": "table type"}
+            if found.type is None
+            else _type_facts_of(found.type, found.type.collation or DEFAULT_COLLATION)
+        )
+        yield _DOMAINS.row(
+            DOMAIN_CATALOG=database.name,
+            DOMAIN_SCHEMA=found.schema,
+            DOMAIN_NAME=found.name,
+            **facts,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.cdc.messages import cdc_error
+from emulator import messages
 from emulator.cdc.metadata_tables import (
     CAPTURED_COLUMNS,
     CHANGE_TABLES,
@@ -72,7 +72,7 @@ def is_enabled(database: Database) -> bool:
 def require_enabled(database: Database, procedure: str) -> None:
     """Raises error 22901 unless the database is enabled."""
     if not is_enabled(database):
-        raise cdc_error(22901, database.name, procedure=procedure)
+        raise messages.error(22901, database.name, procedure=procedure)
 
 
 def capture_instances(connection: apsw.Connection, database: Database) -> list[CaptureInstance]:

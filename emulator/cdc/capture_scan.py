@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
+from emulator import messages
 from emulator.cdc.capture_instance import require_enabled
 from emulator.cdc.jobs import check_polling_interval, check_scan_limits
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.runtime import AGENT_SESSION, runtime
 from emulator.cdc.scan_cycle import ScanCycle, ScanStopped
 from emulator.cdc.scan_sessions import SCHEMA_VERSIONING, ScanError, ScanHistory, ScanSession
@@ -90,7 +90,7 @@ def _failure(error: SqlError | apsw.Error) -> SqlError:
     """What sys.dm_cdc_errors tells of an error of a cycle."""
     if isinstance(error, SqlError):
         return error
-    failure = cdc_error(22859, procedure="sp_cdc_scan")
+    failure = messages.error(22859, procedure="sp_cdc_scan")
     failure.message += f" {error}"
     return failure
 
@@ -128,7 +128,7 @@ def _record_failure(
     if isinstance(error.__cause__, SqlError):
         chain.insert(0, error.__cause__)
     if cycle.phase == SCHEMA_VERSIONING:
-        chain.append(cdc_error(22860))
+        chain.append(messages.error(22860))
     now = engine.clock.now_ticks()
     errors = [
         ScanError(0, cycle.phase, now, e.number, e.severity, e.state, e.message, *cycle.place)
@@ -150,6 +150,6 @@ def check_scan_parameters(
     check_scan_limits(maxtrans, maxscans)
     check_polling_interval(pollinginterval)
     if continuous not in {0, 1}:
-        raise cdc_error(22998)
+        raise messages.error(22998)
     if not continuous and pollinginterval:
-        raise cdc_error(22999)
+        raise messages.error(22999)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
+from emulator import messages
 from emulator.cdc import jobs, lsn_time_mapping
 from emulator.cdc.capture_instance import (
     CaptureInstance,
@@ -32,7 +33,6 @@ from emulator.cdc.capture_instance import (
 )
 from emulator.cdc.functions import max_lsn
 from emulator.cdc.lsn import ZERO_LSN
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.metadata_tables import (
     CHANGE_TABLES,
     LSN_TIME_MAPPING,
@@ -155,13 +155,13 @@ def cleanup_change_table(
     procedure = "sp_cdc_cleanup_change_table"
     require_enabled(database, procedure)
     if capture_instance is None or not capture_instance.strip():
-        raise cdc_error(22963, "@capture_instance", procedure=procedure)
+        raise messages.error(22963, "@capture_instance", procedure=procedure)
     if threshold <= 0:
-        raise cdc_error(22850, procedure=procedure)
+        raise messages.error(22850, procedure=procedure)
     with engine.write() as connection:
         instance = find_instance(connection, database, capture_instance)
         if instance is None:
-            raise cdc_error(22920, capture_instance, database.name, procedure=procedure)
+            raise messages.error(22920, capture_instance, database.name, procedure=procedure)
         mark = instance.start_lsn
         if low_water_mark is not None:
             mark = _new_mark(connection, database, instance, low_water_mark)
@@ -180,11 +180,13 @@ def _new_mark(
 ) -> bytes:
     smallest = lsn_time_mapping.smallest_lsn_of_same_time(connection, database, lsn)
     if smallest is None:
-        raise cdc_error(22964, f"0x{lsn.hex().upper()}", procedure="sp_cdc_cleanup_change_table")
+        raise messages.error(
+            22964, f"0x{lsn.hex().upper()}", procedure="sp_cdc_cleanup_change_table"
+        )
     low = instance.start_lsn or ZERO_LSN
     high = max_lsn(connection, database) or ZERO_LSN
     if not low <= lsn <= high:
-        raise cdc_error(
+        raise messages.error(
             22957,
             *(f"0x{lsn.hex().upper()}", instance.name),
             *(f"0x{low.hex().upper()}", f"0x{high.hex().upper()}"),
@@ -220,7 +222,7 @@ def run_cleanup_job(
             job.
     """
     if not is_enabled(database):
-        raise cdc_error(22910, database.name, procedure="sp_MScdc_cleanup_job")
+        raise messages.error(22910, database.name, procedure="sp_MScdc_cleanup_job")
     with engine.write() as connection:
         job = jobs.find_job(connection, engine, database, jobs.CLEANUP)
         mark = retention_mark(connection, database, job.retention or 0)

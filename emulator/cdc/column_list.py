@@ -6,7 +6,7 @@ for itself); a name that holds a comma must be. White space around names is igno
 
 from __future__ import annotations
 
-from emulator.cdc.messages import cdc_error
+from emulator import messages
 
 _CLOSING = {"[": "]", '"': '"'}
 
@@ -39,7 +39,7 @@ def split_column_list(text: str) -> list[str]:
         if position >= len(text):
             return names
         if text[position] != ",":
-            raise cdc_error(22965)
+            raise messages.error(22965)
         position += 1
 
 
@@ -48,7 +48,7 @@ def _quoted(text: str, position: int, closing: str) -> tuple[str, int]:
     while True:
         end = text.find(closing, position)
         if end < 0:
-            raise cdc_error(22965)
+            raise messages.error(22965)
         parts.append(text[position:end])
         if text[end + 1 : end + 2] != closing:
             return "".join(parts), end + 1

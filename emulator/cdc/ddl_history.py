@@ -15,8 +15,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.cdc.change_table import METADATA_COLUMNS, captured_type
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.metadata_tables import (
     CAPTURED_COLUMNS,
     DDL_HISTORY,
@@ -149,7 +149,9 @@ def _follow_type_change(
         )
     except SqlError as error:
         source_name = source.name if source is not None else captured.name
-        raise cdc_error(22976, column.name, change_table.name, source_name, source_name) from error
+        raise messages.error(
+            22976, column.name, change_table.name, source_name, source_name
+        ) from error
     _record_type(connection, database, instance, captured.name, change.new_type.name)
     return True
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.cdc import lsn_time_mapping, scan_position
 from emulator.cdc.capture_instance import (
     CaptureInstance,
@@ -14,7 +15,6 @@ from emulator.cdc.capture_instance import (
     require_enabled,
     source_instances,
 )
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.metadata_tables import (
     CAPTURED_COLUMNS,
     CHANGE_TABLES,
@@ -64,17 +64,17 @@ def disable_table(
     )
     for name, value in given:
         if value is None or not value.strip():
-            raise cdc_error(22963, name, procedure=procedure)
+            raise messages.error(22963, name, procedure=procedure)
     schema, table_name, wanted = source_schema or "", source_name or "", capture_instance or ""
     with engine.write() as connection:
         source = database.table(schema, table_name)
         instances = source_instances(connection, database, source) if source is not None else []
         if not instances:
-            raise cdc_error(22985, schema, table_name, procedure=procedure)
+            raise messages.error(22985, schema, table_name, procedure=procedure)
         folded = wanted.strip().casefold()
         chosen = [i for i in instances if folded in {ALL_INSTANCES, i.name.casefold()}]
         if not chosen:
-            raise cdc_error(22960, wanted, schema, table_name, procedure=procedure)
+            raise messages.error(22960, wanted, schema, table_name, procedure=procedure)
         for instance in chosen:
             drop_instance(connection, database, instance)
         if not capture_instances(connection, database):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.cdc import jobs, scan_position
 from emulator.cdc.capture_instance import capture_instances, is_enabled, require_enabled
 from emulator.cdc.disable import drop_instance
 from emulator.cdc.job_runs import forget_database
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.metadata_tables import (
     CDC_SCHEMA,
     CDC_USER,
@@ -39,12 +39,12 @@ def enable_database(engine: Engine, database: Database) -> bool:
         SqlError: 22989 for a system database, 22906 when a schema or user cdc exists already.
     """
     if database.name.casefold() in SYSTEM_DATABASES:
-        raise cdc_error(22989, database.name, procedure="sp_cdc_enable_db")
+        raise messages.error(22989, database.name, procedure="sp_cdc_enable_db")
     with engine.write() as connection:
         if is_enabled(database):
             return False
         if database.schema_name(CDC_SCHEMA) or find_principal(database, CDC_USER):
-            raise cdc_error(22906, database.name, procedure="sp_cdc_enable_db")
+            raise messages.error(22906, database.name, procedure="sp_cdc_enable_db")
         drop_jobs_of(connection, database)  # a release before this one left those of dropped ones
         ddl.create_schema(connection, database, CDC_SCHEMA)
         add_principal(connection, database, CDC_USER, "S")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.cdc import jobs, replication, scan_position
 from emulator.cdc.capture_instance import capture_instances, require_enabled
 from emulator.cdc.change_table import (
@@ -18,7 +19,6 @@ from emulator.cdc.change_table import (
 )
 from emulator.cdc.column_list import split_column_list
 from emulator.cdc.job_runs import is_running
-from emulator.cdc.messages import cdc_error, message_text
 from emulator.cdc.metadata_tables import (
     CAPTURED_COLUMNS,
     CDC_SCHEMA,
@@ -71,9 +71,6 @@ class Notice:
     severity: int = 0
 
 
-JOB_MESSAGE: Final = 14243
-
-
 def enable_table(engine: Engine, database: Database, request: EnableTable) -> list[Notice]:
     """Creates a capture instance; for the database's first table also the two jobs, started.
 
@@ -94,7 +91,7 @@ def enable_table(engine: Engine, database: Database, request: EnableTable) -> li
         filegroup = _filegroup(database, request)
         warning = _switch_warning(source, request)
         if warning:
-            notices.append(Notice(warning, message_text(warning), severity=10))
+            notices.append(Notice(warning, messages.text(warning), severity=10))
         role = _gating_role(connection, database, request)
         first = not capture_instances(connection, database)
         _create_instance(
@@ -153,7 +150,7 @@ def _filegroup(database: Database, request: EnableTable) -> str | None:
         return None
     group = find_filegroup(database, request.filegroup_name.rstrip())
     if group is None:
-        raise cdc_error(22973, request.filegroup_name, database.name, procedure=PROCEDURE)
+        raise messages.error(22973, request.filegroup_name, database.name, procedure=PROCEDURE)
     return group.name
 
 
@@ -163,13 +160,13 @@ def _source_table(database: Database, request: EnableTable) -> Table:
         ("@source_name", request.source_name),
     ):
         if value is None or not value.strip():
-            raise cdc_error(22963, name, procedure=PROCEDURE)
+            raise messages.error(22963, name, procedure=PROCEDURE)
     schema, table_name = request.source_schema or "", request.source_name or ""
     if schema.casefold() == CDC_SCHEMA:
-        raise cdc_error(22974, procedure=PROCEDURE)
+        raise messages.error(22974, procedure=PROCEDURE)
     source = database.table(schema, table_name)
     if source is None or source.is_ms_shipped:
-        raise cdc_error(22931, schema, table_name, procedure=PROCEDURE)
+        raise messages.error(22931, schema, table_name, procedure=PROCEDURE)
     return source
 
 
@@ -179,16 +176,16 @@ def _instance_name(
     name = request.capture_instance
     name = f"{source.schema}_{source.name}" if name is None else name.rstrip()
     if not name:
-        raise cdc_error(22932, name, procedure=PROCEDURE)
+        raise messages.error(22932, name, procedure=PROCEDURE)
     if len(name) > INSTANCE_NAME_LENGTH_MAX:
-        raise cdc_error(22927, name, procedure=PROCEDURE)
+        raise messages.error(22927, name, procedure=PROCEDURE)
     existing = capture_instances(connection, database)
     of_source = [i for i in existing if i.source_object_id == source.object_id]
     if len(of_source) >= 2:
-        raise cdc_error(22962, source.schema, source.name, procedure=PROCEDURE)
+        raise messages.error(22962, source.schema, source.name, procedure=PROCEDURE)
     taken = any(i.name.casefold() == name.casefold() for i in existing)
     if taken or database.table(CDC_SCHEMA, f"{name}_CT") is not None:
-        raise cdc_error(22926, name, procedure=PROCEDURE)
+        raise messages.error(22926, name, procedure=PROCEDURE)
     return name
 
 
@@ -198,12 +195,18 @@ def _identifying_index(source: Table, request: EnableTable) -> Index | None:
     wanted = request.index_name.rstrip().casefold()
     index = next((i for i in source.indexes if i.name.casefold() == wanted), None)
     if index is None:
-        raise cdc_error(22928, request.index_name, source.schema, source.name, procedure=PROCEDURE)
+        raise messages.error(
+            22928, request.index_name, source.schema, source.name, procedure=PROCEDURE
+        )
     if not index.unique and not index.primary_key:
-        raise cdc_error(22929, request.index_name, source.schema, source.name, procedure=PROCEDURE)
+        raise messages.error(
+            22929, request.index_name, source.schema, source.name, procedure=PROCEDURE
+        )
     columns = [source.column_by_id(column_id) for column_id in index.column_ids]
     if any(column is None or column.nullable for column in columns):
-        raise cdc_error(22838, request.index_name, source.schema, source.name, procedure=PROCEDURE)
+        raise messages.error(
+            22838, request.index_name, source.schema, source.name, procedure=PROCEDURE
+        )
     return index
 
 
@@ -213,9 +216,9 @@ def _net_changes(source: Table, index: Index | None, request: EnableTable) -> bo
     if not request.supports_net_changes:
         return False
     if index is None:
-        raise cdc_error(22939, procedure=PROCEDURE)
+        raise messages.error(22939, procedure=PROCEDURE)
     if len(index.column_ids) > NET_CHANGES_KEY_COLUMNS_MAX:
-        raise cdc_error(22865, index.name, source.schema, source.name, procedure=PROCEDURE)
+        raise messages.error(22865, index.name, source.schema, source.name, procedure=PROCEDURE)
     return True
 
 
@@ -236,14 +239,14 @@ def _captured_columns(
         wanted = {name.casefold() for name in split_column_list(request.captured_column_list)}
         columns = [c for c in source.columns if c.name.casefold() in wanted]
         if len(columns) != len(wanted):
-            raise cdc_error(22942, source.schema, source.name, procedure=PROCEDURE)
+            raise messages.error(22942, source.schema, source.name, procedure=PROCEDURE)
     if any(column.name.casefold() in RESERVED_NAMES for column in columns):
-        raise cdc_error(22975, source.name, procedure=PROCEDURE)
+        raise messages.error(22975, source.name, procedure=PROCEDURE)
     captured_ids = {column.column_id for column in columns}
     if index is not None and not captured_ids.issuperset(index.column_ids):
-        raise cdc_error(22943, procedure=PROCEDURE)
+        raise messages.error(22943, procedure=PROCEDURE)
     if len(columns) > CAPTURED_COLUMNS_MAX:
-        raise cdc_error(22925, instance, CAPTURED_COLUMNS_MAX, procedure=PROCEDURE)
+        raise messages.error(22925, instance, CAPTURED_COLUMNS_MAX, procedure=PROCEDURE)
     return columns
 
 
@@ -254,7 +257,7 @@ def _gating_role(
         return None
     role = request.role_name.rstrip()
     if not role:
-        raise cdc_error(22907, procedure=PROCEDURE)
+        raise messages.error(22907, procedure=PROCEDURE)
     principal = find_principal(database, role)
     if principal is None:
         principal = add_principal(connection, database, role, "R")
@@ -352,7 +355,7 @@ def _add_job(
     try:
         jobs.add_job(connection, engine, database, job_type, jobs.JobOptions())
     except SqlError as error:
-        raise cdc_error(
+        raise messages.error(
             22832,
             f"[{source.schema}].[{source.name}]",
             f"[sys].[sp_cdc_add_job] @job_type = N''{job_type}''",
@@ -374,5 +377,5 @@ def _start_jobs(engine: Engine, database: Database) -> list[Notice]:
                 # enabled for a table": its refusal is only shown.
                 notices.append(Notice(error.number, error.message))
             else:
-                notices.append(Notice(JOB_MESSAGE, text))
+                notices.append(Notice(jobs.JOB_STARTED, text))
     return notices

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.cdc.capture_instance import source_instances
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.replication import is_replicated
-from emulator.errors import SqlError, not_supported
+from emulator.errors import not_supported
 
 if TYPE_CHECKING:
     import apsw
@@ -45,8 +45,8 @@ def refuse_index_removal(
         return
     index = next((i for i in table.indexes if i.name.casefold() == folded), None)
     if index is not None and (index.primary_key or index.unique_constraint):
-        raise cdc_error(22979, index.name, table.name)
-    raise cdc_error(22983, index_name, table.name)
+        raise messages.error(22979, index.name, table.name)
+    raise messages.error(22983, index_name, table.name)
 
 
 def refuse_switch(
@@ -61,7 +61,7 @@ def refuse_switch(
         return
     if all(i.partition_switch for i in source_instances(connection, database, table)):
         return
-    raise cdc_error(22843 if is_source else 22842)
+    raise messages.error(22843 if is_source else 22842)
 
 
 def refuse_alter(table: Table, column: Column | None = None) -> None:
@@ -101,11 +101,7 @@ def refuse_rename_of_column(
         for captured in instance.columns:
             column = table.column_by_id(column_id)
             if captured.column_id == column_id and column is not None:
-                raise SqlError(
-                    4928,
-                    f"Cannot alter column '{column.name}' because it is 'REPLICATED'.",
-                    procedure="sp_rename",
-                )
+                raise messages.error(4928, column.name, "REPLICATED", procedure="sp_rename")
 
 
 def refuse_drop(database: Database, table: Table) -> None:
@@ -115,15 +111,6 @@ def refuse_drop(database: Database, table: Table) -> None:
         SqlError: 3701 for a table that the system made (inferred), 3724 for an article.
     """
     if table.is_ms_shipped:
-        raise SqlError(
-            3701,
-            f"Cannot drop the table '{table.schema}.{table.name}', because it does not exist or you"
-            " do not have permission.",
-            severity=11,
-        )
+        raise messages.error(3701, "drop", "table", f"{table.schema}.{table.name}", state=1)
     if is_replicated(database, table):
-        raise SqlError(
-            3724,
-            f"Cannot drop the table '{table.schema}.{table.name}' because it is being used for"
-            " replication.",
-        )
+        raise messages.error(3724, "drop", "table", f"{table.schema}.{table.name}")

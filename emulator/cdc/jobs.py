@@ -15,10 +15,10 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.cdc import replication
 from emulator.cdc.capture_instance import require_enabled
 from emulator.cdc.job_runs import begin_run, forget_job, stop_run
-from emulator.cdc.messages import cdc_error, message_text
 from emulator.cdc.metadata_tables import (
     CDC_JOBS,
     column_list,
@@ -28,7 +28,6 @@ from emulator.cdc.metadata_tables import (
     sqlite_column,
 )
 from emulator.cdc.runtime import runtime
-from emulator.errors import SqlError
 from emulator.types import pack_guid, unpack_guid
 
 if TYPE_CHECKING:
@@ -41,6 +40,9 @@ CLEANUP: Final = "cleanup"
 MAX_RETENTION_MINUTES: Final = 52_594_800
 MAX_POLLING_INTERVAL_S: Final = 86_399
 AGENT_ERROR: Final = 22022
+JOB_STARTED: Final = 14243
+JOB_STOPPED: Final = 14254
+_NO_AGENT: Final = "SQLServerAgent is not currently running so it cannot be notified of this action"
 NETWORK_SERVICE: Final = "network service"
 """The account under which the Agent cannot add a job step: it names no server that it knows."""
 
@@ -141,7 +143,7 @@ def find_job(
     for job in jobs_of(connection, engine, database):
         if job.job_type == wanted:
             return job
-    raise cdc_error(22997, wanted)
+    raise messages.error(22997, wanted)
 
 
 def check_job_type(job_type: str | None) -> str:
@@ -152,7 +154,7 @@ def check_job_type(job_type: str | None) -> str:
     """
     folded = (job_type or "").strip().casefold()
     if folded not in {CAPTURE, CLEANUP}:
-        raise cdc_error(22992, job_type if job_type is not None else "NULL")
+        raise messages.error(22992, job_type if job_type is not None else "NULL")
     return folded
 
 
@@ -174,15 +176,11 @@ def add_job(
     wanted = check_job_type(job_type)
     _check_options(wanted, options)
     if wanted == CAPTURE and replication.has_log_reader(database):
-        raise cdc_error(22911, procedure="sp_cdc_add_job")
+        raise messages.error(22911, procedure="sp_cdc_add_job")
     if any(job.job_type == wanted for job in jobs_of(connection, engine, database)):
-        raise SqlError(
-            14261,
-            f"The specified @name ('{job_name(database, wanted)}') already exists.",
-            procedure="sp_verify_job",
-        )
+        raise messages.error(14261, job_name(database, wanted), procedure="sp_verify_job")
     if runtime(engine).service_account.casefold() == NETWORK_SERVICE:
-        raise cdc_error(
+        raise messages.error(
             22836,
             *(database.name, "sp_add_jobstep_internal"),
             *(14234, "The specified '@server' is invalid (valid values are returned by"
@@ -262,14 +260,14 @@ def start_job(
     job = find_job(connection, engine, database, CAPTURE if job_type is None else job_type)
     name = job_name(database, job.job_type)
     if not runtime(engine).agent_running:
-        raise SqlError(AGENT_ERROR, message_text(AGENT_ERROR))
+        raise messages.error(AGENT_ERROR, _NO_AGENT)
     if not begin_run(engine, database, job.job_type):
-        raise SqlError(
+        raise messages.error(
             AGENT_ERROR,
-            f"SQLServerAgent Error: Request to run job {name} (from User sa) refused because"
-            " the job is already running from a request by User sa.",
+            f"Request to run job {name} (from User sa) refused because"
+            " the job is already running from a request by User sa",
         )
-    return f"Job '{name}' started successfully."
+    return messages.text(JOB_STARTED, name)
 
 
 def stop_job(
@@ -286,14 +284,14 @@ def stop_job(
     job = find_job(connection, engine, database, CAPTURE if job_type is None else job_type)
     name = job_name(database, job.job_type)
     if not runtime(engine).agent_running:
-        raise SqlError(AGENT_ERROR, message_text(AGENT_ERROR))
+        raise messages.error(AGENT_ERROR, _NO_AGENT)
     if not stop_run(engine, database, job.job_type):
-        raise SqlError(
+        raise messages.error(
             AGENT_ERROR,
-            f"SQLServerAgent Error: Request to stop job {name} (from User sa) refused because the"
-            " job is not currently running.",
+            f"Request to stop job {name} (from User sa) refused because the"
+            " job is not currently running",
         )
-    return f"Job '{name}' stopped successfully."
+    return messages.text(JOB_STOPPED, name)
 
 
 def _row(job: JobParameters) -> tuple[int | str | bytes | None, ...]:
@@ -350,14 +348,14 @@ def _check_options(job_type: str, options: JobOptions) -> None:
     if job_type == CLEANUP:
         scanning = (options.pollinginterval, options.maxtrans, options.maxscans, options.continuous)
         if any(value is not None for value in scanning):
-            raise cdc_error(22996)
+            raise messages.error(22996)
         if options.retention is not None and not 0 < options.retention <= MAX_RETENTION_MINUTES:
-            raise cdc_error(22994)
+            raise messages.error(22994)
         if options.threshold is not None and options.threshold <= 0:
-            raise cdc_error(22850)
+            raise messages.error(22850)
         return
     if options.retention is not None:
-        raise cdc_error(22995)
+        raise messages.error(22995)
     check_scan_limits(options.maxtrans, options.maxscans)
     if options.pollinginterval is not None:
         check_polling_interval(options.pollinginterval)
@@ -366,12 +364,12 @@ def _check_options(job_type: str, options: JobOptions) -> None:
 def check_scan_limits(maxtrans: int | None, maxscans: int | None) -> None:
     """Raises 22991 or 22970 for values that are not positive."""
     if maxtrans is not None and maxtrans <= 0:
-        raise cdc_error(22991)
+        raise messages.error(22991)
     if maxscans is not None and maxscans <= 0:
-        raise cdc_error(22970)
+        raise messages.error(22970)
 
 
 def check_polling_interval(seconds: int) -> None:
     """Raises 22990 for a negative interval or one of a day and more."""
     if not 0 <= seconds <= MAX_POLLING_INTERVAL_S:
-        raise cdc_error(22990)
+        raise messages.error(22990)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.cdc import jobs, replication
 from emulator.cdc.capture_instance import capture_instances, is_enabled
 from emulator.cdc.job_runs import begin_run, end_run
 from emulator.cdc.jobs import JobParameters
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.runtime import runtime
 from emulator.errors import SqlError
 
@@ -42,7 +42,7 @@ def log_reader(database: Database) -> JobParameters:
 def refuse_beside_log_reader(database: Database, procedure: str) -> None:
     """Raises 22911 where the Log Reader Agent reads the log: no capture job may."""
     if replication.has_log_reader(database):
-        raise cdc_error(22911, procedure=procedure)
+        raise messages.error(22911, procedure=procedure)
 
 
 def change_publications(
@@ -85,7 +85,7 @@ def start_log_reader(engine: Engine, database: Database) -> list[str]:
     if not runtime(engine).agent_running:
         return []
     begin_run(engine, database, replication.LOG_READER)
-    return [f"Job '{replication.log_reader_name(database)}' started successfully."]
+    return [messages.text(jobs.JOB_STARTED, replication.log_reader_name(database))]
 
 
 def _start_capture(engine: Engine, database: Database) -> list[str]:

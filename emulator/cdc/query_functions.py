@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
+from emulator import messages
 from emulator.cdc import functions
 from emulator.cdc.change_table import COMMAND_ID, METADATA_COLUMNS
 from emulator.cdc.lsn import ZERO_LSN
-from emulator.cdc.messages import message_text
 from emulator.cdc.metadata_tables import sqlite_column
-from emulator.errors import INTERNAL, SqlError
+from emulator.errors import INTERNAL, Aborts, SqlError
 from emulator.storage.encoded_rows import HIDDEN_COLUMNS
 from emulator.types import INT, LSN, StorageValue, varbinary
 
@@ -117,7 +117,9 @@ def check_arguments(
     bounds = check_range(connection, database, instance, arguments[0], arguments[1])
     option = _option(arguments[2], allowed)
     if bounds is None or option is None:
-        raise SqlError(313, message_text(313, kind), state=3)
+        raise messages.error(
+            313, f"cdc.fn_cdc_get_{kind}_changes_ ... ", state=3, aborts=Aborts.STATEMENT
+        )
     return bounds, option
 
 
@@ -173,7 +175,7 @@ def _captured_sqlite(table: Table) -> list[str]:
 def _change_table(database: Database, instance: CaptureInstance) -> Table:
     table = database.table_by_id(instance.object_id)
     if table is None:
-        raise SqlError(208, f"Invalid object name 'cdc.{instance.name}_CT'.")
+        raise messages.error(208, f"cdc.{instance.name}_CT", aborts=Aborts.STATEMENT)
     return table
 
 

@@ -17,7 +17,7 @@ import uuid
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 
 if TYPE_CHECKING:
     import apsw
@@ -105,18 +105,10 @@ def add_publication(
         SqlError: 14013 when the database does not publish, 14016 when the name is taken.
     """
     if not is_published(database):
-        raise SqlError(
-            14013,
-            "This database is not enabled for publication.",
-            procedure="sp_MSrepl_addpublication",
-        )
+        raise messages.error(14013, procedure="sp_MSrepl_addpublication")
     known = publications(database)
     if any(p.name.casefold() == publication.name.casefold() for p in known):
-        raise SqlError(
-            14016,
-            f"The publication '{publication.name}' already exists.",
-            procedure="sp_MSrepl_addpublication",
-        )
+        raise messages.error(14016, publication.name, procedure="sp_MSrepl_addpublication")
     _save(connection, database, [*known, publication])
 
 
@@ -143,7 +135,7 @@ def find_publication(database: Database, name: str) -> Publication:
     for publication in publications(database):
         if publication.name.casefold() == name.casefold():
             return publication
-    raise SqlError(20026, f"The publication '{name}' does not exist.", severity=11)
+    raise messages.error(20026, name)
 
 
 def add_article(
@@ -156,14 +148,10 @@ def add_article(
     """
     found = find_publication(database, publication)
     if any(a.name.casefold() == article.name.casefold() for a in found.articles):
-        raise SqlError(14030, f"The article '{article.name}' exists on publication '{found.name}'.")
+        raise messages.error(14030, article.name, found.name)
     table = database.table_by_id(article.object_id)
     if found.frequency == CONTINUOUS and table is not None and table.primary_key is None:
-        raise SqlError(
-            14088,
-            f"The table '[{table.schema}].[{table.name}]' must have a primary key to be published"
-            " using the transaction-based method.",
-        )
+        raise messages.error(14088, f"[{table.schema}].[{table.name}]")
     _replace(connection, database, replace(found, articles=(*found.articles, article)))
 
 
@@ -179,7 +167,7 @@ def drop_article(
     folded = name.casefold()
     rest = tuple(a for a in found.articles if folded not in {"all", a.name.casefold()})
     if folded != "all" and len(rest) == len(found.articles):
-        raise SqlError(20027, f"The article '{name}' does not exist.", severity=11)
+        raise messages.error(20027, name)
     _replace(connection, database, replace(found, articles=rest))
 
 

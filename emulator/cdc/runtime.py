@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from emulator import messages
 from emulator.cdc.job_history import JobHistory, JobKey, RunSource, RunStatus
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.scan_sessions import ScanHistory
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Runtime:
             if holder is None and is_kept and session_id != AGENT_SESSION:
                 holder = AGENT_SESSION
             if holder is not None:
-                raise cdc_error(22903, holder, procedure="sp_replcmds")
+                raise messages.error(22903, holder, procedure="sp_replcmds")
             self._scanners[database] = session_id
         try:
             yield

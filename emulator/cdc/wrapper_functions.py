@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.cdc.change_table import METADATA_COLUMNS
 from emulator.cdc.column_list import split_column_list
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.query_functions import ALL_CHANGES_PREFIX, NET_CHANGES_PREFIX
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _chosen(instance: CaptureInstance, names: str, error: int) -> list[CapturedC
     for name in split_column_list(names):
         column = instance.column(name)
         if column is None:
-            raise cdc_error(error, f"cdc.{instance.name}_CT", procedure=PROCEDURE)
+            raise messages.error(error, f"cdc.{instance.name}_CT", procedure=PROCEDURE)
         chosen.append(column)
     return chosen
 

@@ -15,6 +15,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.security.passwords import hash_password, is_password
 from emulator.security.permissions import SERVER
@@ -47,7 +48,7 @@ class LoginRefusedError(Exception):
 
 def login_failed(user: str) -> SqlError:
     """Error 18456. Its state does not tell what was wrong."""
-    return SqlError(18456, f"Login failed for user '{user}'.", severity=14)
+    return messages.error(18456, user)
 
 
 class Authenticator:
@@ -96,22 +97,9 @@ class Authenticator:
         """Whether a login whose password is right may be used."""
         if login.is_disabled:
             _log.info("login refused: %r is disabled (18456, state %d)", name, DISABLED)
-            raise LoginRefusedError(
-                SqlError(
-                    18470,
-                    f"Login failed for user '{login.name}'. Reason: The account is disabled.",
-                    severity=14,
-                )
-            )
+            raise LoginRefusedError(messages.error(18470, login.name))
         if login.must_change:
-            raise LoginRefusedError(
-                SqlError(
-                    18488,
-                    f"Login failed for user '{login.name}'.  Reason: The password of the account"
-                    " must be changed.",
-                    severity=14,
-                )
-            )
+            raise LoginRefusedError(messages.error(18488, login.name))
         entries = self._engine.databases["master"].state.permissions
         token = server_token(self._engine, login)
         for principal in token.principals:

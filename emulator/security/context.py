@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.security.access import Securable, permits, sees, server_has
-from emulator.security.messages import (
+from emulator.messages import (
     cannot_impersonate_login,
     cannot_impersonate_user,
     no_database_access,
 )
+from emulator.security.access import Securable, permits, sees, server_has
 from emulator.security.permissions import DATABASE_PRINCIPAL, SERVER_PRINCIPAL
 from emulator.security.tokens import (
     SA_ID,

@@ -9,8 +9,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError, not_supported
-from emulator.security import messages
+from emulator import messages
+from emulator.errors import not_supported
 from emulator.security.access import Securable
 from emulator.security.permissions import DATABASE, DATABASE_PRINCIPAL
 from emulator.security.server_principals import special_principal
@@ -67,9 +67,7 @@ class DatabasePrincipals:
             SqlError: 15247, 15023, 15007, 15063, 15405, 33233; 50900 for other options.
         """
         if "PASSWORD" in options:
-            raise SqlError(
-                33233, "You can only create a user with a password in a contained database."
-            )
+            raise messages.error(33233)
         if options.keys() - {"DEFAULT_SCHEMA"}:
             raise not_supported(f"CREATE USER ... WITH {min(options.keys() - {'DEFAULT_SCHEMA'})}")
         if not self._has("ALTER ANY USER"):
@@ -106,7 +104,7 @@ class DatabasePrincipals:
         if login.principal_id == SA_ID:
             raise special_principal(login.name)
         if any(p.has_login and p.sid == login.sid for p in self._database.principals.values()):
-            raise SqlError(15063, "The login already has an account under a different user name.")
+            raise messages.error(15063)
         return login
 
     def alter_user(self, name: str, options: dict[str, str]) -> None:
@@ -142,7 +140,7 @@ class DatabasePrincipals:
         if options.keys() != {"NAME"}:
             raise not_supported(f"ALTER ROLE ... WITH {', '.join(sorted(options))}")
         if is_fixed(role):
-            raise SqlError(15150, f"Cannot alter the role '{role.name}'.")
+            raise messages.error(15150, "alter", "role", role.name)
         self._replace(role, replace(role, name=options["NAME"]))
 
     def _replace(self, old: Principal, new: Principal) -> None:
@@ -173,7 +171,7 @@ class DatabasePrincipals:
         if principal is None or principal.type != "S" or not self._has("ALTER ANY USER"):
             raise messages.cannot("drop", "user", name)
         if principal.principal_id <= _LAST_FIXED_USER_ID:
-            raise SqlError(15150, f"Cannot drop the user '{principal.name}'.")
+            raise messages.error(15150, "drop", "user", principal.name)
         self._refuse_owner(principal)
         drop_principal(self._target, self._database, principal)
 
@@ -184,16 +182,10 @@ class DatabasePrincipals:
             if schema_owner(self._database, schema) == principal.principal_id
         ]
         if owns:
-            raise SqlError(
-                15138,
-                "The database principal owns a schema in the database, and cannot be dropped.",
-            )
+            raise messages.error(15138, "schema")
         objects = [k for k in self._database.state.owners.items() if k[0].startswith("object:")]
         if any(owner == principal.principal_id for _, owner in objects):
-            raise SqlError(
-                15183,
-                "The database principal owns objects in the database and cannot be dropped.",
-            )
+            raise messages.error(15183)
 
     # Roles --------------------------------------------------------------------------------------
 
@@ -229,11 +221,9 @@ class DatabasePrincipals:
         if role is None or not self._may_alter_role(role):
             raise messages.cannot("drop", "role", name)
         if is_fixed(role):
-            raise SqlError(15150, f"Cannot drop the role '{role.name}'.")
+            raise messages.error(15150, "drop", "role", role.name)
         if role.members:
-            raise SqlError(
-                15144, "The role has members. It must be empty before it can be dropped."
-            )
+            raise messages.error(15144)
         self._refuse_owner(role)
         drop_principal(self._target, self._database, role)
 
@@ -260,7 +250,7 @@ class DatabasePrincipals:
         if role is None or not self._may_alter_role(role):
             raise messages.cannot("alter", "role", name)
         if role.principal_id == PUBLIC_ID:
-            raise SqlError(15081, "Membership of the public role cannot be changed.")
+            raise messages.error(15081)
         principal = find_principal(self._database, member)
         if principal is None:
             raise messages.cannot("add" if action == "ADD" else "drop", "principal", member)
@@ -270,7 +260,7 @@ class DatabasePrincipals:
         if action == "ADD":
             above = roles_of(self._database, [role.name])
             if principal.name == role.name or principal.name in above:
-                raise SqlError(15413, "Cannot make a role a member of itself.")
+                raise messages.error(15413)
             others = (*others, principal.name)
         put_principal(self._target, self._database, replace(role, members=others))
 

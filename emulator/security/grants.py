@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError
-from emulator.security import messages
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.security.access import Securable, permits
 from emulator.security.database_principals import is_fixed
 from emulator.security.permissions import (
@@ -45,15 +45,7 @@ _ALL_OF_DATABASE: Final = (
 _FOR_TABLES: Final = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES"})
 
 PROTECTED_PRINCIPAL: Final = 4624
-PROTECTED_TEXT: Final = (
-    "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys,"
-    " or yourself."
-)
 ALL_DEPRECATED: Final = 4628
-ALL_DEPRECATED_TEXT: Final = (
-    "The ALL permission is deprecated and maintained only for compatibility. It DOES NOT imply ALL"
-    " permissions defined on the entity."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +90,7 @@ def run_grant(security: SecurityContext, target: DdlTarget, grant: Grant) -> lis
     for name in grant.principals:
         number = _grantee(security, grant, name)
         if number is None:
-            return [*notices, (PROTECTED_PRINCIPAL, PROTECTED_TEXT)]
+            return [*notices, (PROTECTED_PRINCIPAL, messages.text(PROTECTED_PRINCIPAL))]
         grantees.append(number)
     _check_grantor(security, grant, [name for name, _ in permissions])
     database = grant.securable.database
@@ -117,9 +109,7 @@ def run_grant(security: SecurityContext, target: DdlTarget, grant: Grant) -> lis
         known = state.get(key)
         takes_option = grant.action != "GRANT" and not grant.cascade
         if known is not None and known.state == "W" and takes_option:
-            raise SqlError(
-                4611, "To revoke or deny grantable privileges, specify the CASCADE option."
-            )
+            raise messages.error(4611)
     if grant.cascade:
         keys += [
             (key, key.permission, ("",)) for key in _given_on(database, [k for k, _, _ in keys])
@@ -152,11 +142,8 @@ def _expanded(grant: Grant, notices: list[tuple[int, str]]) -> list[tuple[str, t
     elif grant.securable.securable_class == OBJECT:
         names = ALL_OF_OBJECT.get(grant.kind, ("EXECUTE", "REFERENCES"))
     else:
-        raise SqlError(
-            4623,
-            "The all permission has been deprecated and is not available for this class of entity",
-        )
-    notices.append((ALL_DEPRECATED, ALL_DEPRECATED_TEXT))
+        raise messages.error(4623)
+    notices.append((ALL_DEPRECATED, messages.text(ALL_DEPRECATED)))
     return [(name, columns) for _, columns in grant.permissions for name in names]
 
 
@@ -164,26 +151,19 @@ def _check_kind(grant: Grant, name: str, columns: Sequence[str]) -> None:
     """Whether the securable has such a permission."""
     securable_class = grant.securable.securable_class
     if name not in KINDS[securable_class]:
-        raise SqlError(102, f"Incorrect syntax near '{name}'.", severity=15, aborts="batch")
+        raise messages.error(102, name, aborts=Aborts.BATCH)
     if securable_class == OBJECT:
         executable = grant.kind in {"procedure", "function"}
         wrong = (name == "EXECUTE" and not executable) or (
             name in _FOR_TABLES - {"REFERENCES"} and grant.kind != "table"
         )
         if wrong:
-            raise SqlError(
-                4606, f"Granted or revoked privilege {name} is not compatible with object."
-            )
+            raise messages.error(4606, name)
     if columns and (securable_class != OBJECT or name not in COLUMN_PERMISSIONS):
-        raise SqlError(
-            1020,
-            "Sub-entity lists (such as column or security expressions) cannot be specified for"
-            " entity-level permissions.",
-            severity=15,
-        )
+        raise messages.error(1020)
     for column in columns:
         if column.casefold() not in grant.columns:
-            raise SqlError(4615, f"Invalid column name '{column}'.")
+            raise messages.error(4615, column)
 
 
 def _grantee(security: SecurityContext, grant: Grant, name: str) -> int | None:
@@ -204,7 +184,7 @@ def _grantee(security: SecurityContext, grant: Grant, name: str) -> int | None:
     if principal is None:
         raise messages.cannot_find("user", name)
     if is_fixed(principal) and principal.principal_id != PUBLIC_ID:
-        raise SqlError(4617, "Cannot grant, deny or revoke permissions to or from special roles.")
+        raise messages.error(4617)
     own_user = security.user(database).principal
     if principal.principal_id in {own_user.principal_id, grant.securable.owner}:
         return None
@@ -220,7 +200,7 @@ def _check_grantor(security: SecurityContext, grant: Grant, names: list[str]) ->
         if server is None or not (
             security.is_sysadmin or server_permits(engine, server, "CONTROL SERVER")
         ):
-            raise SqlError(4613, "Grantor does not have GRANT permission.")
+            raise messages.error(4613)
         return
     token = security.user(securable.database)
     if permits(token, securable, "CONTROL") or "db_securityadmin" in token.roles:
@@ -241,7 +221,7 @@ def _check_grantor(security: SecurityContext, grant: Grant, names: list[str]) ->
 
 def _no_grantor(securable: Securable) -> SqlError:
     if securable.securable_class == DATABASE:
-        return SqlError(4613, "Grantor does not have GRANT permission.")
+        return messages.error(4613)
     kinds = {OBJECT: "object", DATABASE_PRINCIPAL: "user", SERVER_PRINCIPAL: "login"}
     return messages.cannot_find(kinds.get(securable.securable_class, "schema"), securable.name)
 

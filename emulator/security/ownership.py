@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError, not_supported
-from emulator.security import messages
+from emulator import messages
+from emulator.errors import not_supported
 from emulator.security.access import Securable, of_schema, permits
 from emulator.security.permissions import DATABASE_PRINCIPAL
 from emulator.security.tokens import find_login, find_principal
@@ -82,10 +82,7 @@ def _give_database(
     if login is None:
         raise messages.cannot_find("principal", owner)
     if _has_user(database, login.sid):
-        raise SqlError(
-            15110,
-            "The proposed new database owner is already a user or aliased in the database.",
-        )
+        raise messages.error(15110)
     set_owner(target, database, "database", login.principal_id)
 
 

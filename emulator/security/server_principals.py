@@ -9,8 +9,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError, not_supported
-from emulator.security import messages
+from emulator import messages
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.security.passwords import (
     POLICY_LENGTH_MIN,
     hash_password,
@@ -71,7 +71,7 @@ class ServerPrincipals:
         if find_login(self._engine, name) is not None or name.casefold() in SERVER_ROLES:
             raise messages.login_exists(name)
         if "PASSWORD" not in options:
-            raise SqlError(102, f"Incorrect syntax near '{name}'.", severity=15, aborts="batch")
+            raise messages.error(102, name, aborts=Aborts.BATCH)
         now = self._engine.clock.now_ticks()
         sid = options["SID"][2:].lower() if "SID" in options else os.urandom(16).hex()
         login = Login(self._next_id(), name, sid, create_ticks=now, modify_ticks=now)
@@ -144,23 +144,13 @@ class ServerPrincipals:
             default_language=options.get("DEFAULT_LANGUAGE", login.default_language),
         )
         if changed.check_expiration and not changed.check_policy:
-            raise SqlError(
-                15122, "The CHECK_EXPIRATION option cannot be used when CHECK_POLICY is OFF."
-            )
+            raise messages.error(15122)
         if "MUST_CHANGE" in options and not changed.check_expiration:
-            raise SqlError(
-                15128,
-                "The CHECK_POLICY and CHECK_EXPIRATION options cannot be turned OFF when"
-                " MUST_CHANGE is ON.",
-            )
+            raise messages.error(15128)
         database = options.get("DEFAULT_DATABASE")
         if database is not None:
             if database.casefold() not in self._engine.databases:
-                raise SqlError(
-                    15010,
-                    f"The database '{database}' does not exist. Supply a valid database name. To"
-                    " see available databases, use sys.databases.",
-                )
+                raise messages.error(15010, database)
             changed = replace(changed, default_database=database)
         if "ENABLE" in options or "DISABLE" in options:
             changed = replace(changed, is_disabled="DISABLE" in options)
@@ -191,15 +181,9 @@ class ServerPrincipals:
             if database_owner(d) == login.principal_id
         ]  # fmt: skip
         if owned:
-            raise SqlError(
-                15174,
-                f"Login '{login.name}' owns one or more database(s). Change the owner of the"
-                " database(s) before dropping the login.",
-            )
+            raise messages.error(15174, login.name)
         if has_sessions(self._engine, login.principal_id):
-            raise SqlError(
-                15434, f"Could not drop login '{login.name}' as the user is currently logged in."
-            )
+            raise messages.error(15434, login.name)
         drop_login(self._target, self._master, login)
 
     # Server roles -------------------------------------------------------------------------------
@@ -216,7 +200,7 @@ class ServerPrincipals:
         if number is None or not allowed:
             raise messages.cannot("alter", "server role", role)
         if role.casefold() == "public":
-            raise SqlError(15081, "Membership of the public role cannot be changed.")
+            raise messages.error(15081)
         login = find_login(self._engine, member)
         if login is None:
             verb = "add" if action == "ADD" else "drop"
@@ -240,7 +224,7 @@ class ServerPrincipals:
 
 def special_principal(name: str) -> SqlError:
     """15405."""
-    return SqlError(15405, f"Cannot use the special principal '{name}'.")
+    return messages.error(15405, name)
 
 
 def _switch(options: dict[str, str], name: str, *, default: bool) -> bool:

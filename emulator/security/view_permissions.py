@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from emulator.messages import database_denied, denied, server_denied
 from emulator.security.access import Securable
-from emulator.security.messages import database_denied, denied, server_denied
 from emulator.security.permissions import OBJECT
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import cast
 
 import apsw
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.fetching import fetch
 from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_table
@@ -55,13 +55,7 @@ def add_columns(
         )
         for column in columns:
             if table.column(column.name) is not None:
-                raise SqlError(
-                    2705,
-                    "Column names in each table must be unique. Column name"
-                    f" '{column.name}' in table '{table.schema}.{table.name}' is specified more"
-                    " than once.",
-                    state=4,
-                )
+                raise messages.error(2705, column.name, f"{table.schema}.{table.name}")
             added = replace(column, column_id=next_id)
             next_id += 1
             value = values.get(column.name)
@@ -100,7 +94,7 @@ def drop_column(
         if column.default_name is not None:
             users.append(column.default_name)
         if users:
-            raise SqlError(5074, f"The object '{users[0]}' is dependent on column '{column.name}'.")
+            raise messages.error(5074, "object", users[0], "column", column.name)
         changed = replace(table, columns=tuple(c for c in table.columns if c is not column))
         forget_column(connection, database, table.object_id, column.column_id)
         return replace_table(
@@ -136,8 +130,7 @@ def alter_column(
     with ddl_scope(target, database, table) as connection:
         old = table.column_by_id(column_id)
         if old is None:
-            raise SqlError(4924, f"ALTER TABLE ALTER COLUMN failed because column id {column_id}"
-                           f" does not exist in table '{table.name}'.")  # fmt: skip
+            raise messages.error(4924, "ALTER TABLE ALTER COLUMN", column.name, table.name)
         new = replace(column, column_id=column_id)
         if not new.nullable and old.nullable:
             _refuse_nulls(connection, database, table, old)
@@ -164,12 +157,7 @@ def rename_table(
     with ddl_scope(target, database, table) as connection:
         other = database.table(table.schema, name)
         if other is not None and other.object_id != table.object_id:
-            raise SqlError(
-                15335,
-                f"Error: The new name '{name}' is already in use as a OBJECT name and would cause a"
-                " duplicate that is not permitted.",
-                severity=11,
-            )
+            raise messages.error(15335, name, "OBJECT")
         return replace_table(
             target, connection, database, replace(table, name=name), "other", command
         )
@@ -218,12 +206,7 @@ def rename_column(
     with ddl_scope(target, database, table) as connection:
         other = table.column(name)
         if other is not None and other.column_id != column_id:
-            raise SqlError(
-                15335,
-                f"Error: The new name '{name}' is already in use as a COLUMN name and would cause a"
-                " duplicate that is not permitted.",
-                severity=11,
-            )
+            raise messages.error(15335, name, "COLUMN")
         columns = tuple(
             replace(c, name=name) if c.column_id == column_id else c for c in table.columns
         )
@@ -236,11 +219,7 @@ def rename_column(
 def _known_column(table: Table, name: str) -> Column:
     column = table.column(name)
     if column is None:
-        raise SqlError(
-            4924,
-            f"ALTER TABLE DROP COLUMN failed because column '{name}' does not exist in table"
-            f" '{table.name}'.",
-        )
+        raise messages.error(4924, "ALTER TABLE DROP COLUMN", name, table.name)
     return column
 
 
@@ -253,14 +232,7 @@ def _refuse_missing_value(
         return
     rows = fetch(connection, f'SELECT 1 FROM main."{table.sqlite_name}" LIMIT 1')
     if rows:
-        raise SqlError(
-            4901,
-            "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT"
-            " definition specified, or the column being added is an identity or timestamp column,"
-            " or alternatively if none of the previous conditions are satisfied the table must be"
-            f" empty to allow addition of this column. Column '{column.name}' cannot be added to"
-            f" non-empty table '{table.name}' because it does not satisfy these conditions.",
-        )
+        raise messages.error(4901, column.name, table.name)
 
 
 def _refuse_nulls(
@@ -271,12 +243,8 @@ def _refuse_nulls(
         f'SELECT 1 FROM main."{table.sqlite_name}" WHERE {column.sqlite_name} IS NULL LIMIT 1',
     )
     if rows:
-        raise SqlError(
-            515,
-            f"Cannot insert the value NULL into column '{column.name}', table"
-            f" '{database.name}.{table.schema}.{table.name}'; column does not allow nulls. UPDATE"
-            " fails.",
-            state=2,
+        raise messages.error(
+            515, column.name, f"{database.name}.{table.schema}.{table.name}", "UPDATE"
         )
 
 

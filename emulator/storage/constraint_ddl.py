@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts
 from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_table
 from emulator.storage.foreign_keys import refuse_orphans
@@ -35,11 +36,7 @@ def add_constraint(
         return create_index(target, database, table, constraint, command=command)
     with ddl_scope(target, database, table) as connection:
         if constraint.name.casefold() in _constraint_names(database, table.schema):
-            raise SqlError(
-                2714,
-                f"There is already an object named '{constraint.name}' in the database.",
-                state=5,
-            )
+            raise messages.error(2714, constraint.name, state=5, aborts=Aborts.STATEMENT)
         if isinstance(constraint, Check):
             changed = replace(table, checks=(*table.checks, constraint))
         else:
@@ -121,7 +118,7 @@ def drop_constraint(
             ),
         )
         if changed == table:
-            raise SqlError(3728, f"'{name}' is not a constraint.")
+            raise messages.error(3728, name)
         return replace_table(target, connection, database, changed, "other", command)
 
 

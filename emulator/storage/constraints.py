@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import apsw
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import INTERNAL, SqlError
 from emulator.fetching import fetch
 from emulator.storage.index_filter import filter_condition
 from emulator.storage.model import Index, Table
@@ -36,13 +37,11 @@ def refuse_null(work: Work, plan: TablePlan, rows: Sequence[Row], kind: str) -> 
             if row[position] is None:
                 table = plan.table
                 database = work.engine.database_by_id(table.database_id)
-                raise SqlError(
+                raise messages.error(
                     515,
-                    "Cannot insert the value NULL into column"
-                    f" '{table.columns[position].name}', table '{database.name if database else ''}"
-                    f".{table.schema}.{table.name}'; column does not allow nulls."
-                    f" {work.statement_kind or kind} fails.",
-                    state=2,
+                    table.columns[position].name,
+                    f"{database.name if database else ''}.{table.schema}.{table.name}",
+                    work.statement_kind or kind,
                 )
 
 
@@ -112,7 +111,7 @@ def _find_duplicate(
                 continue
             if work.view.find(plan.table, key.column_ids, values, limit=1, index=key.index):
                 return duplicate_key(plan.table, key.index, values)
-    return SqlError(2601, f"Row ids of table '{plan.table.name}' were given twice.", severity=14)
+    return SqlError(INTERNAL, f"Row ids of table '{plan.table.name}' were given twice.")
 
 
 def duplicate_key(table: Table, index: Index, values: Row) -> SqlError:
@@ -122,18 +121,8 @@ def duplicate_key(table: Table, index: Index, values: Row) -> SqlError:
     name = f"{table.schema}.{table.name}"
     if index.primary_key or index.unique_constraint:
         kind = "PRIMARY KEY" if index.primary_key else "UNIQUE KEY"
-        return SqlError(
-            2627,
-            f"Violation of {kind} constraint '{index.name}'. Cannot insert duplicate key in object"
-            f" '{name}'. The duplicate key value is ({text}).",
-            severity=14,
-        )
-    return SqlError(
-        2601,
-        f"Cannot insert duplicate key row in object '{name}' with unique index '{index.name}'. The"
-        f" duplicate key value is ({text}).",
-        severity=14,
-    )
+        return messages.error(2627, kind, index.name, name, f"({text})")
+    return messages.error(2601, name, index.name, f"({text})")
 
 
 def refuse_duplicates(connection: apsw.Connection, table: Table, index: Index) -> None:
@@ -151,9 +140,4 @@ def refuse_duplicates(connection: apsw.Connection, table: Table, index: Index) -
     if rows:
         types = [table.columns[p].type for p in positions_of(table, index.column_ids)]
         text = ", ".join(value_text(v, t) for v, t in zip(rows[0], types, strict=True))
-        raise SqlError(
-            1505,
-            "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the"
-            f" object name '{table.schema}.{table.name}' and the index name '{index.name}'. The"
-            f" duplicate key value is ({text}).",
-        )
+        raise messages.error(1505, f"{table.schema}.{table.name}", index.name, f"({text})")

@@ -19,7 +19,8 @@ from dataclasses import asdict, replace
 
 import apsw
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.storage.alter import (
     add_columns,
     alter_column,
@@ -95,20 +96,12 @@ def drop_schema(target: DdlTarget, database: Database, name: str) -> None:
     with ddl_scope(target, database) as connection:
         known = database.schema_name(name)
         if known is None:
-            raise SqlError(
-                15151,
-                f"Cannot drop the schema '{name}', because it does not exist or you do not have"
-                " permission.",
-            )
+            raise messages.error(15151, "drop", "schema", name)
         folded = known.casefold()
         inside = [t.name for t in database.tables() if t.schema.casefold() == folded]
         inside += [m.name for key, m in database.modules.items() if key[0] == folded]
         if inside:
-            raise SqlError(
-                3729,
-                f"Cannot drop schema '{name}' because it is being referenced by object"
-                f" '{inside[0]}'.",
-            )
+            raise messages.error(3729, "drop schema", name, inside[0])
         delete_entry(connection, database.database_id, "schema", known)
         database.engine.write_path.will_change_catalog()
         del database.schemas[known]
@@ -152,11 +145,7 @@ def create_table(
     with ddl_scope(target, database) as connection:
         known_schema = database.schema_name(schema)
         if known_schema is None:
-            raise SqlError(
-                2760,
-                f'The specified schema name "{schema}" either does not exist or you do not have'
-                " permission to use it.",
-            )
+            raise messages.error(2760, schema)
         taken = database.table(schema, name) or database.module(schema, name)
         if taken or database.synonym(schema, name):
             raise _exists(name)
@@ -205,11 +194,7 @@ def drop_table(target: DdlTarget, database: Database, table: Table, *, command: 
         if other.object_id != table.object_id and any(
             key.referenced == table.object_id for key in other.foreign_keys
         ):
-            raise SqlError(
-                3726,
-                f"Could not drop object '{table.schema}.{table.name}' because it is referenced by a"
-                " FOREIGN KEY constraint.",
-            )
+            raise messages.error(3726, f"{table.schema}.{table.name}")
     with ddl_scope(target, database, table) as connection:
         log_ddl(target, database, table, "drop_table", command)
         connection.execute(f'DROP TABLE main."{table.sqlite_name}"')
@@ -309,12 +294,7 @@ def rename_module(target: DdlTarget, database: Database, module: Module, name: s
     with ddl_scope(target, database) as connection:
         taken = database.table(module.schema, name) or database.module(module.schema, name)
         if taken is not None and taken.object_id != module.object_id:
-            raise SqlError(
-                15335,
-                f"Error: The new name '{name}' is already in use as a OBJECT name and would cause a"
-                " duplicate that is not permitted.",
-                severity=11,
-            )
+            raise messages.error(15335, name, "OBJECT")
         database.engine.write_path.will_change_catalog()
         del database.modules[module.schema.casefold(), module.name.casefold()]
         renamed = replace(module, name=name, modify_ticks=database.engine.clock.now_ticks())
@@ -337,7 +317,7 @@ def _remove_module(connection: apsw.Connection, database: Database, module: Modu
 
 
 def _exists(name: str) -> SqlError:
-    return SqlError(2714, f"There is already an object named '{name}' in the database.", state=6)
+    return messages.error(2714, name, aborts=Aborts.STATEMENT)
 
 
 def _refuse_repeated_names(table: str, columns: Sequence[Column]) -> None:
@@ -345,10 +325,5 @@ def _refuse_repeated_names(table: str, columns: Sequence[Column]) -> None:
     for column in columns:
         folded = column.name.casefold()
         if folded in seen:
-            raise SqlError(
-                2705,
-                "Column names in each table must be unique. Column name"
-                f" '{column.name}' in table '{table}' is specified more than once.",
-                state=3,
-            )
+            raise messages.error(2705, column.name, table, state=3)
         seen.add(folded)

@@ -18,8 +18,8 @@ from typing import IO, Final
 
 import apsw
 
+from emulator import messages
 from emulator.clock import Clock, ManualClock, SystemClock
-from emulator.errors import SqlError
 from emulator.fetching import fetch
 from emulator.log.transaction_log import LOG_SCHEMA, complete_schema
 from emulator.storage.catalog_store import SERVER_SCHEMA
@@ -150,11 +150,7 @@ class Engine:
         """
         found = self.databases.get(name.casefold())
         if found is None:
-            raise SqlError(
-                911,
-                f"Database '{name}' does not exist. Make sure that the name is entered correctly.",
-                aborts="batch",
-            )
+            raise messages.error(911, name)
         return found
 
     def database_by_id(self, database_id: int) -> Database | None:
@@ -170,11 +166,7 @@ class Engine:
         self._refuse_in_transaction("CREATE DATABASE")
         with self.write() as connection:
             if name.casefold() in self.databases:
-                raise SqlError(
-                    1801,
-                    f"Database '{name}' already exists. Choose a different database name.",
-                    state=3,
-                )
+                raise messages.error(1801, name)
             database = insert_database(self, connection, name, collation)
         self._publish([*self.databases.values(), database])
         return database
@@ -187,17 +179,9 @@ class Engine:
         """
         database = self.databases.get(name.casefold())
         if database is None:
-            raise SqlError(
-                3701,
-                f"Cannot drop the database '{name}', because it does not exist or you do not have"
-                " permission.",
-                severity=11,
-            )
+            raise messages.error(3701, "drop", "database", name, state=1)
         if name.casefold() in SYSTEM_DATABASES:
-            raise SqlError(
-                3708,
-                f"Cannot drop the database '{name}' because it is a system database.",
-            )
+            raise messages.error(3708, "drop", "database", name, "database")
         self._refuse_in_transaction("DROP DATABASE")
         with self.write() as connection:
             self.extension.dropping_database(connection, database)
@@ -222,13 +206,11 @@ class Engine:
         """
         database = self.database(name)
         if name.casefold() in SYSTEM_DATABASES:
-            raise SqlError(5016, f"Cannot change the name of the system database {database.name}.")
+            raise messages.error(5016, database.name)
         self._refuse_in_transaction("ALTER DATABASE")
         with self.write() as connection:
             if new_name.casefold() in self.databases and new_name.casefold() != name.casefold():
-                raise SqlError(
-                    1801, f"Database '{new_name}' already exists. Choose a different database name."
-                )
+                raise messages.error(1801, new_name, state=1)
             self.extension.renaming_database(connection, database)
             connection.execute(
                 "UPDATE databases SET name = ? WHERE database_id = ?",
@@ -241,9 +223,7 @@ class Engine:
     def _refuse_in_transaction(self, statement: str) -> None:
         """Databases come and go at once, or not at all."""
         if self.write_path.joins_write():
-            raise SqlError(
-                226, f"{statement} statement not allowed within multi-statement transaction."
-            )
+            raise messages.error(226, statement, state=1)
 
     def _publish(self, databases: list[Database]) -> None:
         """Replace both maps at once: readers in other threads see the old ones or the new ones."""

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 
 if TYPE_CHECKING:
     import apsw
@@ -49,8 +49,7 @@ def add_filegroup(connection: apsw.Connection, database: Database, name: str) ->
     """
     known = filegroups(database)
     if find_filegroup(database, name) is not None:
-        raise SqlError(1828, f"The logical file name \"{name}\" is already in use. Choose a"
-                       " different name.", state=3)  # fmt: skip
+        raise messages.error(1828, name)
     data_space_id = max(group.data_space_id for group in known) + 1
     _save(connection, database, [*known, Filegroup(data_space_id, name)])
 
@@ -62,12 +61,10 @@ def add_file(connection: apsw.Connection, database: Database, group: str, file: 
         SqlError: 5041 for a filegroup that does not exist, 1828 for a file name that is taken.
     """
     if find_filegroup(database, group) is None:
-        raise SqlError(5028, f"The system could not activate enough of the database to add a file"
-                       f" to filegroup '{group}', which does not exist.")  # fmt: skip
+        raise messages.error(5028, group)
     known = filegroups(database)
     if any(file.casefold() in {f.casefold() for f in g.files} for g in known):
-        raise SqlError(1828, f"The logical file name \"{file}\" is already in use. Choose a"
-                       " different name.", state=3)  # fmt: skip
+        raise messages.error(1828, file)
     folded = group.casefold()
     _save(
         connection,
@@ -96,7 +93,7 @@ def remove_filegroup(connection: apsw.Connection, database: Database, name: str)
     known = filegroups(database)
     group = find_filegroup(database, name)
     if group is None or group.data_space_id == 1 or group.files:
-        raise SqlError(5042, f"The filegroup '{name}' cannot be removed because it is not empty.")
+        raise messages.error(5042, "filegroup", name)
     _save(connection, database, [g for g in known if g.name.casefold() != folded])
 
 

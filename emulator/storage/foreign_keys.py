@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from emulator import messages
 from emulator.errors import INTERNAL, SqlError
 from emulator.fetching import fetch
 from emulator.storage.cascades import Cascade
@@ -239,15 +240,11 @@ def foreign_key_conflict(
     words = f"{kind} SAME TABLE" if same and kind == "FOREIGN KEY" else kind
     words = "SAME TABLE REFERENCE" if same and kind == "REFERENCE" else words
     column_ids = key.referenced_column_ids if kind == "FOREIGN KEY" else key.column_ids
-    where = f'"{other.schema}.{other.name}"' if other is not None else '""'
+    where = f"{other.schema}.{other.name}" if other is not None else ""
     column = other.column_by_id(column_ids[0]) if other is not None else None
-    at = f", column '{column.name}'" if column is not None and len(column_ids) == 1 else ""
-    return SqlError(
-        547,
-        f'The {statement} statement conflicted with the {words} constraint "{key.name}". The'
-        f' conflict occurred in database "{database.name if database else ""}", table {where}{at}.',
-        state=0,
-    )
+    at = (", column '", column.name, "'") if column and len(column_ids) == 1 else ("", "", "")
+    shown = database.name if database else ""
+    return messages.error(547, statement, words, key.name, shown, where, *at)
 
 
 def refuse_orphans(
@@ -260,7 +257,7 @@ def refuse_orphans(
     """
     parent = database.table_by_id(key.referenced)
     if parent is None:
-        raise SqlError(1767, f"Foreign key '{key.name}' references invalid table.", state=0)
+        raise messages.error(1767, key.name, "")
     pairs = list(zip(key.column_ids, key.referenced_column_ids, strict=True))
     given = " AND ".join(f"child.c{column_id} IS NOT NULL" for column_id in key.column_ids)
     same = " AND ".join(f"parent.c{theirs} = child.c{ours}" for ours, theirs in pairs)

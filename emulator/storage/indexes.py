@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.storage.constraints import refuse_duplicates
 from emulator.storage.database import Database
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_table
@@ -33,24 +33,12 @@ def create_index(
     """
     with ddl_scope(target, database, table) as connection:
         if any(i.name.casefold() == index.name.casefold() for i in table.indexes):
-            raise SqlError(
-                1913,
-                "The operation failed because an index or statistics with name"
-                f" '{index.name}' already exists on table '{table.schema}.{table.name}'.",
-            )
+            raise messages.error(1913, index.name, "table", f"{table.schema}.{table.name}")
         if index.primary_key and table.primary_key is not None:
-            raise SqlError(
-                1779, f"Table '{table.name}' already has a primary key defined on it.", state=0
-            )
+            raise messages.error(1779, table.name)
         clustered = next((i for i in table.indexes if i.clustered), None)
         if index.clustered and clustered is not None:
-            raise SqlError(
-                1902,
-                f"Cannot create more than one clustered index on table '{table.schema}."
-                f"{table.name}'. Drop the existing clustered index '{clustered.name}' before"
-                " creating another.",
-                state=3,
-            )
+            raise messages.error(1902, "table", f"{table.schema}.{table.name}", clustered.name)
         changed = with_index(table, index)
         if index.unique:
             refuse_duplicates(connection, changed, changed.indexes[-1])
@@ -70,12 +58,7 @@ def drop_index(
         folded = name.casefold()
         index = next((i for i in table.indexes if i.name.casefold() == folded), None)
         if index is None:
-            raise SqlError(
-                3701,
-                f"Cannot drop the index '{table.name}.{name}', because it does not exist or you do"
-                " not have permission.",
-                severity=11,
-            )
+            raise messages.error(3701, "drop", "index", f"{table.name}.{name}", state=1)
         if index.is_kept:
             connection.execute(f'DROP INDEX main."{index_name(table, index)}"')
         changed = replace(table, indexes=tuple(i for i in table.indexes if i is not index))

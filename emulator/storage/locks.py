@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.storage.lock_state import (
     LockOwner,
     PendingRows,
@@ -343,22 +344,14 @@ class LockManager:
 
     def _wait(self, owner: LockOwner, current: set[LockOwner], deadline: float | None) -> None:
         if self._closed:
-            raise SqlError(6005, "SHUTDOWN is in progress.", severity=14, aborts="transaction")
+            raise messages.error(6005)
         if owner.cancelled is not None and owner.cancelled.is_set():
-            raise SqlError(3617, "The query was cancelled by the client.", severity=11)
+            raise messages.error(3617, aborts=Aborts.STATEMENT)
         if owner.doomed or self._is_victim(owner, circle(current, owner)):
-            raise SqlError(
-                1205,
-                f"Transaction (Process ID {owner.session_id}) was deadlocked on lock resources with"
-                " another process and has been chosen as the deadlock victim. Rerun the"
-                " transaction.",
-                severity=13,
-                state=51,
-                aborts="transaction",
-            )
+            raise messages.error(1205, owner.session_id, "lock")
         remaining = None if deadline is None else deadline - time.monotonic()
         if remaining is not None and remaining <= 0:
-            raise SqlError(1222, "Lock request time out period exceeded.", state=51)
+            raise messages.error(1222)
         if owner.cancelled is not None:
             remaining = CANCEL_CHECK_S if remaining is None else min(remaining, CANCEL_CHECK_S)
         self._changed.wait(remaining)

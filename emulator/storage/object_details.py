@@ -12,7 +12,8 @@ from dataclasses import asdict
 
 import apsw
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts
 from emulator.storage.catalog_state import ExtendedProperty, ModuleParameter, Synonym
 from emulator.storage.catalog_store import (
     BINDING,
@@ -125,20 +126,14 @@ def create_synonym(
     with ddl_scope(target, database) as connection:
         known_schema = database.schema_name(schema)
         if known_schema is None:
-            raise SqlError(
-                2760,
-                f'The specified schema name "{schema}" either does not exist or you do not have'
-                " permission to use it.",
-            )
+            raise messages.error(2760, schema)
         taken = (
             database.table(schema, name)
             or database.module(schema, name)
             or database.synonym(schema, name)
         )
         if taken:
-            raise SqlError(
-                2714, f"There is already an object named '{name}' in the database.", state=6
-            )
+            raise messages.error(2714, name, aborts=Aborts.STATEMENT)
         synonym = Synonym(
             database.allocate_object_id(connection),
             known_schema,

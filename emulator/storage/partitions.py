@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.errors import INTERNAL, SqlError
 from emulator.fetching import fetch
 from emulator.storage.catalog_store import table_to_text
@@ -233,14 +234,8 @@ def full_name(database: Database, table: Table) -> str:
 def _not_empty(database: Database, destination: Partition) -> SqlError:
     name = full_name(database, destination.table)
     if destination.number is None:
-        return SqlError(
-            4905, f"ALTER TABLE SWITCH statement failed. The target table '{name}' must be empty."
-        )
-    return SqlError(
-        4904,
-        f"ALTER TABLE SWITCH statement failed. The specified partition {destination.number} of"
-        f" target table '{name}' must be empty.",
-    )
+        return messages.error(4905, name)
+    return messages.error(4904, destination.number, name)
 
 
 def _refuse_outside(
@@ -263,15 +258,5 @@ def _refuse_outside(
         return
     names = full_name(database, source.table), full_name(database, destination.table)
     if source.number is not None:
-        raise SqlError(
-            4973,
-            f"ALTER TABLE SWITCH statement failed. Range defined by partition {source.number} in"
-            f" table '{names[0]}' is not a subset of range defined by partition"
-            f" {destination.number} in table '{names[1]}'.",
-        )
-    raise SqlError(
-        4982,
-        f"ALTER TABLE SWITCH statement failed. Check constraints of source table '{names[0]}'"
-        " allow values that are not allowed by range defined by partition"
-        f" {destination.number} on target table '{names[1]}'.",
-    )
+        raise messages.error(4973, source.number, names[0], destination.number, names[1])
+    raise messages.error(4982, names[0], destination.number, names[1])

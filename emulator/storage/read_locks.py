@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.storage.lock_state import PendingRows
 from emulator.storage.sqlite_schema import column_list, create_table_text
@@ -337,13 +338,7 @@ class ReadLocks:
             return
         database = self._engine.database_by_id(table.database_id)
         if database is not None and not database.options.get("snapshot_isolation_state"):
-            raise SqlError(
-                3952,
-                f"Snapshot isolation transaction failed accessing database '{database.name}'"
-                " because snapshot isolation is not allowed in this database. Use ALTER"
-                " DATABASE to allow snapshot isolation.",
-                aborts="transaction",
-            )
+            raise messages.error(3952, database.name)
         self._transactions.hold_snapshot()
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.log.journal import ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, Record
 from emulator.storage.constraints import put_unique, refuse_null
 from emulator.storage.foreign_keys import ForeignKeyChecks, RowChanges
@@ -220,17 +220,9 @@ def truncate_table(work: Work, table: Table) -> None:
     """TRUNCATE TABLE: see :meth:`StoreSession.truncate`."""
     writer = RowWriter(work, table, "TRUNCATE")
     if writer.table.is_tracked:
-        raise SqlError(
-            4711,
-            f"Cannot truncate table '{table.name}' because it is published for replication or"
-            " enabled for Change Data Capture.",
-        )
+        raise messages.error(4711, table.name)
     if writer.checks.is_referenced():
-        raise SqlError(
-            4712,
-            f"Cannot truncate table '{table.name}' because it is being referenced by a FOREIGN KEY"
-            " constraint.",
-        )
+        raise messages.error(4712, table.name)
     work.engine.locks.lock_table(work.owner, writer.table.sqlite_name)
     if work.view.is_stale(writer.table):
         raise StatementRestart(work.owner.session_id)

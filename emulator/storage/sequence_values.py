@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import apsw
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.fetching import fetch
 from emulator.storage.catalog_state import CatalogState
@@ -236,17 +237,9 @@ def _beginning(sequence: Sequence) -> int:
 
 def _exhausted(sequence: Sequence) -> SqlError:
     """11728."""
-    return SqlError(
-        11728,
-        f"The sequence object '{sequence.name}' has reached its minimum or maximum value. Restart"
-        " the sequence object to allow new values to be generated.",
-    )
+    return messages.error(11728, sequence.name)
 
 
 def _range_too_large(sequence: Sequence) -> SqlError:
     """11732."""
-    return SqlError(
-        11732,
-        f"The requested range for sequence object '{sequence.name}' exceeds the maximum or minimum"
-        " limit. Retry with a smaller range.",
-    )
+    return messages.error(11732, sequence.name)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts
 from emulator.storage.catalog_store import SEQUENCE, delete_entry, put_entry
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope
 from emulator.storage.model import Sequence
@@ -29,19 +30,11 @@ def create_sequence(target: DdlTarget, database: Database, sequence: Sequence) -
     with ddl_scope(target, database) as connection:
         schema = database.schema_name(sequence.schema)
         if schema is None:
-            raise SqlError(
-                2760,
-                f'The specified schema name "{sequence.schema}" either does not exist or you do'
-                " not have permission to use it.",
-            )
+            raise messages.error(2760, sequence.schema)
         name = (schema, sequence.name)
         taken = database.table(*name) or database.module(*name) or database.synonym(*name)
         if taken or database.sequence(*name):
-            raise SqlError(
-                2714,
-                f"There is already an object named '{sequence.name}' in the database.",
-                state=6,
-            )
+            raise messages.error(2714, sequence.name, aborts=Aborts.STATEMENT)
         now = database.engine.clock.now_ticks()
         object_id = database.allocate_object_id(connection)
         made = replace(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.fetching import fetch
 from emulator.storage.application_locks import ApplicationLocks
 from emulator.storage.locks import LockOwner
@@ -89,18 +89,11 @@ class TransactionControl:
                 Any other error has rolled back the transaction.
         """
         if self.trancount == 0:
-            raise SqlError(
-                3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."
-            )
+            raise messages.error(3902)
         if self._triggers and self.depth and self.trancount == 1:
             return self._end_in_trigger(self.work.commit)
         if self.trancount <= self._outer_trancount and not self._triggers:
-            raise SqlError(
-                3916,
-                "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN"
-                " TRANSACTION is used first.",
-                state=0,
-            )
+            raise messages.error(3916)
         if self.trancount > 1 or self.depth:
             self.trancount -= 1
             return None
@@ -120,16 +113,12 @@ class TransactionControl:
             SqlError: 3903 outside a transaction, 3915 inside a statement (INSERT .. EXEC).
         """
         if self.trancount == 0:
-            raise SqlError(
-                3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
-            )
+            raise messages.error(3903)
         if self.depth and self._triggers:
             self._end_in_trigger(self.work.rollback)
             return
         if self.depth:
-            raise SqlError(
-                3915, "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.", state=0
-            )
+            raise messages.error(3915)
         self.trancount = 0
         self.descriptor = 0
         self.work.rollback()
@@ -184,9 +173,7 @@ class TransactionControl:
             SqlError: 628 outside a transaction.
         """
         if self.trancount == 0:
-            raise SqlError(
-                628, "Cannot issue SAVE TRANSACTION when there is no active transaction.", state=0
-            )
+            raise messages.error(628)
         self.work.savepoint(name)
         self.savepoint_names.append(name.casefold())
 
@@ -197,14 +184,9 @@ class TransactionControl:
             SqlError: 3903 outside a transaction, 6401 unknown savepoint.
         """
         if self.trancount == 0:
-            raise SqlError(
-                3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
-            )
+            raise messages.error(3903)
         if not self.work.rollback_to(name):
-            raise SqlError(
-                6401,
-                f"Cannot roll back {name}. No transaction or savepoint of that name was found.",
-            )
+            raise messages.error(6401, name)
         while self.savepoint_names[-1] != name.casefold():
             self.savepoint_names.pop()
 

@@ -11,8 +11,12 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError
-from emulator.storage.catalog_store import USER_TYPE, delete_entry, put_entry
+from emulator import messages
+from emulator.storage.catalog_store import (
+    USER_TYPE,
+    delete_entry,
+    put_entry,
+)
 from emulator.storage.ddl_scope import DdlTarget, ddl_scope
 from emulator.storage.model import UserType
 
@@ -31,17 +35,9 @@ def create_user_type(target: DdlTarget, database: Database, made: UserType) -> U
     with ddl_scope(target, database) as connection:
         schema = database.schema_name(made.schema)
         if schema is None:
-            raise SqlError(
-                2760,
-                f'The specified schema name "{made.schema}" either does not exist or you do not'
-                " have permission to use it.",
-            )
+            raise messages.error(2760, made.schema)
         if database.user_type(schema, made.name) is not None:
-            raise SqlError(
-                219,
-                f"The type '{schema}.{made.name}' already exists, or you do not have permission to"
-                " create it.",
-            )
+            raise messages.error(219, f"{schema}.{made.name}")
         taken = [known.user_type_id for known in database.state.user_types.values()]
         made = replace(
             made,

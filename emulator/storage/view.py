@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.fetching import fetch
 from emulator.storage.index_filter import filter_condition
@@ -33,14 +34,8 @@ class StatementRestart(SqlError):
     """
 
     def __init__(self, session_id: int = 0) -> None:
-        super().__init__(
-            1205,
-            f"Transaction (Process ID {session_id}) was deadlocked on lock resources with another"
-            " process and has been chosen as the deadlock victim. Rerun the transaction.",
-            severity=13,
-            state=52,
-            aborts="transaction",
-        )
+        as_victim = messages.error(1205, session_id, "lock", state=52)
+        super().__init__(**vars(as_victim))
 
 
 class SessionView:
@@ -182,15 +177,8 @@ class SessionView:
     def update_conflict(self, table: Table) -> SqlError:
         """Error 3960."""
         database = self.engine.database_by_id(table.database_id)
-        return SqlError(
-            3960,
-            "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot"
-            f" isolation to access table '{table.schema}.{table.name}' directly or indirectly in"
-            f" database '{database.name if database else ''}' to update, delete, or insert the row"
-            " that has been modified or deleted by another transaction. Retry the transaction or"
-            " change the isolation level for the update/delete statement.",
-            state=2,
-            aborts="transaction",
+        return messages.error(
+            3960, f"{table.schema}.{table.name}", database.name if database else ""
         )
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from emulator import messages
 from emulator.errors import INTERNAL, SqlError
 from emulator.fetching import fetch
 from emulator.log.journal import JOURNAL_SCHEMA, Journal, JournalMark, Record
@@ -346,12 +347,7 @@ class Work:
         """
         for overlay in overlays:
             if self.engine.database_by_id(overlay.table.database_id) is None:
-                raise SqlError(
-                    913,
-                    f"Could not find database ID {overlay.table.database_id}. The database may be"
-                    " offline. Wait a few minutes and try again.",
-                    aborts="transaction",
-                )
+                raise messages.error(913, overlay.table.database_id)
         for overlay in overlays:
             overlay.apply()
         lsn = None

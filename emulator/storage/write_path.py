@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from emulator.clock import Clock
-from emulator.errors import INTERNAL, SqlError
+from emulator.errors import INTERNAL, Aborts, SqlError
 from emulator.storage.locks import LockManager, LockOwner
 from emulator.storage.model import Table
 from emulator.storage.write_scope import CatalogSnapshot, Effect, WriteScope
@@ -107,7 +107,7 @@ class WritePath:
                 INTERNAL,
                 "A transaction was about to commit while a result set of its session is still being"
                 " read, whose data is not current any more. Read it to its end, or close it.",
-                aborts="transaction",
+                aborts=Aborts.TRANSACTION,
             ) from error
         except apsw.Error:
             self._locks.release_write(owner)

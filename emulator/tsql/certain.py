@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from emulator.errors import INTERNAL, SqlError
+from emulator.errors import INTERNAL, Aborts, SqlError
 
 Known = TypeVar("Known")
 
@@ -20,5 +20,5 @@ def known(value: Known | None, what: str) -> Known:
         SqlError: 50999, a defect of the embedded server, when it is None after all.
     """
     if value is None:
-        raise SqlError(INTERNAL, f"The embedded SQL Server lost its {what}.", aborts="batch")
+        raise SqlError(INTERNAL, f"The embedded SQL Server lost its {what}.", aborts=Aborts.BATCH)
     return value

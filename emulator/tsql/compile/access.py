@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from emulator.errors import SqlError
+from emulator.messages import column_denied, denied
 from emulator.security.access import Securable, columns_matter, of_object, permits
-from emulator.security.messages import column_denied, denied
 from emulator.security.tokens import SA_ID, principal_by_id
 
 if TYPE_CHECKING:

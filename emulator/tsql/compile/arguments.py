@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.results import Parameter, TableRows
 from emulator.tsql.conversions import convert
 from emulator.types import SqlType, StorageValue
@@ -36,19 +37,9 @@ def bind_arguments(
         SqlError: 8144 too many, 8145 unknown name, 119 positional after named, 8143 twice.
     """
     if given and not declared and procedure != "sp_executesql":
-        raise SqlError(
-            8146,
-            f"Procedure {procedure} has no parameters and arguments were supplied.",
-            state=2,
-            procedure=procedure,
-        )
+        raise messages.error(8146, procedure, procedure=procedure)
     if len(given) > len(declared):
-        raise SqlError(
-            8144,
-            f"Procedure or function {procedure} has too many arguments specified.",
-            state=2,
-            procedure=procedure,
-        )
+        raise messages.error(8144, procedure, state=2, procedure=procedure)
     names = {name.casefold(): name for name, _ in declared}
     bound: dict[str, Given] = {}
     named = False
@@ -57,27 +48,13 @@ def bind_arguments(
             named = True
             folded = argument.name.casefold()
             if folded not in names:
-                raise SqlError(
-                    8145,
-                    f"{argument.name} is not a parameter for procedure {procedure}.",
-                    procedure=procedure,
-                )
+                raise messages.error(8145, argument.name, procedure, procedure=procedure)
         else:
             if named:
-                raise SqlError(
-                    119,
-                    f"Must pass parameter number {position + 1} and subsequent parameters as '@name"
-                    " = value'. After the form '@name = value' has been used, all subsequent"
-                    " parameters must be passed in the form '@name = value'.",
-                    severity=15,
-                )
+                raise messages.error(119, position + 1)
             folded = declared[position][0].casefold()
         if folded in bound:
-            raise SqlError(
-                8143,
-                f"Parameter '{names[folded]}' was supplied multiple times.",
-                procedure=procedure,
-            )
+            raise messages.error(8143, names[folded], procedure=procedure)
         bound[folded] = argument
     return bound
 
@@ -88,22 +65,14 @@ def convert_argument(
     """An argument in its parameter's type."""
     del procedure, parameter
     if argument.table is not None:
-        raise SqlError(
-            206, f"Operand type clash: table is incompatible with {target.name}", state=2
-        )
+        raise messages.error(206, "table", target.name, state=2, aborts=Aborts.STATEMENT)
     converted: StorageValue = convert(argument.value, argument.type, target)
     return converted
 
 
 def missing_argument(procedure: str, parameter: str) -> SqlError:
     """201."""
-    return SqlError(
-        201,
-        f"Procedure or function '{procedure}' expects parameter '{parameter}', which was not"
-        " supplied.",
-        state=4,
-        procedure=procedure,
-    )
+    return messages.error(201, procedure, parameter, procedure=procedure)
 
 
 def given_parameters(parameters: Sequence[Parameter]) -> list[Given]:

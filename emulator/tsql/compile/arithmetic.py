@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.errors import not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.values import NULL_VALUE, Constant, Value, constant, converted
 from emulator.tsql.conversions.families import INTEGER_RANGES, Family, family

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
-from emulator.tsql import messages
+from emulator import messages
 
 if TYPE_CHECKING:
     from emulator.storage.catalog_state import Module
@@ -49,16 +48,10 @@ class Binding:
         shown = messages.dotted(name)
         own = tuple(part.casefold() for part in self.own[-1:])
         if len(name) != 2 or not name[0] or (where.name.casefold(),) == own:
-            raise self._refused(
-                4512,
-                f"name '{shown}' is invalid for schema binding. Names must be in two-part format"
-                " and an object cannot reference itself.",
-            )
+            raise messages.error(4512, self.kind, messages.dotted(self.own), shown)
         database = self.database
         if database.synonym(*name) is not None:
-            raise messages.compile_error(
-                2788, "Synonyms are invalid in a schemabound object or a constraint expression."
-            )
+            raise messages.error(2788)
         table = database.table(*name)
         module = database.module(*name)
         if table is not None:
@@ -66,15 +59,11 @@ class Binding:
         elif module is not None:
             self._note_module(module, shown)
         elif name[0].casefold() in {"sys", "information_schema"}:
-            raise self._refused(2720, f"it references system object '{shown}'.")
+            raise messages.error(2720, self.kind, messages.dotted(self.own), shown)
 
     def _note_module(self, module: Module, shown: str) -> None:
         if module.object_id not in self.database.state.bindings:
-            raise messages.compile_error(
-                4513,
-                f"Cannot schema bind {self.kind} '{messages.dotted(self.own)}'. '{shown}' is not"
-                " schema bound.",
-            )
+            raise messages.error(4513, self.kind, messages.dotted(self.own), shown)
         self.found.add((module.object_id, 0))
 
     def watch(self, table: Table, columns: Sequence[SourceColumn]) -> None:
@@ -92,8 +81,3 @@ class Binding:
                 check()
 
         return noted
-
-    def _refused(self, number: int, text: str) -> SqlError:
-        return messages.compile_error(
-            number, f"Cannot schema bind {self.kind} '{messages.dotted(self.own)}' because {text}"
-        )

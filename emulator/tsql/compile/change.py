@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
 from emulator.storage.stage import SeenRows
-from emulator.tsql import messages
 from emulator.tsql.compile.arithmetic import arithmetic
 from emulator.tsql.compile.common_tables import table_names
 from emulator.tsql.compile.large_writes import is_write, partly_written, written_value
@@ -296,7 +296,7 @@ class ChangeCompiler:
         text = self.compiler.sources.source(source, scope)
         matches = [s for s in scope.sources if s.answers_to(name)]
         if len(matches) > 1:
-            raise messages.compile_error(8154, f"The table '{name[-1]}' is ambiguous.")
+            raise messages.error(8154, name[-1])
         if not matches:
             if self._is_common_table(node):
                 raise not_supported("changing a common table expression that FROM does not name")
@@ -425,12 +425,7 @@ def assignments(
             continue
         position, column = find_column(target, node.column[-1])
         if position in texts:
-            raise messages.compile_error(
-                264,
-                f"The column name '{column.name}' is specified more than once in the SET clause or"
-                " column list of an INSERT. A column cannot be assigned more than one value in the"
-                " same clause.",
-            )
+            raise messages.error(264, column.name)
         _refuse_fixed(column)
         if isinstance(node.value, DefaultMark):
             default = parse_expression(column.default) if column.default else None
@@ -451,15 +446,11 @@ def _refuse_fixed(column: Column) -> None:
     """Columns that no statement may set."""
     error: SqlError | None = None
     if column.identity is not None:
-        error = messages.compile_error(8102, f"Cannot update identity column '{column.name}'.")
+        error = messages.error(8102, column.name)
     elif column.computed is not None:
-        error = messages.compile_error(
-            271,
-            f'The column "{column.name}" cannot be modified because it is either a computed column'
-            " or is the result of a UNION operator.",
-        )
+        error = messages.error(271, column.name)
     elif column.type.name == "timestamp":
-        error = messages.compile_error(272, "Cannot update a timestamp column.")
+        error = messages.error(272)
     if error is not None:
         raise error
 

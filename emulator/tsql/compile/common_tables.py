@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.compile.values import HIDDEN, Value
 from emulator.tsql.syntax.nodes import CommonTable, Join, Source, TableName
 
@@ -26,22 +26,14 @@ def matched_columns(step: list[Value], anchor: list[Value], name: str) -> list[s
         SqlError: 205 for another number of columns, 240 for another type.
     """
     if len(step) != len(anchor):
-        raise messages.compile_error(
-            205,
-            "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal"
-            " number of expressions in their target lists.",
-        )
+        raise messages.error(205)
     texts = []
     for value, column in zip(step, anchor, strict=True):
         if (
             not value.is_null
             and replace(value.type, collation=column.type.collation) != column.type
         ):
-            raise messages.compile_error(
-                240,
-                "Types don't match between the anchor and the recursive part in column"
-                f' "{column.name}" of recursive query "{name}".',
-            )
+            raise messages.error(240, column.name, name)
         texts.append(value.sql)
     return texts
 
@@ -57,11 +49,7 @@ def renamed_values(columns: list[Value], table: CommonTable) -> list[Value]:
     shown = sum(not column.name.startswith(HIDDEN) for column in columns)
     if len(table.column_names) != shown:
         more = shown > len(table.column_names)
-        raise messages.compile_error(
-            8158 if more else 8159,
-            f"'{table.name}' has {'more' if more else 'fewer'} columns than were specified in the"
-            " column list.",
-        )
+        raise messages.error(8158 if more else 8159, table.name)
     named = zip(columns, table.column_names, strict=False)
     return [replace(c, name=n) for c, n in named] + columns[shown:]
 

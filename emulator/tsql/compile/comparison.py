@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from emulator import messages
 from emulator.storage.collation import sqlite_collation
-from emulator.tsql import messages
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.values import Value, constant, converted
 from emulator.tsql.conversions.families import Family, family
@@ -105,11 +105,7 @@ def _shared_collation(left: Value, right: Value) -> str:
     if first != second:
         ranks = _rank(left), _rank(right)
         if ranks[0] == ranks[1] and ranks[0] != _COERCIBLE:
-            raise messages.compile_error(
-                468,
-                f'Cannot resolve the collation conflict between "{second}" and "{first}" in the'
-                " equal to operation.",
-            )
+            raise messages.error(468, second, first, "equal to")
         first = first if ranks[0] >= ranks[1] else second
     return sqlite_collation(first)
 

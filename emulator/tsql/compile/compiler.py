@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.compile.access import StatementAccess
 from emulator.tsql.compile.guard import Guard, generic_type
 from emulator.tsql.compile.plan import (

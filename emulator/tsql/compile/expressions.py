@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
+from emulator import messages
 from emulator.collations import LIKE_UNICODE, collation, page_of, search_flags
 from emulator.errors import not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.arithmetic import arithmetic, complemented, negated
 from emulator.tsql.compile.comparison import (
@@ -274,9 +274,7 @@ class ExpressionCompiler:
     def _collate(self, node: Collate, scope: Scope) -> Value:
         value = self.value(node.operand, scope)
         if not value.type.is_character or value.type.name == "xml":
-            raise messages.compile_error(
-                447, f"Expression type {value.type.name} is invalid for COLLATE clause."
-            )
+            raise messages.error(447, value.type.name)
         folded = node.collation.casefold()
         name = None if folded in {"database_default", "catalog_default"} else node.collation
         named = collation(name or self.compilation.database.collation)
@@ -287,11 +285,7 @@ class ExpressionCompiler:
     def _scalar_query(self, node: ScalarQuery, scope: Scope) -> Value:
         text, columns = self._surroundings.subquery(node.query, scope)
         if len(columns) != 1:
-            raise messages.compile_error(
-                116,
-                "Only one expression can be specified in the select list when the subquery is not"
-                " introduced with EXISTS.",
-            )
+            raise messages.error(116)
         column = columns[0]
         alias = self.compilation.alias("q")
         if at_most_one_row(node.query):
@@ -303,11 +297,7 @@ class ExpressionCompiler:
         zone = self.as_text(self.value(node.zone, scope))
         value = self.value(node.operand, scope)
         if value.type.name not in {"smalldatetime", "datetime", "datetime2", "datetimeoffset"}:
-            raise messages.compile_error(
-                8116,
-                f"Argument data type {value.type.name} is invalid for argument 1 of AT TIME ZONE"
-                " function.",
-            )
+            raise messages.error(8116, value.type.name, 1, "AT TIME ZONE")
         scale = value.type.scale if value.type.name in {"datetime2", "datetimeoffset"} else 7
         target = SqlType("datetimeoffset", scale=scale)
         if value.type.name == "datetimeoffset":
@@ -410,11 +400,7 @@ class ExpressionCompiler:
         value = self.value(node.operand, scope)
         text, columns = self._surroundings.subquery(node.query, scope)
         if len(columns) != 1:
-            raise messages.compile_error(
-                116,
-                "Only one expression can be specified in the select list when the subquery is not"
-                " introduced with EXISTS.",
-            )
+            raise messages.error(116)
         alias = self.compilation.alias("q")
         left, right = comparable(value, replace(columns[0], sql=f"{alias}.v0"))
         if not self.compilation.semantics.ansi_nulls:

@@ -7,8 +7,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
+from emulator import messages
+from emulator.errors import not_supported
 from emulator.tsql.compile.values import Value, conversion_position
 from emulator.tsql.conversions import converter
 from emulator.tsql.conversions.families import Family, family
@@ -93,13 +93,7 @@ def _single_source(source: Source | None, clause: ForClause) -> str:
         SqlError: 50900 for a join: its nesting is not made here; 6810 without a table.
     """
     if source is None:
-        raise messages.compile_error(
-            13600 if clause.format == "JSON" else 6810,
-            f"FOR {clause.format} AUTO requires at least one table for generating"
-            f" {'JSON objects' if clause.format == 'JSON' else 'XML tags'}. Use"
-            f" FOR {clause.format} {'PATH' if clause.format == 'JSON' else 'RAW'} or add a FROM"
-            " clause with a table name.",
-        )
+        raise messages.error(13600 if clause.format == "JSON" else 6810)
     if isinstance(source, Join):
         raise not_supported(f"FOR {clause.format} AUTO over a join (use PATH)")
     if isinstance(source, TableName):
@@ -118,19 +112,11 @@ def _json_spec(query: Query, clause: ForClause, columns: list[Value]) -> for_jso
     if clause.mode == "AUTO":
         _single_source(_source_of(query), clause)
     if clause.root is not None and not clause.wrapped:
-        raise messages.compile_error(
-            13620,
-            "ROOT option and WITHOUT_ARRAY_WRAPPER option cannot be used together in FOR JSON."
-            " Remove one of these options.",
-        )
+        raise messages.error(13620)
     paths = []
     for column in columns:
         if not column.name:
-            raise messages.compile_error(
-                13605,
-                "Column expressions and data sources without names or aliases cannot be formatted"
-                " as JSON text using FOR JSON clause. Add alias to the unnamed column or table.",
-            )
+            raise messages.error(13605)
         paths.append(tuple(column.name.split(".")) if clause.mode == "PATH" else (column.name,))
     for_json.check_paths(paths)
     return for_json.JsonSpec(clause, tuple(paths), tuple(_is_quoted(c) for c in columns))
@@ -185,9 +171,7 @@ def _xml_spec(query: Query, clause: ForClause, columns: list[Value]) -> for_xml.
     row = clause.element
     if clause.mode == "AUTO":
         if row is not None:
-            raise messages.compile_error(
-                6860, "FOR XML directive XMLDATA is not allowed with AUTO(...)."
-            )
+            raise messages.error(6860)
         row = _single_source(_source_of(query), clause)
     elif row is None:
         row = "row"
@@ -198,10 +182,7 @@ def _xml_spec(query: Query, clause: ForClause, columns: list[Value]) -> for_xml.
         and not row
         and any(c.last.startswith("@") and not c.parents for c in placed)
     ):
-        raise SqlError(
-            6864, "Row tag omission (empty row tag name) cannot be used with attribute-centric"
-            " FOR XML serialization.",
-        )  # fmt: skip
+        raise messages.error(6864)
     return for_xml.XmlSpec(clause, for_xml.encoded_name(row) if row else "", tuple(placed))
 
 
@@ -218,12 +199,7 @@ def _xml_column(clause: ForClause, column: Value) -> for_xml.XmlColumn:
         names = tuple(for_xml.encoded_name(parent) for parent in parents)
         return for_xml.XmlColumn(names, last, is_xml)
     if not column.name:
-        raise messages.compile_error(
-            6809,
-            "Unnamed tables cannot be used as XML identifiers as well as unnamed columns cannot be"
-            " used for attribute names. Name unnamed columns/tables using AS in the SELECT"
-            " statement.",
-        )
+        raise messages.error(6809)
     name = for_xml.encoded_name(column.name)
     plain = clause.elements or is_xml
     return for_xml.XmlColumn((), name if plain else f"@{name}", is_xml)
@@ -241,8 +217,4 @@ def _check_attributes(columns: list[for_xml.XmlColumn]) -> None:
         for before in columns[:position]:
             inside = before.parents[: len(column.parents)] == column.parents
             if inside and not (before.last.startswith("@") and before.parents == column.parents):
-                raise messages.compile_error(
-                    6852,
-                    f"Attribute-centric column '{column.last}' must not come after a"
-                    " non-attribute-centric sibling in XML hierarchy in FOR XML PATH.",
-                )
+                raise messages.error(6852, column.last)

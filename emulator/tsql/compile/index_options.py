@@ -5,15 +5,21 @@ https://learn.microsoft.com/sql/t-sql/statements/set-quoted-identifier-transact-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.catalog.set_options import Semantics
     from emulator.storage.model import Column, Index, Table
+
+_NEEDING: Final = (
+    "indexed views and/or indexes on computed columns and/or filtered indexes and/or query"
+    " notifications and/or XML data type methods and/or spatial index operations"
+)
+"""What asks for the options, as 1934 names it."""
 
 
 def require_options(semantics: Semantics, command: str) -> None:
@@ -38,13 +44,11 @@ def require_options(semantics: Semantics, command: str) -> None:
         if not is_on
     ]
     if wrong:
-        raise SqlError(
+        raise messages.error(
             1934,
-            f"{command} failed because the following SET options have incorrect settings:"
-            f" '{', '.join(wrong)}'. Verify that SET options are correct for use with indexed views"
-            " and/or indexes on computed columns and/or filtered indexes and/or query notifications"
-            " and/or XML data type methods and/or spatial index operations.",
-            aborts="batch",
+            command,
+            ", ".join(wrong),
+            _NEEDING,
         )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
 from emulator.storage.values import GENERATED
-from emulator.tsql import messages
 from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.compile.output import OutputPlan, compile_output
 from emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
@@ -326,36 +326,14 @@ class InsertCompiler:
             table = self.target.table
             given = [c for c in table.columns if not c.computed and c.type.name != "timestamp"]
             if count == len(given) and any(c.identity for c in given):
-                raise messages.compile_error(
-                    8101,
-                    "An explicit value for the identity column in table"
-                    f" '{messages.dotted(_name_of(self.node))}' can only be specified when a column"
-                    " list is used and IDENTITY_INSERT is ON.",
-                    line=self.node.line,
+                raise messages.error(
+                    8101, messages.dotted(_name_of(self.node)), line=self.node.line
                 )
-            return messages.compile_error(
-                213,
-                "Column name or number of supplied values does not match table definition.",
-                line=self.node.line,
-            )
+            return messages.error(213, line=self.node.line)
         more = expected > count
         if query:
-            return messages.compile_error(
-                120 if more else 121,
-                "The select list for the INSERT statement contains"
-                f" {'fewer' if more else 'more'} items than the insert list. The number of SELECT"
-                " values must match the number of INSERT columns.",
-                severity=15,
-                line=self.node.line,
-            )
-        return messages.compile_error(
-            109 if more else 110,
-            f"There are {'more' if more else 'fewer'} columns in the INSERT statement than values"
-            " specified in the VALUES clause. The number of values in the VALUES clause must match"
-            " the number of columns specified in the INSERT statement.",
-            severity=15,
-            line=self.node.line,
-        )
+            return messages.error(120 if more else 121, line=self.node.line)
+        return messages.error(109 if more else 110, line=self.node.line)
 
 
 def given_positions(
@@ -382,40 +360,17 @@ def given_positions(
             raise messages.invalid_column(name, 1)
         position = table.columns.index(column)
         if position in positions:
-            raise messages.compile_error(
-                264,
-                f"The column name '{name}' is specified more than once in the SET clause or column"
-                " list of an INSERT. A column cannot be assigned more than one value in the same"
-                " clause.",
-            )
+            raise messages.error(264, name)
         if column.computed is not None:
-            raise messages.compile_error(
-                271,
-                f'The column "{name}" cannot be modified because it is either a computed column or'
-                " is the result of a UNION operator.",
-            )
+            raise messages.error(271, name)
         if column.type.name == "timestamp":
-            raise messages.compile_error(
-                273,
-                "Cannot insert an explicit value into a timestamp column. Use INSERT with a column"
-                " list to exclude the timestamp column, or insert a DEFAULT into the timestamp"
-                " column.",
-            )
+            raise messages.error(273)
         if column.identity is not None and not explicit:
-            raise messages.compile_error(
-                544,
-                f"Cannot insert explicit value for identity column in table '{table.name}' when"
-                " IDENTITY_INSERT is set to OFF.",
-            )
+            raise messages.error(544, table.name)
         positions.append(position)
     identity = next((c for c in table.columns if c.identity), None)
     if explicit and identity is not None and table.columns.index(identity) not in positions:
-        raise messages.compile_error(
-            545,
-            f"Explicit value must be specified for identity column in table '{table.name}' either"
-            " when IDENTITY_INSERT is set to ON or when a replication user is inserting into a NOT"
-            " FOR REPLICATION identity column.",
-        )
+        raise messages.error(545, table.name)
     return tuple(positions)
 
 

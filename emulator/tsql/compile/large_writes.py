@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import NOT_SUPPORTED, SqlError
 from emulator.tsql.compile.targets import StoredTarget, Target
 from emulator.tsql.compile.triggered_target import TriggeredTarget
 from emulator.tsql.compile.values import Value, converted
@@ -48,7 +49,7 @@ def written_value(
         SqlError: 258 for a column of another type.
     """
     if column.type.length != MAX or column.type.name == "xml":
-        raise SqlError(258, f"Cannot call methods on {column.type.name}.", severity=15)
+        raise messages.error(258, column.type.name)
     old, data, offset, length = (compiler.value(argument, scope) for argument in node.arguments)
     engine, table = compiler.compilation.context.engine, target.table
 
@@ -78,7 +79,7 @@ def written(old: Any, data: Any, offset: int | None, length: int | None) -> Any:
         SqlError: 7116 for an offset beyond its end; 50900 for NULL.
     """
     if old is None:
-        raise SqlError(50900, "Cannot call .WRITE() on a NULL value; assign a value first.")
+        raise SqlError(NOT_SUPPORTED, "Cannot call .WRITE() on a NULL value; assign a value first.")
     if offset is None:
         return old if data is None else old + data
     rest = max(0, len(old) - offset)
@@ -100,12 +101,9 @@ def spliced(old: Any, offset: int | None, length: int | None, data: Any) -> Any:
     """
     start = len(old) if offset is None else offset
     if not 0 <= start <= len(old):
-        raise SqlError(7116, f"Offset {start} is not in the range of available LOB data.")
+        raise messages.error(7116, start)
     gone = len(old) - start if length is None else length
     if not 0 <= gone <= len(old) - start:
-        raise SqlError(
-            7135,
-            f"Deletion length {gone} is not in the range of available text, ntext, or image data.",
-        )
+        raise messages.error(7135, gone)
     empty = b"" if isinstance(old, bytes) else ""
     return old[:start] + (empty if data is None else data) + old[start + gone :]

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import apsw
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.storage.model import Column, Index, Table
 from emulator.storage.sqlite_schema import column_definition, create_table_text, where_text
@@ -142,22 +143,27 @@ class LocalTable:
             SqlError: 1913 its name is taken, 1505 a duplicate key.
         """
         if any(known.name.casefold() == index.name.casefold() for known in self.table.indexes):
-            raise SqlError(
-                1913,
-                "The operation failed because an index or statistics with name"
-                f" '{index.name}' already exists on table '{self.shown}'.",
-            )
+            raise messages.error(1913, index.name, "table", self.shown)
         number = max((known.index_id for known in self.table.indexes), default=0) + 1
         made = replace(index, index_id=number)
         try:
             self._create_index(made)
         except apsw.ConstraintError as error:
-            raise SqlError(
-                1505,
-                "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found"
-                f" for the object name 'dbo.{self.shown}' and the index name '{made.name}'.",
-            ) from error
+            raise self._equal_keys(made) from error
         self.table = replace(self.table, indexes=(*self.table.indexes, made))
+
+    def _equal_keys(self, index: Index) -> SqlError:
+        """1505: a unique index that two rows do not allow."""
+        columns = [self.table.column_by_id(column_id) for column_id in index.column_ids]
+        terms = ", ".join(f"c{column_id}" for column_id in index.column_ids)
+        row = next(
+            self.connection.execute(
+                f"SELECT {terms} FROM {self.source}{where_text(index)} GROUP BY {terms}"
+                " HAVING count(*) > 1 LIMIT 1"
+            )
+        )
+        key = ", ".join(value_text(v, c.type) for v, c in zip(row, columns, strict=True) if c)
+        return messages.error(1505, f"dbo.{self.shown}", index.name, f"({key})")
 
     def drop_index(self, name: str) -> bool:
         """Removes an index or key; False when there is none of that name."""
@@ -178,12 +184,7 @@ class LocalTable:
             SqlError: 2705 its name is taken.
         """
         if self.table.column(column.name) is not None:
-            raise SqlError(
-                2705,
-                f"Column names in each table must be unique. Column name '{column.name}' in table"
-                f" '{self.shown}' is specified more than once.",
-                state=4,
-            )
+            raise messages.error(2705, column.name, self.shown)
         known = max(c.column_id for c in self.table.columns)
         made = replace(column, column_id=max(known, self.table.next_column_id) + 1)
         self.connection.execute(f"ALTER TABLE {self.source} ADD COLUMN {column_definition(made)}")
@@ -205,9 +206,7 @@ class LocalTable:
         user = next((i for i in self.table.indexes if column.column_id in i.used_column_ids), None)
         if user is not None:
             kind = "object" if user.primary_key or user.unique_constraint else "index"
-            raise SqlError(
-                5074, f"The {kind} '{user.name}' is dependent on column '{column.name}'."
-            )
+            raise messages.error(5074, kind, user.name, "column", column.name)
         self.connection.execute(f"ALTER TABLE {self.source} DROP COLUMN {column.sqlite_name}")
         self.table = replace(
             self.table,
@@ -281,12 +280,7 @@ class LocalTable:
         """515."""
         for column, value in zip(self.table.columns, row, strict=True):
             if value is None and not column.nullable and column.computed is None:
-                raise SqlError(
-                    515,
-                    f"Cannot insert the value NULL into column '{column.name}', table"
-                    f" '{self.shown}'; column does not allow nulls. {statement} fails.",
-                    state=2,
-                )
+                raise messages.error(515, column.name, self.shown, statement)
 
     def _write(self, text: str, values: Sequence[Any], row: Sequence[StorageValue]) -> None:
         """Runs one write; a duplicate key is 2627."""
@@ -313,16 +307,6 @@ class LocalTable:
             for i in index.column_ids
         )
         if not index.primary_key and not index.unique_constraint:
-            return SqlError(
-                2601,
-                f"Cannot insert duplicate key row in object 'dbo.{self.shown}' with unique index"
-                f" '{index.name}'. The duplicate key value is ({key}).",
-                severity=14,
-            )
+            return messages.error(2601, f"dbo.{self.shown}", index.name, f"({key})")
         kind = "PRIMARY KEY" if index.primary_key else "UNIQUE KEY"
-        return SqlError(
-            2627,
-            f"Violation of {kind} constraint '{index.name}'. Cannot insert duplicate key in"
-            f" object 'dbo.{self.shown}'. The duplicate key value is ({key}).",
-            severity=14,
-        )
+        return messages.error(2627, kind, index.name, f"dbo.{self.shown}", f"({key})")

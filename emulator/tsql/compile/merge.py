@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile.change import assignments
 from emulator.tsql.compile.insert import InsertPlan, empty_plan, given_positions
 from emulator.tsql.compile.named_targets import resolve_target
@@ -223,9 +223,7 @@ class MergeCompiler:
             return empty_plan(self.compilation, target, ()), ["1"]
         given = given_positions(self.compilation, target, clause.columns)
         if len(given) != len(clause.values):
-            raise messages.compile_error(
-                213, "Column name or number of supplied values does not match table definition."
-            )
+            raise messages.error(213)
         pairs = [
             (position, value)
             for position, value in zip(given, clause.values, strict=True)
@@ -246,11 +244,4 @@ class MergeCompiler:
 
 def _matched_twice() -> SqlError:
     """8672."""
-    return SqlError(
-        8672,
-        "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This"
-        " happens when a target row matches more than one source row. A MERGE statement cannot"
-        " UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to"
-        " ensure a target row matches at most one source row, or use the GROUP BY clause to group"
-        " the source rows.",
-    )
+    return messages.error(8672)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.catalog.names import is_local_temporary
 from emulator.errors import not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile.firing import PSEUDO_TABLES
 from emulator.tsql.compile.names import base_object
 from emulator.tsql.compile.targets import LocalTarget, StoredTarget, Target
@@ -36,10 +36,7 @@ def _named_target(compilation: Compilation, node: TableName | VariableTable) -> 
         if local is None:
             raise messages.undeclared_table_variable(node.name)
         if node.name.casefold() in compilation.frame.read_only:
-            raise messages.compile_error(
-                10700,
-                f'The table-valued parameter "{node.name}" is READONLY and cannot be modified.',
-            )
+            raise messages.error(10700, node.name)
         return LocalTarget(local)
     if is_local_temporary(node.name[-1]):
         local = compilation.workspace.temporary.get(node.name[-1].casefold())
@@ -48,9 +45,7 @@ def _named_target(compilation: Compilation, node: TableName | VariableTable) -> 
             raise messages.invalid_object(node.name, node.line)
         return LocalTarget(local)
     if compilation.frame.trigger is not None and node.name[-1].casefold() in PSEUDO_TABLES:
-        raise messages.compile_error(
-            286, "The logical tables INSERTED and DELETED cannot be updated.", line=node.line
-        )
+        raise messages.error(286, line=node.line)
     where = base_object(compilation.context, node.name, node.line)
     compilation.depend_on(where.database)
     table = where.database.table(where.schema, where.name)
@@ -58,9 +53,7 @@ def _named_target(compilation: Compilation, node: TableName | VariableTable) -> 
         if where.database.module(where.schema, where.name) is not None:
             raise not_supported("changing rows through a view")
         if where.schema.casefold() in {"sys", "information_schema"}:
-            raise messages.compile_error(
-                259, "Ad hoc updates to system catalogs are not allowed.", line=node.line
-            )
+            raise messages.error(259, line=node.line)
         raise messages.invalid_object(node.name, node.line)
     target = StoredTarget(table, where.database)
     triggers = [m for m in where.database.triggers(table.object_id) if not m.is_disabled]

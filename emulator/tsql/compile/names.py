@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.catalog.names import GLOBAL_PREFIX
-from emulator.tsql import messages
 from emulator.tsql.syntax.nodes import Name
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
         SqlError: 208 when the database does not exist, 117 for more than three parts.
     """
     if len(name) > 3:
-        raise messages.compile_error(
-            117,
-            f"The object name '{messages.dotted(name)}' contains more than the maximum number of"
-            " prefixes. The maximum is 2.",
-            severity=15,
-            line=line,
-        )
+        raise messages.error(117, "object", messages.dotted(name), 2, line=line)
     if name[-1].startswith(GLOBAL_PREFIX):
         return global_table(context, name[-1])
     database = context.database
@@ -103,11 +97,7 @@ def base_object(context: SessionContext, name: Name, line: int) -> ObjectName:
         base = (where.database.name, *("",) * (2 - len(base)), *base)
     found = resolve_name(context, base, line)
     if found.database.synonym(found.schema, found.name) is not None or not _exists(found):
-        raise messages.compile_error(
-            5313,
-            f"Synonym '{messages.dotted(name)}' refers to an invalid object.",
-            line=line,
-        )
+        raise messages.error(5313, messages.dotted(name), line=line)
     return found
 
 

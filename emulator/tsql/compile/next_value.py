@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.security.access import of_object
 from emulator.storage.model import Sequence
-from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.compile.sequence_rules import not_in_subqueries
 from emulator.tsql.compile.values import Value
@@ -44,12 +44,7 @@ def next_value(compiler: Expressions, node: NextValue, scope: Scope) -> Value:
         _check_order(node.over, node.line, allowed=compilation.takes_ordered_sequences)
         rank = compiler.value(Call(("ROW_NUMBER",), (), node.line, over=node.over), scope).sql
     if compilation.sequences.setdefault(sequence.object_id, rank) != rank:
-        raise messages.compile_error(
-            11727,
-            "NEXT VALUE FOR functions for a given sequence object must have exactly the same OVER"
-            " clause definition.",
-            line=node.line,
-        )
+        raise messages.error(11727, line=node.line)
     if rank:
         values = OrderedValues(where.database, sequence)
         number = workspace.own_function(("ordered sequence", *key), values.taken)
@@ -67,20 +62,17 @@ def next_value(compiler: Expressions, node: NextValue, scope: Scope) -> Value:
 
 def _check_order(over: Over, line: int, *, allowed: bool) -> None:
     """The OVER clause has an order and nothing else."""
-    number, words = 0, ""
+    number = 0
     if not allowed:
         number = 11717
-        words = "the OVER clause in default constraints, UPDATE statements, or MERGE statements"
     elif over.partition:
-        number, words = 11716, "the PARTITION BY clause"
+        number = 11716
     elif over.frame:
-        number, words = 11737, "the ROWS and RANGE clauses"
+        number = 11737
     elif not (over.order or over.base):
-        number, words = 11718, "an empty OVER clause"
+        number = 11718
     if number:
-        raise messages.compile_error(
-            number, f"NEXT VALUE FOR function does not support {words}.", severity=15, line=line
-        )
+        raise messages.error(number, line=line)
 
 
 _RUNS: Final = itertools.count(1)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from emulator import messages
 from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.compile.scope import SourceColumn
 from emulator.tsql.syntax.nodes import (
     Call,
@@ -100,11 +100,7 @@ def unpivot_query(node: Unpivot, columns: Sequence[SourceColumn]) -> Derived:
     rest = [column for column in columns if column.name.casefold() not in folded]
     for name in (node.value, node.name):
         if any(column.name.casefold() == name.casefold() for column in rest):
-            raise messages.compile_error(
-                265,
-                f'The column name "{name}" specified in the UNPIVOT operator conflicts with the'
-                " existing column name in the UNPIVOT argument.",
-            )
+            raise messages.error(265, name, "UNPIVOT", "UNPIVOT")
     items = [SelectItem(ColumnName((column.name,), 1)) for column in rest]
     value, label = ColumnName((_UNPIVOTED, node.value), 1), ColumnName((_UNPIVOTED, node.name), 1)
     items += [SelectItem(value), SelectItem(label)]
@@ -120,8 +116,4 @@ def unpivot_query(node: Unpivot, columns: Sequence[SourceColumn]) -> Derived:
 
 def _type_conflict(name: str) -> SqlError:
     """8167."""
-    return messages.compile_error(
-        8167,
-        f'The type of column "{name}" conflicts with the type of other columns specified in the'
-        " UNPIVOT list.",
-    )
+    return messages.error(8167, name)

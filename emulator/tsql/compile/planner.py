@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from emulator import messages
 from emulator.results import ColumnMeta
-from emulator.tsql import messages
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.guard import Guard
 from emulator.tsql.compile.plan import Plan

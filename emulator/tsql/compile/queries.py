@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from emulator import messages
 from emulator.errors import not_supported
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.common_tables import matched_columns, mentions_table, renamed_values
@@ -328,13 +328,7 @@ class QueryCompiler:
             return []
         values = [self.expressions.value(node, scope) for node in select.group_by]
         if any(value.constant is not None for value in values):
-            raise messages.compile_error(
-                164,
-                "Each GROUP BY expression must contain at least one column that is not an outer"
-                " reference.",
-                severity=15,
-                line=select.line,
-            )
+            raise messages.error(164, line=select.line)
         scope.grouped = frozenset(v.sql for v in values)
         if present is not None:
             kept = {
@@ -351,9 +345,7 @@ class QueryCompiler:
             node = item.expression
             if isinstance(node, Star):
                 if not scope.sources:
-                    raise messages.compile_error(
-                        263, "Must specify table to select from.", severity=16
-                    )
+                    raise messages.error(263)
                 columns += [c.value() for c in scope.starred(node.qualifier, 1)]
                 continue
             value = self.expressions.value(node, scope)
@@ -379,12 +371,7 @@ class QueryCompiler:
         for item in order_by:
             value = self._order_value(item.expression, columns, scope)
             if distinct and all(value.sql != column.sql for column in columns):
-                raise messages.compile_error(
-                    145,
-                    "ORDER BY items must appear in the select list if SELECT DISTINCT is"
-                    " specified.",
-                    severity=15,
-                )
+                raise messages.error(145)
             found.append((value, item.descending))
         return found
 
@@ -396,11 +383,7 @@ class QueryCompiler:
         """What one ORDER BY term means."""
         if isinstance(node, Literal) and node.type == INT and isinstance(node.value, int):
             if not 1 <= node.value <= len(columns):
-                raise messages.compile_error(
-                    108,
-                    f"The ORDER BY position number {node.value} is out of range of the number of"
-                    " items in the select list.",
-                )
+                raise messages.error(108, node.value)
             return columns[node.value - 1]
         if isinstance(node, ColumnName) and len(node.parts) == 1:
             folded = node.parts[0].casefold()
@@ -415,18 +398,12 @@ class QueryCompiler:
         """LIMIT of TOP or OFFSET/FETCH."""
         if limits.top is not None:
             if limits.offset is not None:
-                raise messages.compile_error(
-                    10741,
-                    "A TOP can not be used in the same query or sub-query as a OFFSET.",
-                    severity=15,
-                )
+                raise messages.error(10741)
             return f" LIMIT {self.row_count(limits.top.count)}"
         if limits.offset is None:
             return ""
         if not ordered:
-            raise messages.compile_error(
-                102, "Incorrect syntax near the keyword 'OFFSET'.", severity=15
-            )
+            raise messages.syntax("OFFSET", 1)
         fetch = self.row_count(limits.fetch) if limits.fetch is not None else "-1"
         return f" LIMIT {fetch} OFFSET {self.row_count(limits.offset)}"
 
@@ -447,11 +424,7 @@ class QueryCompiler:
         self.sources.exposes_rows = exposes
         width = len(compiled[0].columns)
         if any(len(c.columns) != width for c in compiled):
-            raise messages.compile_error(
-                205,
-                "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an"
-                " equal number of expressions in their target lists.",
-            )
+            raise messages.error(205)
         columns = [united_column(n, [c.columns[n] for c in compiled]) for n in range(width)]
         types = [column.type for column in columns]
         distinct = node.operator != "UNION ALL"
@@ -512,12 +485,7 @@ class QueryCompiler:
         rows = [[self.expressions.value(e, Scope(parent=parent)) for e in row] for row in node.rows]
         width = len(rows[0])
         if any(len(row) != width for row in rows):
-            raise messages.compile_error(
-                10709,
-                "The number of columns for each row in a table value constructor must be the same.",
-                severity=15,
-                line=node.line,
-            )
+            raise messages.error(10709, line=node.line)
         types = [types_of.unite(r[n].type for r in rows if not r[n].is_null) for n in range(width)]
         texts = [[converted(v, t).sql for v, t in zip(r, types, strict=True)] for r in rows]
         columns = [Value(f"v{n}", t, any(r[n].nullable for r in rows)) for n, t in enumerate(types)]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.storage.values import GENERATED
-from emulator.tsql import messages
 from emulator.tsql.compile.plan import Execution, Plan
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.values import HIDDEN, Origin, Value
 from emulator.tsql.syntax.nodes import Name, Over
@@ -87,14 +87,14 @@ class BoundSource:
 
 
 class Clause(Enum):
-    """A part of an aggregate query: error number, its name, and the quotes around a column.
+    """A part of an aggregate query: the error of a column that is not grouped.
 
     https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors-8000-to-8999
     """
 
-    SELECT_LIST = (8120, "select list", "'")
-    HAVING = (8121, "HAVING clause", "'")
-    ORDER_BY = (8127, "ORDER BY clause", '"')
+    SELECT_LIST = 8120
+    HAVING = 8121
+    ORDER_BY = 8127
 
 
 @dataclass(slots=True)
@@ -170,12 +170,7 @@ class Scope:
         if self.grouped is None or self.inside_aggregate or column.sql in self.grouped:
             return
         source = next(s for s in self.sources if column in s.columns)
-        number, where, quote = self.clause.value
-        raise messages.compile_error(
-            number,
-            f"Column {quote}{source.alias}.{column.name}{quote} is invalid in the {where} because"
-            " it is not contained in either an aggregate function or the GROUP BY clause.",
-        )
+        raise messages.error(self.clause.value, source.alias, column.name)
 
     def starred(self, qualifier: Name, line: int) -> list[SourceColumn]:
         """What ``*`` or ``t.*`` stands for.
@@ -185,13 +180,7 @@ class Scope:
         """
         sources = [s for s in self.sources if not qualifier or s.answers_to(qualifier)]
         if qualifier and not sources:
-            raise messages.compile_error(
-                107,
-                f"The column prefix '{messages.dotted(qualifier)}' does not match with a table name"
-                " or alias name used in the query.",
-                severity=15,
-                line=line,
-            )
+            raise messages.error(107, messages.dotted(qualifier), line=line)
         return [
             column
             for source in sources

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from emulator import messages
 from emulator.results import ColumnMeta
-from emulator.tsql import messages
 from emulator.tsql.compile.scope import BoundSource, SourceColumn
 from emulator.tsql.compile.values import HIDDEN, Value, View
 from emulator.tsql.syntax.nodes import TableName
@@ -58,18 +58,12 @@ def named_columns(columns: list[Value], names: Sequence[str], alias: str) -> lis
     """
     shown = sum(not column.name.startswith(HIDDEN) for column in columns)
     if names and len(names) != shown:
-        raise messages.compile_error(
-            8158 if shown > len(names) else 8159,
-            f"'{alias}' has {'more' if shown > len(names) else 'fewer'} columns than were"
-            " specified in the column list.",
-        )
+        raise messages.error(8158 if shown > len(names) else 8159, alias)
     bound = []
     for position, column in enumerate(columns):
         name = names[position] if position < len(names) else column.name
         if not name:
-            raise messages.compile_error(
-                8155, f"No column name was specified for column {position + 1} of '{alias}'."
-            )
+            raise messages.error(8155, position + 1, alias)
         bound.append(
             SourceColumn(
                 name,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.catalog.functions import table_function
 from emulator.catalog.names import is_local_temporary
 from emulator.catalog.views import system_view
-from emulator.errors import not_supported
+from emulator.errors import Aborts, not_supported
 from emulator.security.access import Securable, of_object
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.access import chain_of
 from emulator.tsql.compile.evaluation import argument_reader
@@ -122,11 +122,7 @@ class SourceCompiler:
         """
         folded = alias.casefold()
         if any(s.alias.casefold() == folded and s.path == path for s in scope.sources):
-            raise messages.compile_error(
-                1013,
-                f'The objects "{alias}" and "{alias}" in the FROM clause have the same exposed'
-                " names. Use correlation names to distinguish them.",
-            )
+            raise messages.error(1013, alias, alias)
         scope.sources.append(BoundSource(alias, columns, key, path))
 
     # Joins --------------------------------------------------------------------------------------
@@ -405,15 +401,10 @@ class SourceCompiler:
             raise messages.invalid_object(node.name, node.line)
         if len(node.arguments) != len(function.parameters):
             insufficient = len(node.arguments) < len(function.parameters)
-            raise messages.compile_error(
-                313 if insufficient else 8144,
-                "An insufficient number of arguments were supplied for the procedure or function"
-                f" {messages.dotted(node.name)} ... ."
-                if insufficient
-                else f"Procedure or function {messages.dotted(node.name)} has too many arguments"
-                " specified.",
-                line=node.line,
-            )
+            shown = messages.dotted(node.name)
+            if insufficient:
+                raise messages.error(313, f"{shown} ... ", line=node.line)
+            raise messages.error(8144, shown, line=node.line, state=1, aborts=Aborts.SCOPE)
         values = [
             converted(self.expressions.value(a, Scope(parent=parent)), parameter, explicit=True)
             for a, parameter in zip(given, function.parameters, strict=True)

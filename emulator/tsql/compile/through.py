@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.catalog.names import is_local_temporary
 from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile.names import base_object
 from emulator.tsql.compile.scope import BoundSource
 from emulator.tsql.compile.values import HIDDEN, Origin, Views
@@ -83,20 +83,12 @@ def behind(source: BoundSource, shown: str, columns: Sequence[str]) -> Through:
     """
     hidden = [column for column in source.columns if column.name.startswith(HIDDEN)]
     if not hidden:
-        raise messages.compile_error(
-            4403,
-            f"Cannot update the view or function '{shown}' because it contains aggregates, or a"
-            " DISTINCT or GROUP BY clause, or PIVOT or UNPIVOT operator.",
-        )
+        raise messages.error(4403, shown)
     rids = {column.name for column in hidden}
     if columns:
         rids = {_origin(source, shown, name).rid for name in columns}
     if len(rids) > 1:
-        raise messages.compile_error(
-            4405,
-            f"View or function '{shown}' is not updatable because the modification affects multiple"
-            " base tables.",
-        )
+        raise messages.error(4405, shown)
     (rid,) = rids
     carrier = next(column for column in hidden if column.name == rid)
     origins = [(c.name, c.origin) for c in source.columns if c.origin and c.origin.column]
@@ -118,11 +110,7 @@ def _origin(source: BoundSource, shown: str, name: str) -> Origin:
 
 def derived_column(shown: str) -> SqlError:
     """4406."""
-    return messages.compile_error(
-        4406,
-        f"Update or insert of view or function '{shown}' failed because it contains a derived or"
-        " constant field.",
-    )
+    return messages.error(4406, shown)
 
 
 def renamed(through: Through, assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:

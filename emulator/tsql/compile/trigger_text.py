@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.compile.firing import Row
 from emulator.tsql.syntax.nodes import Call, ColumnName
 from emulator.types import StorageValue

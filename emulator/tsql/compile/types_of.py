@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache, reduce
 from typing import Final
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.conversions.families import INTEGER_DIGITS, Family, family, is_national
 from emulator.types import (
     DEFAULT_COLLATION,
@@ -260,9 +260,7 @@ def sum_type(argument: SqlType) -> SqlType:
         return SqlType(argument.name, precision=_MAX_PRECISION, scale=argument.scale)
     if kind is Family.FLOAT:
         return FLOAT
-    raise messages.compile_error(
-        8117, f"Operand data type {argument.name} is invalid for sum operator."
-    )
+    raise messages.error(8117, argument.name, "sum")
 
 
 def average_type(argument: SqlType) -> SqlType:
@@ -276,7 +274,5 @@ def average_type(argument: SqlType) -> SqlType:
         scale = max(argument.scale, _MIN_KEPT_SCALE)
         return SqlType(argument.name, precision=_MAX_PRECISION, scale=scale)
     if argument.name == "bit" or kind not in {Family.INTEGER, Family.DECIMAL, Family.FLOAT}:
-        raise messages.compile_error(
-            8117, f"Operand data type {argument.name} is invalid for avg operator."
-        )
+        raise messages.error(8117, argument.name, "avg")
     return sum_type(argument)

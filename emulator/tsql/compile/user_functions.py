@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.security.access import of_object
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.access import chain_of
 from emulator.tsql.compile.names import base_object
@@ -164,12 +164,7 @@ def _inline(
     node = found.node
     names = [parameter.name.casefold() for parameter in node.parameters]
     if len(compilation.parameters) >= 32:
-        raise SqlError(
-            217,
-            "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit"
-            " 32).",
-            aborts="batch",
-        )
+        raise messages.error(217, 32)
     access = compilation.access
     outer_chain, access.chain = access.chain, chain_of(found.database, found.module)
     compilation.parameters.append(dict(zip(names, values, strict=True)))
@@ -209,16 +204,9 @@ def _arguments(
     parameters = found.node.parameters
     shown = messages.dotted(name)
     if len(given) > len(parameters):
-        raise messages.compile_error(
-            8144, f"Procedure or function {shown} has too many arguments specified.", line=line
-        )
+        raise messages.error(8144, shown, line=line, aborts=Aborts.SCOPE)
     if len(given) < len(parameters):
-        raise messages.compile_error(
-            313,
-            "An insufficient number of arguments were supplied for the procedure or function"
-            f" {shown}.",
-            line=line,
-        )
+        raise messages.error(313, shown, line=line)
     values = []
     for argument, parameter in zip(given, parameters, strict=True):
         if isinstance(argument, DefaultMark):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.storage.model import UserType
 from emulator.tsql.certain import known
@@ -113,8 +114,4 @@ def declared_table(database: Database, declaration: Declaration) -> TableShape |
 
 def no_type(name: str) -> SqlError:
     """218."""
-    return SqlError(
-        218,
-        f"Could not find the type '{name}'. Either it does not exist or you do not have the"
-        " necessary permission.",
-    )
+    return messages.error(218, name)

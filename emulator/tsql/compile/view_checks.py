@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.tsql.compile.access import chain_of
 from emulator.tsql.compile.named_targets import resolve_target
 from emulator.tsql.compile.plan import Execution, Plan, found_rows
@@ -46,13 +46,7 @@ class ViewCheck:
         self.row_ids = json.dumps(list(wanted))
         for plan in self.plans:
             if not wanted <= {row[0] for row in found_rows(execution, plan)}:
-                raise SqlError(
-                    550,
-                    "The attempted insert or update failed because the target view either specifies"
-                    " WITH CHECK OPTION or spans a view that specifies WITH CHECK OPTION and one or"
-                    " more rows resulting from the operation did not qualify under the CHECK OPTION"
-                    " constraint.",
-                )
+                raise messages.error(550)
 
 
 def view_check(compilation: Compilation, target: Target) -> ViewCheck | None:

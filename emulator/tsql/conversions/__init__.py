@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
+from emulator import messages
 from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.conversions.binary import to_binary
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.numbers import to_decimal, to_float, to_integer

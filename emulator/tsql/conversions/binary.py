@@ -6,10 +6,10 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from emulator import messages
 from emulator.collations import page_of
 from emulator.errors import SqlError
 from emulator.tds_types import to_wire
-from emulator.tsql import messages
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.types import MAX, SqlType, unpack_decimal, unpack_guid
 from emulator.wire.errors import RemoteProtocolError
@@ -141,9 +141,7 @@ def _from_hexadecimal(value: str, *, prefixed: bool) -> bytes:
 
 def _bad_hexadecimal() -> SqlError:
     """8114 of style 1 and 2."""
-    return SqlError(
-        8114, "Error converting data type varchar to varbinary.", state=5, aborts="transaction"
-    )
+    return messages.error(8114, "varchar", "varbinary")
 
 
 def _left(value: bytes, length: int, *, fixed: bool) -> bytes:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.tsql.conversions.temporal import (
     MONTHS,
@@ -75,10 +76,7 @@ _DATE_ONLY: Final = {
 
 def invalid_style(style: int, source: str) -> SqlError:
     """281."""
-    return SqlError(
-        281, f"{style} is not a valid style number when converting from {source} to a character"
-        " string.",
-    )  # fmt: skip
+    return messages.error(281, style, source)
 
 
 def moment_formatter(source: SqlType, style: int | None) -> Callable[[int, int], str]:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
-from emulator.errors import SqlError
-from emulator.tsql import messages
+from emulator import messages
+from emulator.errors import Aborts
 from emulator.tsql.conversions.families import INTEGER_RANGES, Family, family
 from emulator.tsql.conversions.temporal import DAYS_1900
 from emulator.types import TICKS_PER_DAY, SqlType, pack_decimal, unpack_decimal
@@ -81,9 +81,7 @@ def to_integer(source: SqlType, target: SqlType) -> Number | None:
         if low <= number <= high:
             return number
         if kind is Family.FLOAT:
-            raise SqlError(
-                232, f"Arithmetic overflow error for type {name}, value = {value:.6f}.", state=3
-            )
+            raise messages.error(232, name, f"{value:.6f}")
         raise messages.numeric_overflow("numeric" if kind is Family.DECIMAL else source.name, name)
 
     return checked
@@ -260,10 +258,7 @@ def _text_to_decimal(source: SqlType, target: SqlType, limit: int, shown: str) -
         match = _DECIMAL_TEXT.match(text)
         if match is None or not (match[2] or match[3] or (money and not match[1])):
             if money:
-                raise SqlError(
-                    235, "Cannot convert a char value to money. The char value has incorrect"
-                    " syntax.", state=0, aborts="transaction",
-                )  # fmt: skip
+                raise messages.error(235)
             raise messages.error_converting(source.name, shown)
         fraction = match[3] or ""
         scaled = rescale(int((match[2] or "") + fraction or "0"), len(fraction), scale)
@@ -295,9 +290,7 @@ def _to_single(value: float) -> float:
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError as error:
-        raise SqlError(
-            232, f"Arithmetic overflow error for type real, value = {value:.6f}.", state=2
-        ) from error
+        raise messages.error(232, "real", f"{value:.6f}", state=2) from error
 
 
 def _float_of(source: SqlType) -> Number | None:
@@ -341,7 +334,7 @@ def _scaled_of_binary(source: SqlType, target: SqlType) -> Callable[[bytes], int
 
     def read(value: bytes) -> int:
         if len(value) <= _BINARY_HEAD:
-            raise SqlError(8114, f"Error converting data type {source.name} to numeric.", state=5)
+            raise messages.error(8114, source.name, "numeric", aborts=Aborts.STATEMENT)
         magnitude = int.from_bytes(value[_BINARY_HEAD:], "little")
         return rescale(magnitude if value[3] else -magnitude, value[1], target.scale)
 

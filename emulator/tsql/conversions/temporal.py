@@ -10,9 +10,9 @@ import datetime
 import re
 from typing import Final, NamedTuple
 
+from emulator import messages
 from emulator.date_order import CURRENT, arranged
 from emulator.storage.values import round_datetime
-from emulator.tsql import messages
 from emulator.types import TICKS_PER_DAY, SqlType
 
 TICKS_PER_SECOND: Final = 10_000_000

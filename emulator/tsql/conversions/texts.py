@@ -6,9 +6,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from emulator import messages
 from emulator.collations import page_of
-from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.conversions.formatting import (
     decimal_text,
@@ -143,10 +142,7 @@ def _overflow(source: SqlType, kind: Family, target: SqlType) -> Callable[[str],
     if kind is Family.GUID:
 
         def no_room(_: str) -> str:
-            raise SqlError(
-                8170, "Insufficient result space to convert uniqueidentifier value to char.",
-                state=2,
-            )  # fmt: skip
+            raise messages.error(8170)
 
         return no_room
     if kind is Family.INTEGER and source.name != "bigint" and not is_national(target):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from emulator import messages
 from emulator.errors import not_supported
-from emulator.tsql import messages
 from emulator.tsql.conversions.binary import moment_of
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.temporal import (

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.catalog.names import is_local_temporary
-from emulator.errors import SqlError, not_supported
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.names import stored_table
@@ -60,12 +60,7 @@ class TableAlterer:
         except SqlError as error:
             if error.number != 208:
                 raise
-            raise messages.compile_error(
-                4902,
-                f'Cannot find the object "{messages.dotted(name)}" because it does not exist or'
-                " you do not have permissions.",
-                line=line,
-            ) from error
+            raise messages.error(4902, messages.dotted(name), line=line) from error
 
     def alter_add(self, node: AlterAdd, frame: Frame) -> None:
         """ALTER TABLE ADD."""
@@ -105,11 +100,7 @@ class TableAlterer:
         """
         found = self.workspace.temporary.get(name.casefold())
         if found is None:
-            raise messages.compile_error(
-                number,
-                f'Cannot find the object "{name}" because it does not exist or you do not have'
-                " permissions.",
-            )
+            raise messages.error(number, name, state=1, aborts=Aborts.SCOPE)
         if self.context.store.trancount and not found.is_new:
             raise not_supported("changing a temporary table's definition in a transaction")
         return found
@@ -129,15 +120,7 @@ class TableAlterer:
                 value = self._default_value(column, local.table, self.context.database, frame)
             rows = local.connection.execute(f"SELECT 1 FROM {local.source} LIMIT 1").fetchall()
             if rows and value is None and not column.nullable:
-                raise SqlError(
-                    4901,
-                    "ALTER TABLE only allows columns to be added that can contain nulls, or have a"
-                    " DEFAULT definition specified, or the column being added is an identity or"
-                    " timestamp column, or alternatively if none of the previous conditions are"
-                    " satisfied the table must be empty to allow addition of this column. Column"
-                    f" '{column.name}' cannot be added to non-empty table '{local.shown}' because"
-                    " it does not satisfy these conditions.",
-                )
+                raise messages.error(4901, column.name, local.shown)
             local.add_column(column, value)
         for constraint in constraints:
             free = not any(index.clustered for index in local.table.indexes)
@@ -152,14 +135,9 @@ class TableAlterer:
         for kind, name in node.items:
             found = local.drop_column(name) if kind == "COLUMN" else local.drop_index(name)
             if not found and not node.if_exists:
-                number, noun = (4924, "column") if kind == "COLUMN" else (3728, "constraint")
-                raise SqlError(
-                    number,
-                    f"ALTER TABLE DROP COLUMN failed because {noun} '{name}' does not exist in"
-                    f" table '{local.shown}'."
-                    if kind == "COLUMN"
-                    else f"'{name}' is not a constraint.",
-                )
+                if kind == "COLUMN":
+                    raise messages.error(4924, "ALTER TABLE DROP COLUMN", name, local.shown)
+                raise messages.error(3728, name)
         self.workspace.local_version += 1
 
     # Stored tables ------------------------------------------------------------------------------
@@ -198,11 +176,7 @@ class TableAlterer:
         if isinstance(made, Index) and made.primary_key:
             nullable = [c for c in table.columns if c.column_id in made.column_ids and c.nullable]
             if nullable:
-                raise SqlError(
-                    8111,
-                    "Cannot define PRIMARY KEY constraint on nullable column in table"
-                    f" '{table.name}'.",
-                )
+                raise messages.error(8111, table.name)
         if isinstance(made, ForeignKey):
             shown = messages.dotted(constraint.referenced)
             made = checked_foreign_key(database, referencing(table), made, shown)
@@ -223,7 +197,7 @@ class TableAlterer:
         folded = {name.casefold() for name in known_names}
         for name in node.names:
             if name.casefold() not in folded:
-                raise SqlError(4917, f"Constraint '{name}' does not exist.")
+                raise messages.error(4917, name)
         names = node.names or tuple(known_names)
         wanted = {name.casefold() for name in names}
         if node.validate and not node.disable:
@@ -284,14 +258,14 @@ class TableAlterer:
         users += [(c.name, c.computed) for c in table.columns if c.computed is not None]
         for user, text in users:
             if folded in {n.casefold() for n in _names_in(parse_expression(text))}:
-                raise SqlError(5074, f"The object '{user}' is dependent on column '{name}'.")
+                raise messages.error(5074, "object", user, "column", name)
         column = table.column(name)
         if column is None:
             return
         for user in bound_users(database, table, column):
-            raise SqlError(5074, f"The object '{user}' is dependent on column '{name}'.")
+            raise messages.error(5074, "object", user, "column", name)
         for user in statistics_on(database, table, column):
-            raise SqlError(5074, f"The statistics '{user}' is dependent on column '{name}'.")
+            raise messages.error(5074, "statistics", user, "column", name)
 
     def alter_column(self, node: AlterColumn, frame: Frame) -> None:
         """ALTER TABLE ALTER COLUMN."""
@@ -301,11 +275,7 @@ class TableAlterer:
         definition = node.column
         old = table.column(definition.name)
         if old is None:
-            raise SqlError(
-                4924,
-                f"ALTER TABLE ALTER COLUMN failed because column '{definition.name}' does not exist"
-                f" in table '{table.name}'.",
-            )
+            raise messages.error(4924, "ALTER TABLE ALTER COLUMN", definition.name, table.name)
         self.context.engine.extension.altering(table, old)
         builder = DefinitionBuilder(self.compilation(frame), table.name)
         made = builder.column(definition, table.columns, old.column_id)
@@ -327,7 +297,7 @@ class TableAlterer:
         """Columns whose type cannot change."""
         if old.computed is not None or old.type.name == "timestamp":
             kind = "COMPUTED" if old.computed is not None else "timestamp"
-            raise SqlError(4928, f"Cannot alter column '{old.name}' because it is '{kind}'.")
+            raise messages.error(4928, old.name, kind)
         if new.type == old.type and new.nullable == old.nullable:
             return
         grows = (
@@ -336,19 +306,19 @@ class TableAlterer:
             and (new.type.length >= old.type.length or new.type.length == -1)
         )
         users = [
-            f"The {'object' if i.primary_key or i.unique_constraint else 'index'} '{i.name}'"
+            ("object" if i.primary_key or i.unique_constraint else "index", i.name)
             for i in table.indexes
             if old.column_id in i.column_ids
         ]
-        users += [f"The statistics '{name}'" for name in statistics_on(database, table, old)]
+        users += [("statistics", name) for name in statistics_on(database, table, old)]
         if new.nullable == old.nullable and grows:
             users = []
-        users += [f"The object '{name}'" for name in bound_users(database, table, old)]
+        users += [("object", name) for name in bound_users(database, table, old)]
         if new.type != old.type and not grows:
             keys = [k.name for k in table.foreign_keys if old.column_id in k.column_ids]
-            users += [f"The object '{name}'" for name in keys]
+            users += [("object", name) for name in keys]
         if users:
-            raise SqlError(5074, f"{users[0]} is dependent on column '{old.name}'.")
+            raise messages.error(5074, *users[0], "column", old.name)
 
 
 def _null_through(conversion: Callable[[Any], Any]) -> Callable[[Any], Any]:

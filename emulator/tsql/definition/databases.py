@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.collations import collation
-from emulator.errors import SqlError
-from emulator.security.messages import cannot_find
+from emulator.messages import cannot_find
 from emulator.security.tokens import SA_ID, find_principal
 from emulator.storage import ddl as store_ddl
 from emulator.storage.filegroups import add_file, add_filegroup
 from emulator.storage.principal_model import DBO_ID
 from emulator.storage.principals import set_owner
-from emulator.tsql import messages
 from emulator.tsql.definition.database_options import set_database_option
 from emulator.tsql.syntax.definition_statements import (
     MODIFY_NAME,
@@ -34,19 +33,11 @@ def create_database(context: SessionContext, node: CreateDatabase) -> None:
         SqlError: 226 in a transaction, 453 for a collation of Unicode only, 1801 name taken.
     """
     if context.store.trancount:
-        raise SqlError(
-            226,
-            "CREATE DATABASE statement not allowed within multi-statement transaction.",
-            state=6,
-        )
+        raise messages.error(226, "CREATE DATABASE")
     name = node.collation or DEFAULT_COLLATION
     found = collation(name)
     if not found.page:
-        raise SqlError(
-            453,
-            f"Collation '{name}' is supported on Unicode data types only and cannot be set at"
-            " the database or server level.",
-        )
+        raise messages.error(453, name)
     database = context.engine.create_database(node.name, found.name)
     if node.filegroups:
         with context.engine.write() as connection:
@@ -85,11 +76,7 @@ def _rename_database(context: SessionContext, database: Database, new_name: str)
         SqlError: 226 in a transaction, 1801 name taken, 5016 of a system database.
     """
     if context.store.trancount:
-        raise SqlError(
-            226,
-            "ALTER DATABASE statement not allowed within multi-statement transaction.",
-            state=6,
-        )
+        raise messages.error(226, "ALTER DATABASE")
     context.engine.rename_database(database.name, new_name)
 
 

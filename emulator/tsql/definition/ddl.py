@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary
 from emulator.errors import SqlError, not_supported
 from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Check, Column, ForeignKey, Index, Table
 from emulator.storage.object_details import put_binding, put_columns, put_parameters
-from emulator.tsql import messages
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.index_options import is_demanding, require_options
 from emulator.tsql.compile.local_tables import TEMPDB_ID, LocalTable
@@ -276,11 +276,7 @@ class Definer(TableAlterer):
             if database is None:
                 raise messages.cannot_drop("database", name[-1])
             if database is context.database:
-                raise SqlError(
-                    3702,
-                    f'Cannot drop database "{name[-1]}" because it is currently in use.',
-                    state=3,
-                )
+                raise messages.error(3702, name[-1])
             context.engine.drop_database(name[-1])
         elif node.kind == "SCHEMA":
             store_ddl.drop_schema(store, context.database, name[-1])
@@ -370,11 +366,7 @@ class Definer(TableAlterer):
             letters = function_type(node)
             refuse_side_effects(node)
         if known is not None and known.type != letters:
-            raise SqlError(
-                2010,
-                f"Cannot perform alter on '{messages.dotted(node.name)}' because it is an"
-                " incompatible object type.",
-            )
+            raise messages.error(2010, messages.dotted(node.name))
         parameters = type_definitions.module_parameters(where.database, node)
         if node.kind == "FUNCTION" and any(p.is_readonly for p in parameters):
             raise not_supported("table-valued parameters of functions")

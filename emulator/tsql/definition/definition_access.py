@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.errors import not_supported
-from emulator.security.access import Securable, of_object, of_schema
-from emulator.security.messages import (
+from emulator.messages import (
     cannot,
     database_denied,
     denied,
@@ -21,7 +21,7 @@ from emulator.security.messages import (
     no_schema,
     not_allowed,
 )
-from emulator.tsql import messages
+from emulator.security.access import Securable, of_object, of_schema
 from emulator.tsql.compile.access import OWNER, SELF
 from emulator.tsql.compile.names import ObjectName, creation_name, resolve_name
 from emulator.tsql.compile.user_types import no_type

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.collations import collation
-from emulator.errors import SqlError, not_supported
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.storage.model import Check, Column, ForeignKey, Identity, Index
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.comparison import compares_to_null
 from emulator.tsql.compile.compiler import Compilation
@@ -79,17 +79,11 @@ class DefinitionBuilder:
             in_key = definition.name.casefold() in key
             columns.append(self.column(definition, columns, number, in_key=in_key))
         if sum(c.identity is not None for c in columns) > 1:
-            raise messages.compile_error(
-                2744,
-                f"Multiple identity columns specified for table '{self.table}'. Only one identity"
-                " column per table is allowed.",
-            )
+            raise messages.error(2744, self.table)
         parts = TableParts(columns, [], [], [])
         clustered_named = any(c.clustered for c in every)
         if sum(c.kind == "PRIMARY KEY" for c in every) > 1:
-            raise messages.compile_error(
-                8110, f"Cannot add multiple PRIMARY KEY constraints to table '{self.table}'."
-            )
+            raise messages.error(8110, self.table)
         for constraint in every:
             made = self.constraint(constraint, columns, clustered_free=not clustered_named)
             if isinstance(made, Index):
@@ -161,10 +155,7 @@ class DefinitionBuilder:
         if nullable is None:
             nullable = not in_key and definition.identity is None and self._may_be_null()
         elif nullable and in_key:
-            raise messages.compile_error(
-                8111,
-                f"Cannot define PRIMARY KEY constraint on nullable column in table '{self.table}'.",
-            )
+            raise messages.error(8111, self.table, aborts=Aborts.SCOPE)
         if sql_type.name == "timestamp" and definition.nullable is None:
             nullable = False
         self._check_padding(sql_type, nullable=nullable)
@@ -215,21 +206,14 @@ class DefinitionBuilder:
         """
         if not sql_type.is_character or sql_type.name == "xml":
             if sql_type.collation is not None and sql_type.name != "xml":
-                raise messages.compile_error(
-                    452,
-                    "COLLATE clause cannot be used on user-defined data types.",
-                )
+                raise messages.error(452)
             return replace(sql_type, collation=None)
         name = sql_type.collation
         if name is None or name.casefold() in {"database_default", "catalog_default"}:
             name = self.compilation.database.collation
         found = collation(name)
         if not found.page and sql_type.name in {"char", "varchar", "text"}:
-            raise messages.compile_error(
-                459,
-                f"Collation '{found.name}' is supported on Unicode data types only and cannot be"
-                " applied to char, varchar or text data types.",
-            )
+            raise messages.error(459, found.name)
         return replace(sql_type, collation=found.name)
 
     def _check_identity(self, definition: ColumnDefinition, sql_type: SqlType) -> None:
@@ -238,12 +222,7 @@ class DefinitionBuilder:
         if sql_type.name not in integers and not (
             sql_type.name in {"decimal", "numeric"} and sql_type.scale == 0
         ):
-            raise messages.compile_error(
-                2749,
-                f"Identity column '{definition.name}' must be of data type int, bigint, smallint,"
-                " tinyint, or decimal or numeric with a scale of 0, unencrypted, and constrained to"
-                " be nonnullable.",
-            )
+            raise messages.error(2749, definition.name)
 
     def _computed(
         self, definition: ColumnDefinition, before: Sequence[Column], column_id: int
@@ -307,9 +286,7 @@ class DefinitionBuilder:
         folded = name.casefold()
         found = next((c for c in columns if c.name.casefold() == folded), None)
         if found is None:
-            raise messages.compile_error(
-                1911, f"Column name '{name}' does not exist in the target table or view."
-            )
+            raise messages.error(1911, name)
         return found.column_id
 
     def _foreign_key(
@@ -317,7 +294,7 @@ class DefinitionBuilder:
     ) -> ForeignKey:
         """REFERENCES; without named columns it has none yet: see foreign_key_rules.py."""
         name = definition.name or generated_name("FK", self.table, *definition.columns[:1])
-        ids = _referred_ids(1769, name, "referencing", self.table, columns, definition.columns)
+        ids = _referred_ids(1769, name, self.table, columns, definition.columns)
         own = definition.referenced[-1].casefold() == self.table.casefold()
         shown = messages.dotted(definition.referenced)
         referenced_columns = columns
@@ -326,29 +303,21 @@ class DefinitionBuilder:
             database, referenced = stored_table(self.context, definition.referenced, 1)
         except SqlError as error:
             if not own or error.number != 208:
-                raise messages.compile_error(
-                    1767,
-                    f"Foreign key '{name}' references invalid table '{shown}'.",
-                    severity=16,
-                ) from error
+                raise messages.error(1767, name, shown, state=1, aborts=Aborts.SCOPE) from error
         else:
             if database is not self.database:
-                raise messages.compile_error(
-                    1763,
-                    "Cross-database foreign key references are not supported. Foreign key"
-                    f" '{shown}'.",
-                )
+                raise messages.error(1763, shown)
             referenced_columns = referenced.columns
             referenced_id = referenced.object_id
         named = definition.referenced_columns
-        referenced_ids = _referred_ids(1770, name, "referenced", shown, referenced_columns, named)
+        referenced_ids = _referred_ids(1770, name, shown, referenced_columns, named)
         return ForeignKey(
             name, ids, referenced_id, referenced_ids, definition.on_delete, definition.on_update
         )
 
 
 def _referred_ids(
-    number: int, key: str, role: str, table: str, columns: Sequence[Column], names: Sequence[str]
+    number: int, key: str, table: str, columns: Sequence[Column], names: Sequence[str]
 ) -> tuple[int, ...]:
     """The ids of a foreign key's columns on one side.
 
@@ -358,11 +327,7 @@ def _referred_ids(
     by_name = {column.name.casefold(): column.column_id for column in columns}
     for name in names:
         if name.casefold() not in by_name:
-            raise messages.compile_error(
-                number,
-                f"Foreign key '{key}' references invalid column '{name}' in {role} table"
-                f" '{table}'.",
-            )
+            raise messages.error(number, key, name, table)
     return tuple(by_name[name.casefold()] for name in names)
 
 

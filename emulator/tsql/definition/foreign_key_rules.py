@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.storage.model import Column, ForeignKey, Index, Table
-from emulator.tsql import messages
 
 if TYPE_CHECKING:
     from emulator.storage.database import Database
@@ -65,11 +64,7 @@ def checked_foreign_key(
         and set(index.column_ids) == set(key.referenced_column_ids)
         for index in indexes
     ):
-        raise _refused(
-            1776,
-            f"There are no primary or candidate keys in the referenced table '{referenced}' that"
-            f" match the referencing column list in the foreign key '{key.name}'.",
-        )
+        raise messages.error(1776, referenced, key.name)
     ours = _by_id(own.columns, key.column_ids)
     for child, theirs in zip(ours, _by_id(columns, key.referenced_column_ids), strict=True):
         _refuse_types(own, key, referenced, child, theirs)
@@ -83,26 +78,13 @@ def _with_referenced(
     """The key with the columns that it references."""
     if key.referenced_column_ids:
         if len(key.referenced_column_ids) != len(key.column_ids):
-            raise _refused(
-                8139,
-                "Number of referencing columns in foreign key differs from number of referenced"
-                f" columns, table '{own.name}'.",
-            )
+            raise messages.error(8139, own.name)
         return key
     primary = next((index for index in indexes if index.primary_key), None)
     if primary is None:
-        raise _refused(
-            1773,
-            f"Foreign key '{key.name}' has implicit reference to object '{referenced}' which does"
-            " not have a primary key defined on it.",
-        )
+        raise messages.error(1773, key.name, referenced)
     if len(primary.column_ids) != len(key.column_ids):
-        raise _refused(
-            1774,
-            "The number of columns in the referencing column list for foreign key"
-            f" '{key.name}' does not match those of the primary key in the referenced table"
-            f" '{referenced}'.",
-        )
+        raise messages.error(1774, key.name, referenced)
     return replace(key, referenced_column_ids=primary.column_ids)
 
 
@@ -115,19 +97,14 @@ def _refuse_types(
     own: Referencing, key: ForeignKey, referenced: str, child: Column, theirs: Column
 ) -> None:
     """Both columns have one type, one length and one collation."""
-    pair = f"'{referenced}.{theirs.name}' is not {{}} referencing column '{own.name}.{child.name}'"
-    pair += f" in foreign key '{key.name}'."
+    pair = referenced, theirs.name, own.name, child.name, key.name
     a, b = theirs.type, child.type
     if _type_name(a) != _type_name(b):
-        raise _refused(1778, "Column " + pair.format("the same data type as"))
+        raise messages.error(1778, *pair)
     if (a.length, a.precision, a.scale) != (b.length, b.precision, b.scale):
-        raise _refused(
-            1753,
-            "Column " + pair.format("the same length or scale as") + " Columns participating in a"
-            " foreign key relationship must be defined with the same length and scale.",
-        )
+        raise messages.error(1753, *pair)
     if (a.collation or "").casefold() != (b.collation or "").casefold():
-        raise _refused(1757, "Column " + pair.format("of same collation as"))
+        raise messages.error(1757, *pair)
 
 
 def _type_name(sql_type: SqlType) -> str:
@@ -140,35 +117,17 @@ def _refuse_actions(
     """The actions suit the columns, the table's triggers and the other foreign keys."""
     actions = {key.on_delete, key.on_update}
     if "SET_NULL" in actions and any(not column.nullable for column in columns):
-        raise _refused(
-            1761,
-            f'Cannot create the foreign key "{key.name}" with the SET NULL referential action,'
-            " because one or more referencing columns are not nullable.",
-        )
+        raise messages.error(1761, key.name)
     if "SET_DEFAULT" in actions and any(not c.nullable and c.default is None for c in columns):
-        raise _refused(
-            1762,
-            f'Cannot create the foreign key "{key.name}" with the SET DEFAULT referential action,'
-            " because one or more referencing not-nullable columns lack a default constraint.",
-        )
+        raise messages.error(1762, key.name)
     for trigger in database.triggers(own.object_id):
         events = trigger.events.split(",") if trigger.is_instead_of else []
         if ("DELETE" in events and key.on_delete == "CASCADE") or (
             "UPDATE" in events and key.on_update != NO_ACTION
         ):
-            raise _refused(
-                1787,
-                f"Cannot define foreign key constraint '{key.name}' with cascaded DELETE or UPDATE"
-                f" on table '{own.name}' because the table has an INSTEAD OF DELETE or UPDATE"
-                " TRIGGER defined on it.",
-            )
+            raise messages.error(1787, key.name, own.name)
     if actions != {NO_ACTION} and _has_two_paths(_Actions(database, own, key)):
-        raise _refused(
-            1785,
-            f"Introducing FOREIGN KEY constraint '{key.name}' on table '{own.name}' may cause"
-            " cycles or multiple cascade paths. Specify ON DELETE NO ACTION or ON UPDATE NO"
-            " ACTION, or modify other FOREIGN KEY constraints.",
-        )
+        raise messages.error(1785, key.name, own.name)
 
 
 class _Actions:
@@ -228,9 +187,3 @@ def referencing(table: Table) -> Referencing:
     return Referencing(
         table.object_id, table.name, table.columns, table.indexes, table.foreign_keys
     )
-
-
-def _refused(number: int, text: str) -> SqlError:
-    error = messages.compile_error(number, text)
-    error.state = 0
-    return error

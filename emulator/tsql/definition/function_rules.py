@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from emulator import messages
 from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.syntax.definition_statements import CreateModule
 from emulator.tsql.syntax.nodes import Call, Join, Node, Select, Source, TableName, VariableTable
 from emulator.tsql.syntax.statements import (
@@ -79,8 +79,7 @@ def refuse_side_effects(node: CreateModule) -> None:
     for statement in _statements(body):
         _refuse(statement)
     if not isinstance(_last(body), Return):
-        text = "The last statement included within a function must be a return statement."
-        raise _error(455, text, body)
+        raise messages.error(455, line=body.line)
 
 
 def _last(statement: Statement) -> Statement:
@@ -115,11 +114,7 @@ def _refuse(statement: Statement) -> None:
     elif isinstance(statement, QueryStatement):
         body = statement.query.body
         if not isinstance(body, Select) or not all(item.variable for item in body.items):
-            raise _error(
-                444,
-                "Select statements included within a function cannot return data to a client.",
-                statement,
-            )
+            raise messages.error(444, line=statement.line)
     elif not isinstance(statement, _ALLOWED):
         name = _SIDE_EFFECTS.get(type(statement), type(statement).__name__.upper())
         raise _side_effect(name, statement)
@@ -165,14 +160,4 @@ def _called(node: Any) -> Iterator[str]:
 
 def _side_effect(name: str, statement: Statement) -> SqlError:
     """443."""
-    return _error(
-        443,
-        f"Invalid use of a side-effecting operator '{name}' within a function.",
-        statement,
-    )
-
-
-def _error(number: int, text: str, statement: Statement) -> SqlError:
-    """An error at creation."""
-    severity = 15 if number in {443, 455} else 16
-    return messages.compile_error(number, text, severity=severity, line=statement.line)
+    return messages.error(443, name, line=statement.line)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.catalog.names import database_of, split_name
-from emulator.errors import SqlError
 from emulator.results import Event, Message
 from emulator.security.access import of_object
 from emulator.tsql.certain import known
-from emulator.tsql.definition.maintenance import DBCC_DONE
 from emulator.tsql.syntax.sequence_statements import CheckIdentity
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def check_identity(
     table = _table(context, name, node)
     column = next((c for c in table.columns if c.identity is not None), None)
     if column is None:
-        raise SqlError(7997, f"'{table.name}' does not contain an identity column.")
+        raise messages.error(7997, table.name)
     identity = known(column.identity, "identity of a column")
     identities, store = context.engine.identities, context.store
     last = identities.current(table)
@@ -62,15 +61,8 @@ def check_identity(
             with context.engine.write() as connection:
                 identities.persist(connection, table)
     if not node.silent:
-        yield Message(7998, f"Checking identity information: {shown}.", 0, 1, "", node.line)
-        yield Message(
-            2528,
-            DBCC_DONE,
-            0,
-            1,
-            "",
-            node.line,
-        )
+        yield Message(7998, messages.text(7998, shown), 0, 1, "", node.line)
+        yield Message(2528, messages.text(2528), 0, 1, "", node.line)
 
 
 def _shown(value: int | None) -> str:
@@ -86,18 +78,7 @@ def _table(context: SessionContext, name: str, node: CheckIdentity) -> Table:
         database = database_of(context.engine, context.database, found.database)
         table = database.table(found.schema or "dbo", found.name) if database else None
     if table is None or database is None:
-        raise SqlError(
-            2501,
-            f'Cannot find a table or object with the name "{name}". Check the system catalog.',
-            state=45,
-            line=node.line,
-        )
+        raise messages.error(2501, name, line=node.line)
     if not context.security.has(of_object(database, table), "ALTER"):
-        raise SqlError(
-            2557,
-            f"User '{context.user}' does not have permission to run DBCC CHECKIDENT for object"
-            f" '{table.name}'.",
-            severity=14,
-            state=5,
-        )
+        raise messages.error(2557, context.user, table.name)
     return table

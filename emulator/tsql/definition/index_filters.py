@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
 from emulator.storage.model import Column, FilterTerm
-from emulator.tsql import messages
 from emulator.tsql.compile.arithmetic import negated
 from emulator.tsql.compile.values import Value, constant, converted
 from emulator.tsql.syntax.definition_statements import CreateIndex
@@ -42,9 +42,7 @@ def index_filter(
     if where is None:
         return "", ()
     if node.clustered:
-        raise messages.compile_error(
-            10620, "Filtered index cannot be created as a clustered index."
-        )
+        raise messages.error(10620)
     operands = (
         where.operands if isinstance(where, Logical) and where.operator == "AND" else (where,)
     )
@@ -87,13 +85,7 @@ def _term(
 
 def _refused(node: CreateIndex) -> SqlError:
     """10735."""
-    return messages.compile_error(
-        10735,
-        f"Incorrect WHERE clause for filtered index '{node.name}' on table"
-        f" '{messages.dotted(node.table)}'.",
-        severity=15,
-        line=node.line,
-    )
+    return messages.error(10735, node.name, messages.dotted(node.table), line=node.line)
 
 
 def _column(node: CreateIndex, name: ColumnName, columns: Sequence[Column]) -> Column:
@@ -101,17 +93,9 @@ def _column(node: CreateIndex, name: ColumnName, columns: Sequence[Column]) -> C
     folded = name.parts[-1].casefold()
     found = next((c for c in columns if c.name.casefold() == folded), None)
     if found is None:
-        raise messages.compile_error(
-            1911, f"Column name '{name.parts[-1]}' does not exist in the target table or view."
-        )
+        raise messages.error(1911, name.parts[-1])
     if found.computed is not None:
-        raise messages.compile_error(
-            10609,
-            f"Filtered index '{node.name}' cannot be created on table"
-            f" '{messages.dotted(node.table)}' because the column '{found.name}' in the filter"
-            " expression is a computed column. Rewrite the filter expression so that it does not"
-            " include this column.",
-        )
+        raise messages.error(10609, node.name, messages.dotted(node.table), found.name)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.security.sessions import is_active, kill
 from emulator.tsql.syntax.maintenance_statements import Kill
 
@@ -31,21 +31,16 @@ def kill_session(context: SessionContext, node: Kill) -> None:
     """
     number = node.session_id
     if not context.security.has_on_server("ALTER ANY CONNECTION"):
-        text = "User does not have permission to use the KILL statement."
-        raise SqlError(6102, text, severity=14)
+        raise messages.error(6102)
     if context.store.trancount:
-        raise SqlError(6115, "KILL command cannot be used inside user transactions.")
+        raise messages.error(6115)
     if not 0 < number <= _SESSION_ID_MAX:
-        raise SqlError(6101, f"Session ID {number} is not valid.")
+        raise messages.error(6101, number)
     if number == context.session_id:
-        raise SqlError(6104, "Cannot use KILL to kill your own process.")
+        raise messages.error(6104)
     if number <= _SYSTEM_SESSION_MAX:
-        raise SqlError(6107, "Only user processes can be killed.", severity=14)
+        raise messages.error(6107)
     if node.status_only and is_active(context.engine, number):
-        raise SqlError(
-            6120,
-            "Status report cannot be obtained. Rollback operation for Process ID"
-            f" {number} is not in progress.",
-        )
+        raise messages.error(6120, number)
     if node.status_only or not kill(context.engine, number):
-        raise SqlError(6106, f"Process ID {number} is not an active process ID.", state=2)
+        raise messages.error(6106, number)

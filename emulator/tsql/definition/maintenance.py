@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
+from emulator.messages import no_object
 from emulator.results import Event, Message
-from emulator.security.messages import no_object
 from emulator.storage.model import Column, Statistics, Table
 from emulator.storage.object_details import put_statistics
-from emulator.tsql import messages
 from emulator.tsql.compile.names import stored_table
 from emulator.tsql.definition.killing import kill_session
 from emulator.tsql.syntax.maintenance_statements import (
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from emulator.tsql.compile.frames import Frame
     from emulator.tsql.syntax.nodes import Name
     from emulator.tsql.syntax.statements import Statement
-
-DBCC_DONE = (
-    "DBCC execution completed. If DBCC printed error messages, contact your system administrator."
-)
 
 
 class MaintenanceRunner:
@@ -84,11 +80,7 @@ class MaintenanceRunner:
         known = database.state.statistics.get(table.object_id, ())
         names = [index.name for index in table.indexes] + [each.name for each in known]
         if node.name.casefold() in {name.casefold() for name in names}:
-            raise SqlError(
-                1927,
-                f"There are already statistics on table '{messages.dotted(node.table)}' named"
-                f" '{node.name}'.",
-            )
+            raise messages.error(1927, messages.dotted(node.table), node.name)
         made = Statistics(
             node.name,
             tuple(column.column_id for column in columns),
@@ -100,9 +92,7 @@ class MaintenanceRunner:
     def _column(self, table: Table, name: str) -> Column:
         found = table.column(name)
         if found is None:
-            raise messages.compile_error(
-                1911, f"Column name '{name}' does not exist in the target table or view."
-            )
+            raise messages.error(1911, name)
         return found
 
     def _update(self, node: UpdateStatistics, _: Frame) -> Iterator[Event]:
@@ -114,7 +104,7 @@ class MaintenanceRunner:
         yield from ()
         found = self._table(node.table, node)
         if found is None:
-            raise SqlError(2706, f"Table '{node.table[-1]}' does not exist.", state=6)
+            raise messages.error(2706, node.table[-1])
         database, table = found
         names = {index.name.casefold() for index in table.indexes}
         if database is not None:
@@ -122,9 +112,7 @@ class MaintenanceRunner:
             names |= {each.name.casefold() for each in made}
         for name in node.names:
             if name.casefold() not in names:
-                raise SqlError(
-                    2767, f"Could not locate statistics '{name}' in the system catalogs."
-                )
+                raise messages.error(2767, name)
 
     def _drop(self, node: DropStatistics, _: Frame) -> Iterator[Event]:
         """DROP STATISTICS.
@@ -142,11 +130,7 @@ class MaintenanceRunner:
                 continue
             folded = name[-1].casefold()
             if any(index.name.casefold() == folded for index in table.indexes):
-                raise SqlError(
-                    3739,
-                    f"Cannot DROP the index '{messages.dotted(name)}' because it is not a"
-                    " statistics collection.",
-                )
+                raise messages.error(3739, "DROP", messages.dotted(name))
             known = database.state.statistics.get(table.object_id, ())
             kept = [each for each in known if each.name.casefold() != folded]
             if len(kept) == len(known):
@@ -172,7 +156,7 @@ class MaintenanceRunner:
             return
         folded = node.index.casefold()
         if all(index.name.casefold() != folded for index in found[1].indexes):
-            raise SqlError(2727, f"Cannot find index '{node.index}'.", severity=11)
+            raise messages.error(2727, node.index)
 
     def _console_command(self, node: ConsoleCommand, _: Frame) -> Iterator[Event]:
         """DBCC.
@@ -184,7 +168,7 @@ class MaintenanceRunner:
         if not self.context.security.is_sysadmin:
             raise not_supported(f"DBCC {node.name} of a login that is not sysadmin")
         if not node.silent:
-            yield Message(2528, DBCC_DONE, 0, 1, "", node.line)
+            yield Message(2528, messages.text(2528), 0, 1, "", node.line)
 
 
 def statistics_on(database: Database, table: Table, column: Column) -> list[str]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.languages import find_language, is_refused_language
 from emulator.catalog.set_options import TEXTSIZE_DEFAULT, TEXTSIZE_MAX
 from emulator.date_order import ORDERS
 from emulator.errors import not_supported
 from emulator.results import LanguageChanged, Message
-from emulator.tsql import messages
 
 if TYPE_CHECKING:
     from emulator.catalog.context import SessionContext
     from emulator.catalog.languages import Language
     from emulator.catalog.set_options import SetOptions
-    from emulator.errors import SqlError
     from emulator.results import Event
     from emulator.storage.catalog_state import Module
 
@@ -86,9 +85,7 @@ def set_option(context: SessionContext, option: str, value: str) -> Iterator[Eve
         if folded != "OFF":
             raise not_supported(f"SET {option} {value}")
     elif option not in _WITHOUT_EFFECT:
-        raise messages.compile_error(
-            195, f"'{option}' is not a recognized SET option.", severity=15
-        )
+        raise messages.error(195, option, "SET option")
 
 
 def options_of(options: SetOptions, module: Module) -> SetOptions:
@@ -148,7 +145,7 @@ def _set_date_first(context: SessionContext, value: str) -> None:
     """DATEFIRST, 1 (Monday) to 7."""
     day = _number("DATEFIRST", value)
     if not 1 <= day <= 7:
-        raise _invalid(2742, f"SET DATEFIRST {day} is out of range.")
+        raise messages.error(2742, day)
     _put(context, "datefirst", day)
 
 
@@ -156,7 +153,7 @@ def _set_date_format(context: SessionContext, value: str) -> None:
     """DATEFORMAT: the order in which texts name day, month and year."""
     order = value.lower()
     if order not in ORDERS:
-        raise _invalid(2741, f"SET DATEFORMAT date order '{value}' is invalid.")
+        raise messages.error(2741, value)
     _put(context, "dateformat", order)
 
 
@@ -166,15 +163,11 @@ def _set_language(context: SessionContext, value: str) -> Iterator[Event]:
         raise not_supported(f"SET LANGUAGE {value}")
     language = find_language(value)
     if language is None:
-        raise _invalid(
-            2740,
-            f"SET LANGUAGE failed because '{value}' is not an official language name or a language"
-            " alias on this SQL Server.",
-        )
+        raise messages.error(2740, value)
     old = context.options.language
     put_options(context, in_language(context.options, language))
     yield LanguageChanged(old, language.name)
-    yield Message(5703, f"Changed language setting to {language.name}.", 0, 1)
+    yield Message(5703, messages.text(5703, language.name), 0, 1)
 
 
 def in_language(options: SetOptions, language: Language) -> SetOptions:
@@ -193,7 +186,7 @@ def _set_text_size(context: SessionContext, value: str) -> None:
     """TEXTSIZE: bytes of a large value that clients are sent; -1 is all, 0 the default."""
     size = _number("TEXTSIZE", value)
     if size > TEXTSIZE_MAX:
-        raise _invalid(1080, f"The integer value {value} is out of range.")
+        raise messages.error(1080, value)
     _put(context, "textsize", size if size > 0 or size == -1 else TEXTSIZE_DEFAULT)
 
 
@@ -201,10 +194,6 @@ def _set_cost_limit(_: SessionContext, value: str) -> None:
     """QUERY_GOVERNOR_COST_LIMIT: 0 is none; costs are not known here."""
     if _number("QUERY_GOVERNOR_COST_LIMIT", value):
         raise not_supported(f"SET QUERY_GOVERNOR_COST_LIMIT {value}")
-
-
-def _invalid(number: int, text: str) -> SqlError:
-    return messages.compile_error(number, text)
 
 
 _SETTERS: Final[dict[str, Callable[[SessionContext, str], None]]] = {

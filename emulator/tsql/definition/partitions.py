@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from emulator.errors import SqlError, not_supported
+from emulator import messages
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.results import Event, Message, StatementDone
 from emulator.storage import filegroups
 from emulator.storage import partitions as store
@@ -56,33 +57,20 @@ class PartitionRunner:
     def _create_function(self, node: CreatePartitionFunction, frame: Frame) -> Iterator[Event]:
         database = self.context.database
         if node.type.length == MAX or node.type.name in {"text", "ntext", "image", "xml"}:
-            raise SqlError(7702, "Empty Partition function type-parameter-list is not allowed when"
-                           " defining a partition function.")  # fmt: skip
+            raise messages.error(7702)
         known = store.partition_functions(database)
         if store.find_function(database, node.name) is not None:
-            raise SqlError(7714, f"There is already an object named '{node.name}' in the"
-                           " database.", state=6)  # fmt: skip
+            raise messages.error(7714, node.name)
         values = [self.evaluate(value, frame, node.type) for value in node.values]
         if len(set(values)) != len(values):
-            raise SqlError(
-                7708,
-                "Duplicate values are not allowed in partition function boundary values list."
-                f" Partition boundary values at ordinal {_repeated(values)} are equal.",
-            )
+            raise messages.error(7708, _repeated(values))
         ordered: list[Any] = sorted(values, key=lambda v: (v is not None, v))
         number = max((f.function_id for f in known), default=store.FIRST_ID - 1) + 1
         made = store.PartitionFunction(number, node.name, node.type, node.right, tuple(ordered))
         store.save_functions(self.context.store, database, [*known, made])
         yield StatementDone("other")
         if ordered != values:
-            yield Message(
-                7709,
-                "Warning: Range value list for partition function"
-                f" '{node.name}' is not sorted by value. Mapping of partitions to filegroups during"
-                " CREATE PARTITION SCHEME will use the sorted boundary values if the function"
-                f" '{node.name}' is referenced in CREATE PARTITION SCHEME.",
-                severity=10,
-            )
+            yield Message(7709, messages.text(7709, node.name, node.name), severity=10)
 
     def _alter_function(self, node: AlterPartitionFunction, frame: Frame) -> Iterator[Event]:
         database = self.context.database
@@ -90,14 +78,9 @@ class PartitionRunner:
         value: Any = self.evaluate(node.value, frame, function.type)
         known: list[Any] = list(function.boundaries)
         if node.split == (value in known):
-            raise SqlError(
-                7721 if node.split else 7715,
-                "Duplicate range boundary values are not allowed in partition function boundary"
-                f" values list. The boundary value being added is already present at ordinal"
-                f" {known.index(value) + 1} of the boundary value list."
-                if node.split
-                else "The specified partition range value could not be found.",
-            )
+            if node.split:
+                raise messages.error(7721, known.index(value) + 1)
+            raise messages.error(7715)
         changed = [*known, value] if node.split else [v for v in known if v != value]
         functions = [
             replace(f, boundaries=tuple(sorted(changed))) if f.name == function.name else f
@@ -111,19 +94,14 @@ class PartitionRunner:
         function = self._function(node.function)
         known = store.partition_schemes(database)
         if store.find_scheme(database, node.name) is not None:
-            raise SqlError(7714, f"There is already an object named '{node.name}' in the"
-                           " database.", state=6)  # fmt: skip
+            raise messages.error(7714, node.name)
         for group in node.filegroups:
             if filegroups.find_filegroup(database, group) is None:
                 raise _no_filegroup(group)
         wanted = function.partition_count
         groups = node.filegroups * wanted if node.to_all else node.filegroups
         if len(groups) < wanted:
-            raise SqlError(
-                7707,
-                f"The associated partition function '{function.name}' generates more partitions"
-                f" than there are file groups mentioned in the scheme '{node.name}'.",
-            )
+            raise messages.error(7707, function.name, node.name)
         number = max((s.data_space_id for s in known), default=store.FIRST_ID) + 1
         made = store.PartitionScheme(number, node.name, function.name, groups[:wanted])
         store.save_schemes(self.context.store, database, [*known, made])
@@ -146,16 +124,9 @@ class PartitionRunner:
             missing = len(rest) == len(functions)
         kind = f"partition {node.kind.lower()}"
         if missing:
-            raise SqlError(3701, f"Cannot drop the {kind} '{node.name}', because it does not exist"
-                           " or you do not have permission.", severity=11)  # fmt: skip
+            raise messages.error(3701, "drop", kind, node.name, state=1)
         if users:
-            raise SqlError(
-                7717 if node.kind == "SCHEME" else 7706,
-                f"The {kind} '{node.name}' is currently being used to partition one or more tables."
-                if node.kind == "SCHEME"
-                else f"Partition function '{node.name}' is being used by one or more partition"
-                " schemes.",
-            )
+            raise messages.error(7717 if node.kind == "SCHEME" else 7706, node.name)
         save: Any = store.save_schemes if node.kind == "SCHEME" else store.save_functions
         save(self.context.store, database, rest)
         yield StatementDone("other")
@@ -163,7 +134,7 @@ class PartitionRunner:
     def _function(self, name: str) -> store.PartitionFunction:
         found = store.find_function(self.context.database, name)
         if found is None:
-            raise SqlError(7726, f"Invalid object name '{name}'.")
+            raise messages.error(208, name, aborts=Aborts.STATEMENT)
         return found
 
     # SWITCH -------------------------------------------------------------------------------------
@@ -172,11 +143,12 @@ class PartitionRunner:
         database, source = stored_table(self.context, node.source, node.line)
         other, target = stored_table(self.context, node.target, node.line)
         if other is not database:
-            raise SqlError(
+            raise messages.error(
                 4948,
-                f"ALTER TABLE SWITCH statement failed. The source table"
-                f" '{store.full_name(database, source)}' is in database '{database.name}' while the"
-                f" target table '{store.full_name(other, target)}' is in database '{other.name}'.",
+                store.full_name(database, source),
+                database.name,
+                store.full_name(other, target),
+                other.name,
             )
         connection = self.context.store.connection
         switching = self.context.engine.extension.switching
@@ -201,19 +173,11 @@ class PartitionRunner:
         if function is None:
             return store.Partition(table, None)
         if number is None:
-            raise SqlError(
-                4911,
-                "Cannot specify a partitioned table without partition number in ALTER TABLE SWITCH"
-                f" statement. The table '{name}' is partitioned.",
-            )
+            raise messages.error(4911, name)
         chosen = self.evaluate(number, frame, INT)
         shown = chosen if isinstance(chosen, int) else "NULL"
         if not isinstance(chosen, int) or not 1 <= chosen <= function.partition_count:
-            raise SqlError(
-                4950,
-                f"ALTER TABLE SWITCH statement failed because partition number {shown} does not"
-                f" exist in table '{name}'.",
-            )
+            raise messages.error(4950, shown, name)
         return store.Partition(table, chosen, function)
 
     # Filegroups ---------------------------------------------------------------------------------
@@ -253,27 +217,16 @@ def place(context: SessionContext, database: Database, table: Table, where: Plac
         raise _no_filegroup(where.name)
     scheme = store.find_scheme(database, where.name)
     if scheme is None:
-        raise SqlError(1921, f"Invalid partition scheme '{where.name}' specified.")
+        raise messages.error(1921, "partition scheme", where.name)
     column = table.column(where.column)
     function = store.find_function(database, scheme.function)
     if column is None or function is None:
-        raise SqlError(
-            1911, f"Column name '{where.column}' does not exist in the target table or view."
-        )
+        raise messages.error(1911, where.column, aborts=Aborts.STATEMENT)
     if (column.type.name, column.type.scale) != (function.type.name, function.type.scale):
-        raise SqlError(
-            7726,
-            f"Partition column '{column.name}' has data type {column.type.name} which is different"
-            f" from the partition function '{function.name}' parameter data type"
-            f" {function.type.name}.",
-        )
+        raise messages.error(7726, column.name, column.type.name, function.name, function.type.name)
     for index in table.indexes:
         if index.unique and column.column_id not in index.column_ids:
-            raise SqlError(
-                1908,
-                f"Column '{column.name}' is partitioning column of the index '{index.name}'."
-                " Partition columns for a unique index must be a subset of the index key.",
-            )
+            raise messages.error(1908, column.name, index.name)
     if column.computed is not None:
         raise not_supported("partitioning by a computed column")
     store.place_table(
@@ -290,11 +243,11 @@ def _refuse_used(database: Database, group: str) -> None:
         folded in {g.casefold() for g in s.filegroups} for s in store.partition_schemes(database)
     )
     if used:
-        raise SqlError(5042, f"The filegroup '{group}' cannot be removed because it is not empty.")
+        raise messages.error(5042, "filegroup", group)
 
 
 def _no_filegroup(name: str) -> SqlError:
-    return SqlError(1921, f"Invalid filegroup '{name}' specified.")
+    return messages.error(1921, "filegroup", name)
 
 
 def _repeated(values: list[StorageValue]) -> str:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.compile.bindings import Binding, Reference
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.syntax.nodes import (
@@ -44,9 +43,7 @@ def begin_binding(database: Database, node: CreateModule) -> Binding | None:
         return None
     for found in walk((node.query, node.body)):
         if isinstance(found, SelectItem) and isinstance(found.expression, Star):
-            raise messages.compile_error(
-                1054, "Syntax '*' is not allowed in schema-bound objects.", severity=15
-            )
+            raise messages.error(1054)
     return Binding(database, node.kind.lower(), node.name)
 
 
@@ -97,8 +94,4 @@ def refuse_bound_change(database: Database, action: str, object_id: int, name: N
         SqlError: 3729 when a schema-bound view or function refers to it.
     """
     for module in _users(database, (object_id, 0)):
-        raise SqlError(
-            3729,
-            f"Cannot {action} '{messages.dotted(name)}' because it is being referenced by object"
-            f" '{module.name}'.",
-        )
+        raise messages.error(3729, action, messages.dotted(name), module.name)

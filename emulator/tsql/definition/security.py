@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.catalog.objects import find_object
 from emulator.errors import SqlError, not_supported
 from emulator.results import Event, Message
-from emulator.security import messages as security_messages
 from emulator.security.access import Securable, of_object, of_schema
 from emulator.security.database_principals import DatabasePrincipals
 from emulator.security.grants import Grant, run_grant
@@ -154,22 +154,22 @@ class SecurityRunner:
             return self._whole(node), {}, ""
         if node.securable_class == "DATABASE":
             if name.casefold() != database.name.casefold():
-                raise security_messages.cannot_find("database", name)
+                raise messages.cannot_find("database", name)
             return Securable(database), {}, ""
         if node.securable_class == "SCHEMA":
             if database.schema_name(name) is None:
-                raise security_messages.cannot_find("schema", name)
+                raise messages.cannot_find("schema", name)
             return of_schema(database, name), {}, ""
         if node.securable_class in {"USER", "ROLE"}:
             principal = find_principal(database, name)
             if principal is None or (principal.type == "R") != (node.securable_class == "ROLE"):
-                raise security_messages.cannot_find(node.securable_class.lower(), name)
+                raise messages.cannot_find(node.securable_class.lower(), name)
             number = principal.principal_id
             return Securable(database, DATABASE_PRINCIPAL, number, name=name), {}, ""
         if node.securable_class == "LOGIN":
             login = find_login(context.engine, name)
             if login is None:
-                raise security_messages.cannot_find("login", name)
+                raise messages.cannot_find("login", name)
             master = context.engine.databases["master"]
             return Securable(master, SERVER_PRINCIPAL, login.principal_id, name=name), {}, ""
         return self._object(node.name, node.line)
@@ -184,11 +184,7 @@ class SecurityRunner:
             name in KINDS[SERVER] and name not in KINDS[DATABASE]
         ):
             if not in_master:
-                raise SqlError(
-                    4621,
-                    "Permissions at the server scope can only be granted when the current database"
-                    " is master",
-                )
+                raise messages.error(4621)
             return Securable(master, SERVER)
         return Securable(context.database)
 
@@ -196,9 +192,7 @@ class SecurityRunner:
         context = self.context
         where = resolve_name(context, name, line)
         if where.database is not context.database:
-            raise SqlError(
-                4610, "You can only grant or revoke permissions on objects in the current database."
-            )
+            raise messages.error(4610)
         table = where.database.table(where.schema, where.name)
         if table is not None:
             columns = {column.name.casefold(): column.column_id for column in table.columns}
@@ -217,7 +211,7 @@ class SecurityRunner:
                 where.database, OBJECT, found.object_id, 0, found.schema, found.name
             )
             return securable, {}, kind
-        raise security_messages.cannot_find("object", where.name)
+        raise messages.cannot_find("object", where.name)
 
     def _alter_authorization(self, node: AlterAuthorization, _: Frame) -> Iterator[Event]:
         yield from ()
@@ -246,7 +240,7 @@ class SecurityRunner:
             security.execute_as_login(name)
             if security.user_or_none(self.context.database) is None:
                 # A login without a user in the current database cannot stay in it.
-                denied = security_messages.no_database_access(name, self.context.database.name)
+                denied = messages.no_database_access(name, self.context.database.name)
                 security.revert()
                 raise denied
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import SqlError, not_supported
+from emulator import messages
+from emulator.errors import not_supported
 from emulator.storage.model import Sequence
-from emulator.storage.sequences import alter_sequence, create_sequence, drop_sequence
-from emulator.tsql import messages
+from emulator.storage.sequences import (
+    alter_sequence,
+    create_sequence,
+    drop_sequence,
+)
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.compile.sequence_rules import next_values
 from emulator.tsql.syntax.nodes import Name
@@ -55,12 +59,7 @@ def _range(sql_type: SqlType, name: str) -> tuple[int, int]:
         return -(10**sql_type.precision) + 1, 10**sql_type.precision - 1
     found = _RANGES.get(sql_type.name)
     if found is None:
-        raise _invalid(
-            11702,
-            f"The sequence object '{name}' must be of data type int, bigint, smallint, tinyint, or"
-            " decimal or numeric with a scale of 0, or any user-defined data type that is based on"
-            " one of the above integer data types.",
-        )
+        raise messages.error(11702, name)
     return found
 
 
@@ -72,30 +71,18 @@ def _defined(known: Sequence, node: DefineSequence) -> Sequence:
     minimum = _limit(node.minimum, known.minimum, low)
     maximum = _limit(node.maximum, known.maximum, high)
     if increment == 0:
-        raise _invalid(11700, f"The increment for sequence object '{name}' cannot be zero.")
+        raise messages.error(11700, name)
     if minimum >= maximum:
-        raise _invalid(
-            11705,
-            f"The minimum value for sequence object '{name}' must be less than its maximum value.",
-        )
+        raise messages.error(11705, name)
     if abs(increment) > maximum - minimum:
-        raise _invalid(
-            11701,
-            f"The absolute value of the increment for sequence object '{name}' must be less than or"
-            " equal to the difference between the minimum and maximum value of the sequence"
-            " object.",
-        )
+        raise messages.error(11701, name)
     start = known.start
     if node.start is not None:
         start = node.start
     elif not node.alter:
         start = minimum if increment > 0 else maximum
     if not minimum <= start <= maximum:
-        raise _invalid(
-            11703,
-            f"The start value for sequence object '{name}' must be between the minimum and maximum"
-            " value of the sequence object.",
-        )
+        raise messages.error(11703, name)
     cache = known.cache
     if node.cache is not None:
         cache = None if isinstance(node.cache, str) else node.cache
@@ -117,10 +104,6 @@ def _limit(given: int | str | None, known: int, default: int) -> int:
     return default if isinstance(given, str) else given
 
 
-def _invalid(number: int, text: str) -> SqlError:
-    return messages.compile_error(number, text)
-
-
 def drop(context: SessionContext, name: Name, line: int) -> None:
     """DROP SEQUENCE.
 
@@ -133,11 +116,7 @@ def drop(context: SessionContext, name: Name, line: int) -> None:
         raise messages.cannot_drop("sequence object", messages.dotted(name))
     user = _user_of(context, where.database, sequence)
     if user is not None:
-        raise SqlError(
-            3729,
-            f"Cannot DROP SEQUENCE '{messages.dotted(name)}' because it is being referenced by"
-            f" object '{user}'.",
-        )
+        raise messages.error(3729, "DROP SEQUENCE", messages.dotted(name), user)
     drop_sequence(context.store, where.database, sequence)
 
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.storage.partitions import full_name
 
 if TYPE_CHECKING:
     from emulator.storage.database import Database
     from emulator.storage.model import Index, Table
-
-_FAILED = "ALTER TABLE SWITCH statement failed"
 
 
 def refuse_different_tables(database: Database, source: Table, target: Table) -> None:
@@ -27,38 +25,17 @@ def refuse_different_tables(database: Database, source: Table, target: Table) ->
     """
     names = full_name(database, source), full_name(database, target)
     if source.object_id == target.object_id:
-        raise SqlError(
-            4955,
-            f"{_FAILED}. The source table '{names[0]}' and target table '{names[1]}' are same.",
-        )
+        raise messages.error(4955, names[0], names[1])
     _refuse_referenced(database, source, names[0])
     if len(source.columns) != len(target.columns):
-        raise SqlError(
-            4943,
-            f"{_FAILED} because table '{names[0]}' has {len(source.columns)} columns and table"
-            f" '{names[1]}' has {len(target.columns)} columns.",
-        )
+        raise messages.error(4943, names[0], len(source.columns), names[1], len(target.columns))
     for ordinal, (old, new) in enumerate(zip(source.columns, target.columns, strict=True), 1):
         if old.name.casefold() != new.name.casefold():
-            raise SqlError(
-                4942,
-                f"{_FAILED} because column '{old.name}' at ordinal {ordinal} in table '{names[0]}'"
-                f" has a different name than the column '{new.name}' at the same ordinal in table"
-                f" '{names[1]}'.",
-            )
+            raise messages.error(4942, old.name, ordinal, names[0], new.name, names[1])
         if str(old.type) != str(new.type):
-            raise SqlError(
-                4944,
-                f"{_FAILED} because column '{old.name}' has data type {old.type} in source table"
-                f" '{names[0]}' which is different from its type {new.type} in target table"
-                f" '{names[1]}'.",
-            )
+            raise messages.error(4944, old.name, old.type, names[0], new.type, names[1])
         if old.nullable != new.nullable:
-            raise SqlError(
-                4985,
-                f"{_FAILED} because column '{old.name}' does not have the same nullability"
-                f" attribute in tables '{names[0]}' and '{names[1]}'.",
-            )
+            raise messages.error(4985, old.name, names[0], names[1])
     _refuse_different_indexes(source, target, names)
 
 
@@ -66,11 +43,7 @@ def _refuse_referenced(database: Database, source: Table, name: str) -> None:
     for other in database.tables():
         for key in other.foreign_keys:
             if key.referenced == source.object_id:
-                raise SqlError(
-                    4967,
-                    f"{_FAILED}. SWITCH is not allowed because source table '{name}' contains"
-                    f" primary key for constraint '{key.name}'.",
-                )
+                raise messages.error(4967, name, key.name)
 
 
 def _refuse_different_indexes(source: Table, target: Table, names: tuple[str, str]) -> None:
@@ -79,19 +52,11 @@ def _refuse_different_indexes(source: Table, target: Table, names: tuple[str, st
     ]
     for one, index in enumerate(clustered):
         if index is not None and clustered[1 - one] is None:
-            raise SqlError(
-                4913,
-                f"{_FAILED}. The table '{names[one]}' has clustered index '{index.name}' while the"
-                f" table '{names[1 - one]}' does not have clustered index.",
-            )
+            raise messages.error(4913, names[one], index.name, names[1 - one])
     known = {_shape(source, index) for index in source.indexes}
     for index in target.indexes:
         if _shape(target, index) not in known:
-            raise SqlError(
-                4947,
-                f"{_FAILED}. There is no identical index in source table '{names[0]}' for the index"
-                f" '{index.name}' in target table '{names[1]}' .",
-            )
+            raise messages.error(4947, names[0], index.name, names[1])
 
 
 def _shape(table: Table, index: Index) -> tuple[object, ...]:

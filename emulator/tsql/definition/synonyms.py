@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.storage.object_details import create_synonym, drop_synonym
-from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
 from emulator.tsql.syntax.definition_statements import CreateSynonym
 from emulator.tsql.syntax.nodes import Name

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError, not_supported
+from emulator import messages
+from emulator.errors import not_supported
 from emulator.storage import ddl as store_ddl
-from emulator.tsql import messages
 from emulator.tsql.compile.names import resolve_name
 
 if TYPE_CHECKING:
@@ -35,18 +35,13 @@ def create_trigger(context: SessionContext, node: CreateModule) -> None:
             cascade.
     """
     if node.table[-1].startswith("#"):
-        raise messages.compile_error(
-            167, "Cannot create trigger on a temporary object.", severity=15, line=node.line
-        )
+        raise messages.error(167, "trigger", line=node.line)
     database, table = _table(context, node.table, node)
     schema = node.name[-2] if len(node.name) > 1 and node.name[-2] else table.schema
     name = node.name[-1]
     if schema.casefold() != table.schema.casefold():
-        raise messages.compile_error(
-            2103,
-            f"Cannot {node.mode.split()[0].lower()} trigger '{messages.dotted(node.name)}' because"
-            " its schema is different from the schema of the target table or view.",
-            line=node.line,
+        raise messages.error(
+            2103, node.mode.split()[0].lower(), messages.dotted(node.name), line=node.line
         )
     known = database.module(schema, name)
     if database.table(schema, name) or (
@@ -56,12 +51,7 @@ def create_trigger(context: SessionContext, node: CreateModule) -> None:
     if known is None and node.mode == "ALTER":
         raise messages.invalid_object(node.name, node.line)
     if known is not None and known.parent_id != table.object_id:
-        raise messages.compile_error(
-            2110,
-            f"Cannot alter trigger '{name}' on '{messages.dotted(node.table)}' because this trigger"
-            " does not belong to this object.",
-            line=node.line,
-        )
+        raise messages.error(2110, name, messages.dotted(node.table), line=node.line)
     if node.is_instead_of:
         _refuse_instead_of(database, table, node, known)
     store_ddl.create_module(
@@ -86,12 +76,7 @@ def _table(context: SessionContext, name: Name, node: CreateModule) -> tuple[Dat
     if table is None:
         if where.database.module(where.schema, where.name) is not None:
             raise not_supported("triggers on views")
-        raise messages.compile_error(
-            8197,
-            f"The object '{messages.dotted(name)}' does not exist or is invalid for this"
-            " operation.",
-            line=node.line,
-        )
+        raise messages.error(8197, messages.dotted(name), line=node.line)
     return where.database, table
 
 
@@ -102,12 +87,8 @@ def _refuse_instead_of(
     for event in node.events:
         for other in database.triggers(table.object_id):
             if other is not known and other.is_instead_of and event in other.events.split(","):
-                raise messages.compile_error(
-                    2111,
-                    f"Cannot create trigger '{node.name[-1]}' on table"
-                    f" '{messages.dotted(node.table)}' because an INSTEAD OF {event} trigger"
-                    " already exists on this object.",
-                    line=node.line,
+                raise messages.error(
+                    2111, node.name[-1], messages.dotted(node.table), event, line=node.line
                 )
         cascading = any(
             (event == "DELETE" and key.on_delete != "NO_ACTION")
@@ -115,13 +96,7 @@ def _refuse_instead_of(
             for key in table.foreign_keys
         )
         if cascading:
-            raise messages.compile_error(
-                2113,
-                f"Cannot create INSTEAD OF DELETE or INSTEAD OF UPDATE TRIGGER '{node.name[-1]}' on"
-                f" table '{messages.dotted(node.table)}'. This is because the table has a FOREIGN"
-                " KEY with cascading DELETE or UPDATE.",
-                line=node.line,
-            )
+            raise messages.error(2113, node.name[-1], messages.dotted(node.table), line=node.line)
 
 
 def find_trigger(context: SessionContext, name: Name, line: int) -> tuple[Database, Module]:
@@ -146,22 +121,13 @@ def switch_trigger(context: SessionContext, node: SwitchTrigger) -> None:
     where = resolve_name(context, node.table, node.line)
     table = where.database.table(where.schema, where.name)
     if table is None:
-        raise SqlError(
-            1088,
-            f'Cannot find the object "{messages.dotted(node.table)}" because it does not exist or'
-            " you do not have permissions.",
-            state=12,
-        )
+        raise messages.error(1088, messages.dotted(node.table))
     triggers = where.database.triggers(table.object_id)
     if node.names:
         by_name = {trigger.name.casefold(): trigger for trigger in triggers}
         missing = [name for name in node.names if name[-1].casefold() not in by_name]
         if missing:
-            raise SqlError(
-                4920,
-                "ALTER TABLE failed because trigger"
-                f" '{missing[0][-1]}' on table '{messages.dotted(node.table)}' does not exist.",
-            )
+            raise messages.error(4920, missing[0][-1], messages.dotted(node.table))
         triggers = [by_name[name[-1].casefold()] for name in node.names]
     for trigger in triggers:
         store_ddl.set_trigger_disabled(context.store, where.database, trigger, node.disable)

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.results import Event
 from emulator.storage.cascades import Cascade
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.access import acting_as, chain_of
 from emulator.tsql.compile.firing import Firing
@@ -72,13 +72,8 @@ def refuse_output(target: Target, node: Statement) -> None:
     output = getattr(node, "output", None)
     firing = any(t.fires_on(event) for t in target.triggers for event in events_of(node))
     if output is not None and output.into is None and firing:
-        raise messages.compile_error(
-            334,
-            f"The target table '{messages.dotted(node.target.name)}' of the DML statement cannot"  # type: ignore[attr-defined]
-            " have any enabled triggers if the statement contains an OUTPUT clause without INTO"
-            " clause.",
-            line=node.line,
-        )
+        shown = messages.dotted(node.target.name)  # type: ignore[attr-defined]
+        raise messages.error(334, shown, line=node.line)
 
 
 class TriggerRunner:
@@ -188,7 +183,7 @@ class TriggerRunner:
         except SqlError as error:
             # Even one that a TRY around the statement catches leaves nothing to commit.
             if error.number != 3609:
-                error.aborts = "transaction"
+                error.aborts = Aborts.TRANSACTION
             raise
         finally:
             self.workspace.triggers.pop()
@@ -217,18 +212,9 @@ def _together(cascades: Sequence[Cascade]) -> list[Cascade]:
 
 def _ended_in_trigger() -> SqlError:
     """3609."""
-    return SqlError(
-        3609,
-        "The transaction ended in the trigger. The batch has been aborted.",
-        aborts="batch",
-    )
+    return messages.error(3609)
 
 
 def _doomed_in_trigger() -> SqlError:
     """3616."""
-    return SqlError(
-        3616,
-        "An error was raised during trigger execution. The batch has been aborted and the user"
-        " transaction, if any, has been rolled back.",
-        aborts="transaction",
-    )
+    return messages.error(3616)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.storage.catalog_state import ModuleParameter
 from emulator.storage.model import UserType
 from emulator.storage.user_types import create_user_type, drop_user_type
-from emulator.tsql import messages
 from emulator.tsql.compile.names import ObjectName, resolve_name
 from emulator.tsql.compile.user_types import find_type, no_type, resolved
 from emulator.tsql.definition.definitions import DefinitionBuilder
@@ -57,13 +56,7 @@ def create_type(context: SessionContext, node: CreateType, compilation: Compilat
 def _place(context: SessionContext, name: Name, line: int) -> ObjectName:
     """Where a type is made: types are made in the current database only."""
     if len(name) > 2:
-        raise messages.compile_error(
-            117,
-            f"The type name '{messages.dotted(name)}' contains more than the maximum number of"
-            " prefixes. The maximum is 1.",
-            severity=15,
-            line=line,
-        )
+        raise messages.error(117, "type", messages.dotted(name), 1, line=line)
     return resolve_name(context, name, line)
 
 
@@ -80,11 +73,7 @@ def drop_type(context: SessionContext, name: Name, line: int) -> None:
         raise no_type(messages.dotted(name))
     user = _user_of(database, found)
     if user is not None:
-        raise SqlError(
-            3732,
-            f"Cannot drop type '{messages.dotted(name)}' because it is being referenced by object"
-            f" '{user}'. There may be other objects that reference this type.",
-        )
+        raise messages.error(3732, messages.dotted(name), user)
     drop_user_type(context.store, database, found)
 
 
@@ -132,16 +121,6 @@ def _parameter(database: Database, name: str, declared: SqlType, ordinal: int) -
 def _check_readonly(parameter: ProcedureParameterDefinition, *, is_table: bool) -> None:
     """Table types are READONLY, and nothing else is."""
     if is_table and not parameter.readonly:
-        raise messages.compile_error(
-            352,
-            f'The table-valued parameter "{parameter.name}" must be declared with the READONLY'
-            " option.",
-            severity=15,
-        )
+        raise messages.error(352, parameter.name)
     if parameter.readonly and not is_table:
-        raise messages.compile_error(
-            346,
-            f'The parameter "{parameter.name}" can not be declared READONLY since it is not a'
-            " table-valued parameter.",
-            severity=15,
-        )
+        raise messages.error(346, parameter.name)

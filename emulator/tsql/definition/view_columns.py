@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.storage.model import Column
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.queries import QueryCompiler
 from emulator.tsql.compile.sequence_rules import not_in_subqueries
@@ -33,57 +33,26 @@ def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, 
     query = known(node.query, "query of a view")
     body = query.body
     if any(isinstance(found, TableName) and found.name[-1][:1] == "#" for found in walk(query)):
-        raise messages.compile_error(
-            4508,
-            "Views or functions are not allowed on temporary tables. Table names that begin with"
-            " '#' denote temporary tables.",
-            line=node.line,
-        )
+        raise messages.error(4508, line=node.line)
     limited = query.offset is not None or (isinstance(body, Select) and body.top is not None)
     if query.order_by and not limited:
-        raise messages.compile_error(
-            1033,
-            "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries,"
-            " and common table expressions, unless TOP, OFFSET or FOR XML is also specified.",
-            severity=15,
-            line=node.line,
-        )
+        raise messages.error(1033, line=node.line)
     values = QueryCompiler(compilation).query(query).columns
     if compilation.sequences:
         raise not_in_subqueries(node.line)
     if node.has_check_option and not (isinstance(body, Select) and is_updatable(body)):
-        raise messages.compile_error(
-            4510,
-            "Could not perform CREATE VIEW because WITH CHECK OPTION was specified and the view is"
-            " not updatable.",
-            line=node.line,
-        )
+        raise messages.error(4510, line=node.line)
     names = node.column_names or tuple(value.name for value in values)
     if len(names) != len(values):
         more = len(values) > len(names)
-        raise messages.compile_error(
-            8158 if more else 8159,
-            f"'{node.name[-1]}' has {'more' if more else 'fewer'} columns than were specified in"
-            " the column list.",
-            line=node.line,
-        )
+        raise messages.error(8158 if more else 8159, node.name[-1], line=node.line)
     seen: set[str] = set()
     columns = []
     for number, (name, value) in enumerate(zip(names, values, strict=True), 1):
         if not name:
-            raise messages.compile_error(
-                4511,
-                "Create View or Function failed because no column name was specified for column"
-                f" {number}.",
-                line=node.line,
-            )
+            raise messages.error(4511, number, line=node.line)
         if name.casefold() in seen:
-            raise messages.compile_error(
-                4506,
-                "Column names in each view or function must be unique. Column name"
-                f" '{name}' in view or function '{node.name[-1]}' is specified more than once.",
-                line=node.line,
-            )
+            raise messages.error(4506, name, node.name[-1], line=node.line)
         seen.add(name.casefold())
         columns.append(Column(number, name, value.type, value.nullable))
     return tuple(columns)

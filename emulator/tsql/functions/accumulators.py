@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.conversions.numbers import rescale
 from emulator.tsql.functions.operators import decimal_of, scaled_of
 from emulator.tsql.functions.sqlite_functions import AGGREGATES, sqlite_function

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.values import Value, constant, converted
@@ -104,9 +104,7 @@ def aggregate(compiler: Expressions, node: Call, scope: Scope) -> Value:
         raise messages.argument_count(name, 1)
     argument = compiler.value(node.arguments[0], inner)
     if argument.is_null:
-        raise messages.compile_error(
-            8117, f"Operand data type NULL is invalid for {name.lower()} operator."
-        )
+        raise messages.error(8117, "NULL", name.lower())
     argument, warned = _warning(compiler, node, argument, window, grouped=bool(scope.grouped))
     return warned(_of_one(compiler, name, argument, "DISTINCT " if node.distinct else "", window))
 
@@ -180,11 +178,7 @@ def _window(compiler: Expressions, node: Call, scope: Scope) -> str:
             terms.append(f"{term}{' DESC' if item.descending else ''}")
         parts.append(f"ORDER BY {', '.join(terms)}")
     elif node.name[0].upper() in {*_RANKING, "NTILE", "LAG", "LEAD"}:
-        raise messages.compile_error(
-            4112,
-            f"The function '{node.name[0]}' must have an OVER clause with ORDER BY.",
-            severity=15,
-        )
+        raise messages.error(4112, node.name[0])
     if over.frame:
         _check_frame(over.frame)
         parts.append(over.frame)
@@ -197,7 +191,7 @@ def _resolved(over: Over, scope: Scope) -> Over:
         return over
     base = next((w for name, w in scope.windows if name == over.base.casefold()), None)
     if base is None:
-        raise messages.compile_error(5362, f"Window '{over.base}' is undefined.")
+        raise messages.error(5362, over.base)
     base = _resolved(base, scope)
     return Over(
         over.partition or base.partition, over.order or base.order, over.frame or base.frame
@@ -212,11 +206,7 @@ def _check_frame(frame: str) -> None:
     """
     words = set(frame.split())
     if "RANGE" in words and any(word[0].isdigit() for word in words):
-        raise messages.compile_error(
-            4194,
-            "RANGE is only supported with UNBOUNDED and CURRENT ROW window frame delimiters.",
-            severity=16,
-        )
+        raise messages.error(4194)
 
 
 def _grouping(compiler: Expressions, node: Call, scope: Scope) -> Value:
@@ -226,11 +216,7 @@ def _grouping(compiler: Expressions, node: Call, scope: Scope) -> Value:
     for position, argument in enumerate(node.arguments, 1):
         text = compiler.value(argument, scope.ungrouped()).sql
         if scope.grouped is None or text not in scope.grouped:
-            raise messages.compile_error(
-                8161,
-                f"Argument {position} of the {name} function does not match any of the expressions"
-                " in the GROUP BY clause.",
-            )
+            raise messages.error(8161, position, name)
         bits.append(int(text in scope.absent))
     number = int("".join(map(str, bits)) or "0", 2)
     return constant(number, TINYINT if name == "GROUPING" else INT)
@@ -240,18 +226,11 @@ def _percentile(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """PERCENTILE_CONT and PERCENTILE_DISC (p) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY ..)."""
     name = node.name[0].upper()
     if len(node.within_group) != 1 or node.over is None:
-        raise messages.compile_error(
-            10754 if node.over else 10753,
-            f"The function '{node.name[0]}' must have a"
-            f"{' WITHIN GROUP clause' if node.over else 'n OVER clause'}.",
-            severity=15,
-        )
+        raise messages.error(10754 if node.over else 10753, node.name[0])
     fraction = converted(compiler.value(node.arguments[0], scope), FLOAT, explicit=True)
     known_fraction = fraction.constant.value if fraction.constant else None
     if isinstance(known_fraction, float) and not 0 <= known_fraction <= 1:
-        raise messages.compile_error(
-            10756, "The percentile value is not in the range between 0.0 and 1.0."
-        )
+        raise messages.error(10756)
     order = node.within_group[0]
     value = compiler.value(order.expression, scope)
     window = _window(compiler, node, scope)

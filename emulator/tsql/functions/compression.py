@@ -6,9 +6,9 @@ import gzip
 import zlib
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.collations import page_of
 from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.compile.values import Value
 from emulator.tsql.conversions.families import Family, family, is_national
 from emulator.tsql.functions.registry import builtin
@@ -54,18 +54,12 @@ def _decompress(value: bytes) -> bytes:
     try:
         return gzip.decompress(value)
     except (OSError, EOFError, zlib.error) as error:
-        raise SqlError(
-            9829, "DECOMPRESS failed: the argument is not in the GZIP format.", state=1
-        ) from error
+        raise messages.error(9829) from error
 
 
 def _wrong_type(value: Value, position: int, function: str) -> SqlError:
     """8116."""
-    return messages.compile_error(
-        8116,
-        f"Argument data type {value.type.name} is invalid for argument {position} of"
-        f" {function} function.",
-    )
+    return messages.error(8116, value.type.name, position, function)
 
 
 # Bits -------------------------------------------------------------------------------------------
@@ -163,9 +157,7 @@ def _set_bit(value: int, offset: int, bit: int, width: int, unsigned: int) -> in
 def _check_offset(offset: int, width: int, function: str) -> None:
     """5376 and its like: the place must be in the integer."""
     if not 0 <= offset < width:
-        raise SqlError(
-            4199, f"Argument value {offset} is invalid for argument 2 of {function} function."
-        )
+        raise messages.error(4199, offset, 2, function)
 
 
 # Sound ------------------------------------------------------------------------------------------

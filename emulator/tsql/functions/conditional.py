@@ -7,8 +7,8 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.comparison import compared
 from emulator.tsql.compile.expressions import choose
@@ -43,11 +43,7 @@ def coalesce(_: Expressions, arguments: list[Value]) -> Value:
     """The type of highest precedence decides."""
     known = [a for a in arguments if not a.is_null]
     if not known:
-        raise messages.compile_error(
-            4127,
-            "At least one of the arguments to COALESCE must be an expression that is not the NULL"
-            " constant.",
-        )
+        raise messages.error(4127)
     target = types_of.unite(a.type for a in known)
     texts = [converted(a, target).sql for a in known]
     nullable = all(a.nullable for a in known)
@@ -134,11 +130,7 @@ def _newsequentialid() -> bytes:
 def _parsed(value: Any, text: str | None, type_name: str) -> Any:
     """The result of PARSE: text that does not parse is an error."""
     if value is None and text is not None:
-        raise SqlError(
-            9819,
-            f"Error converting string value '{text}' into data type {type_name} using culture"
-            " 'en-US'.",
-        )
+        raise messages.error(9819, text, type_name)
     return value
 
 

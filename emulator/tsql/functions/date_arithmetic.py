@@ -6,8 +6,8 @@ import calendar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.temporal import (
@@ -119,7 +119,7 @@ def add(part: str, number: int, ticks: int) -> int:
 
 def _overflow() -> SqlError:
     """517."""
-    return SqlError(517, "Adding a value to a 'datetime' column caused an overflow.")
+    return messages.error(517, "datetime")
 
 
 @sqlite_function("t_dateadd_offset", 3)
@@ -180,11 +180,7 @@ def _datediff(part: str, start: int, end: int) -> int:
 @sqlite_function("t_datediff_int", 1)
 def _datediff_int(value: int) -> int:
     if not -(2**31) <= value < 2**31:
-        raise SqlError(
-            535,
-            "The datediff function resulted in an overflow. The number of dateparts separating two"
-            " date/time instances is too large. Try to use datediff with a less precise datepart.",
-        )
+        raise messages.error(535, "datediff", "datediff")
     return value
 
 
@@ -227,9 +223,7 @@ def date_bucket(compiler: Expressions, node: Call, scope: Scope) -> Value:
     if part not in _MONTHS and part not in {
         "week", "day", "hour", "minute", "second", "millisecond",
     }:  # fmt: skip
-        raise messages.compile_error(
-            155, f"'{part}' is not a recognized date_bucket option.", severity=15
-        )
+        raise messages.error(155, part, "date_bucket")
     number = compiler.as_int(compiler.value(node.arguments[1], scope))
     value = compiler.value(node.arguments[2], scope)
     if family(value.type) not in {Family.DATE, Family.MOMENT}:
@@ -247,8 +241,7 @@ def date_bucket(compiler: Expressions, node: Call, scope: Scope) -> Value:
 @sqlite_function("t_date_bucket", 4)
 def _date_bucket(part: str, number: int, ticks: int, origin: int) -> int:
     if number <= 0:
-        raise SqlError(9834, "Invalid bucket width value passed to date_bucket function. Only"
-                       " positive values are allowed.")  # fmt: skip
+        raise messages.error(9834)
     if part in _UNITS:
         width = _UNITS[part] * number
         begun: int = origin + (ticks - origin) // width * width

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.temporal import (
@@ -59,9 +59,7 @@ def part_of(node: Expression, function: str) -> str:
         word = node.value
     part = PARTS.get(word.lower())
     if part is None:
-        raise messages.compile_error(
-            155, f"'{word}' is not a recognized {function.lower()} option.", severity=15
-        )
+        raise messages.error(155, word, function.lower())
     return part
 
 
@@ -88,11 +86,7 @@ def check_part(part: str, type_name: str, function: str) -> None:
 
 def unsupported_part(part: str, function: str, type_name: str) -> SqlError:
     """9810."""
-    return messages.compile_error(
-        9810,
-        f"The datepart {part} is not supported by date function {function} for data type"
-        f" {type_name}.",
-    )
+    return messages.error(9810, part, function, type_name)
 
 
 def local_ticks(value: Value) -> str:
@@ -175,9 +169,7 @@ def read_part(part: str, ticks: int, first: int) -> int:
     if part == "week":
         january = date.replace(month=1, day=1)
         return (date.timetuple().tm_yday - 1 + (january.isoweekday() - first) % 7) // 7 + 1
-    raise SqlError(
-        9806, f"The datepart {part} is not supported by date function datepart for this data type."
-    )
+    raise messages.error(9806, part)
 
 
 _OF_DAY: Final = {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator import time_zones
+from emulator import messages, time_zones
 from emulator.errors import SqlError
 from emulator.storage.values import round_datetime
-from emulator.tsql import messages
 from emulator.tsql.compile.plan import Execution
 from emulator.tsql.compile.values import Value, constant, converted
 from emulator.tsql.conversions import try_convert
@@ -111,7 +110,7 @@ def _parse_offset(text: str) -> int:
 
 def _bad_offset() -> SqlError:
     """9812."""
-    return SqlError(9812, "The timezone provided to builtin function is invalid.")
+    return messages.error(9812)
 
 
 @sqlite_function("t_switchoffset", 2)
@@ -135,10 +134,7 @@ def _to_offset(value: str, offset: int) -> str:
 
 def _bad_parts(sql_type: str) -> SqlError:
     """289."""
-    return SqlError(
-        289, f"Cannot construct data type {sql_type}, some of the arguments have values which are"
-        " not valid.",
-    )  # fmt: skip
+    return messages.error(289, sql_type)
 
 
 @builtin("DATEFROMPARTS", 3)
@@ -175,10 +171,7 @@ def datetime2fromparts(compiler: Expressions, arguments: list[Value]) -> Value:
     """A datetime2 of eight parts, the last its scale."""
     scale = constant_int(arguments[7])
     if scale is None or not 0 <= scale <= 7:
-        raise messages.compile_error(
-            10760, "Scale argument is not valid. Valid expressions for data type datetime2 scale"
-            " argument are integer constants and integer constant expressions.",
-        )  # fmt: skip
+        raise messages.error(10760, "datetime2")
     parts = ", ".join(compiler.as_int(a).sql for a in arguments[:7])
     target = SqlType("datetime2", scale=scale)
     return Value(f"t_momentfromparts('datetime2', {scale}, {parts})", target)
@@ -189,7 +182,7 @@ def datetimeoffsetfromparts(compiler: Expressions, arguments: list[Value]) -> Va
     """A datetimeoffset of ten parts: seven, hours and minutes of the offset, the scale."""
     scale = constant_int(arguments[9])
     if scale is None or not 0 <= scale <= 7:
-        raise messages.compile_error(10760, "Scale argument is not valid.")
+        raise messages.error(10760, "datetimeoffset")
     parts = ", ".join(compiler.as_int(a).sql for a in arguments[:7])
     hours, minutes = (compiler.as_int(a).sql for a in arguments[7:9])
     local = f"t_momentfromparts('datetimeoffset', {scale}, {parts})"
@@ -235,7 +228,7 @@ def timefromparts(compiler: Expressions, arguments: list[Value]) -> Value:
     """A time of four parts and its scale."""
     scale = constant_int(arguments[4])
     if scale is None or not 0 <= scale <= 7:
-        raise messages.compile_error(10760, "Scale argument is not valid.")
+        raise messages.error(10760, "time")
     parts = ", ".join(compiler.as_int(a).sql for a in arguments[:4])
     text = f"t_momentfromparts('time', {scale}, 1, 1, 1, {parts})"
     return Value(text, SqlType("time", scale=scale))

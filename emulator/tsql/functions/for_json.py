@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.tsql.functions.json_text import escaped
 from emulator.tsql.functions.sqlite_functions import AGGREGATES
 from emulator.tsql.syntax.nodes import ForClause
@@ -55,13 +55,7 @@ def check_paths(paths: Sequence[tuple[str, ...]]) -> None:
             parent in objects and previous[: len(parent)] != parent for parent in parents
         )
         if path in seen or path in objects or seen & parents or reopened:
-            raise SqlError(
-                13601,
-                f"Property '{'.'.join(path)}' cannot be generated in JSON output due to a conflict"
-                " with another column name or alias. Use different names and aliases for each"
-                " column in SELECT list.",
-                state=1,
-            )
+            raise messages.error(13601, ".".join(path))
         seen.add(path)
         objects |= parents
         previous = path

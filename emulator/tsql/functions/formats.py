@@ -9,8 +9,8 @@ import re
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile.values import Value
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.functions.date_parts import local_ticks
@@ -52,9 +52,7 @@ def format_value(compiler: Expressions, arguments: list[Value]) -> Value:
         return Value(f"t_format_offset({value.sql}, {layout}, {culture})", result)
     if kind is Family.TIME:
         return Value(f"t_format_time({value.sql}, {layout}, {culture})", result)
-    raise messages.compile_error(
-        8116, f"Argument data type {value.type.name} is invalid for argument 1 of format function."
-    )
+    raise messages.error(8116, value.type.name, 1, "format")
 
 
 def _culture(name: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile.values import Value
 from emulator.tsql.conversions.families import Family, family
 from emulator.tsql.conversions.texts import units
@@ -50,18 +50,12 @@ def _json_value(text: str, path_text: str) -> str | None:
         return None
     if node.is_container:
         if path.strict:
-            raise SqlError(
-                13623, "Scalar value cannot be found in the specified JSON path.", state=2
-            )
+            raise messages.error(13623)
         return None
     value = scalar_text(text, node)
     if value is not None and units(value) > _VALUE_UNITS_MAX:
         if path.strict:
-            raise SqlError(
-                13625,
-                "String value in the specified JSON path would be truncated.",
-                state=1,
-            )
+            raise messages.error(13625)
         return None
     return value
 
@@ -83,15 +77,13 @@ def _json_query(text: str, path_text: str) -> str | None:
     if path.strict:
         if node is None:
             raise missing()
-        raise SqlError(
-            13624, "Object or array cannot be found in the specified JSON path.", state=2
-        )
+        raise messages.error(13624)
     return None
 
 
 def _no_container() -> SqlError:
     """A strict path that leads to a scalar."""
-    return SqlError(13624, "Object or array cannot be found in the specified JSON path.", state=2)
+    return messages.error(13624)
 
 
 @builtin("JSON_PATH_EXISTS", 2)
@@ -124,10 +116,7 @@ def isjson(compiler: Expressions, node: Call, scope: Scope) -> Value:
     if value.is_null:
         return Value("NULL", INT)
     if family(value.type) is not Family.TEXT:
-        raise messages.compile_error(
-            8116,
-            f"Argument data type {value.type.name} is invalid for argument 1 of isjson function.",
-        )
+        raise messages.error(8116, value.type.name, 1, "isjson")
     return Value(f"t_isjson({value.sql}, '{kind}')", INT, value.nullable)
 
 
@@ -178,7 +167,7 @@ def _json_modify(text: str | None, path_text: str | None, value: str | None) -> 
     if path.append:
         return _appended(text, root, path, node, value)
     if not path.steps:
-        raise SqlError(13619, "Unsupported JSON path found in argument 2 of JSON_MODIFY.", state=1)
+        raise messages.error(13619)
     if node is not None:
         if value is None and not path.strict:
             return _removed(text, find(root, replace(path, steps=path.steps[:-1])), node)
@@ -212,13 +201,7 @@ def _appended(
     if node is not None and node.kind is JsonKind.ARRAY:
         return _inserted(text, node, value or "null", filled=bool(node.items))
     if path.strict:
-        raise (
-            missing()
-            if node is None
-            else SqlError(
-                13624, "Object or array cannot be found in the specified JSON path.", state=2
-            )
-        )
+        raise (missing() if node is None else messages.error(13624))
     if node is not None or not path.steps or not isinstance(path.steps[-1], str):
         return text
     parent = find(root, replace(path, steps=path.steps[:-1]))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.tsql.functions.json_text import JsonKind, JsonNode, unescaped
 
@@ -57,12 +58,7 @@ def parse_path(text: str) -> JsonPath:
 
 def _malformed(text: str, position: int) -> SqlError:
     found = text[position : position + 1] or "."
-    return SqlError(
-        13607,
-        f"JSON path is not properly formatted. Unexpected character '{found}' is found at position"
-        f" {position}.",
-        state=4,
-    )
+    return messages.error(13607, found, position)
 
 
 def find(node: JsonNode, path: JsonPath) -> JsonNode | None:
@@ -81,4 +77,4 @@ def find(node: JsonNode, path: JsonPath) -> JsonNode | None:
 
 def missing() -> SqlError:
     """A strict path that leads nowhere."""
-    return SqlError(13608, "Property cannot be found on the specified JSON path.", state=2)
+    return messages.error(13608)

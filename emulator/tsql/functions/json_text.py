@@ -12,7 +12,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NoReturn
 
-from emulator.errors import SqlError
+from emulator import messages
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -85,12 +85,7 @@ class _Reader:
         """Raises 13609 at the current place."""
         at = min(self.position, max(len(self.text) - 1, 0))
         found = self.text[at : at + 1] or "."
-        raise SqlError(
-            13609,
-            f"JSON text is not properly formatted. Unexpected character '{found}' is found at"
-            f" position {self.position}.",
-            state=2,
-        )
+        raise messages.error(13609, found, self.position)
 
     def value(self) -> JsonNode:
         self.space()
@@ -99,9 +94,7 @@ class _Reader:
         if first in {"{", "["}:
             self.depth += 1
             if self.depth > _DEPTH_MAX:
-                raise SqlError(
-                    13610, "The JSON text is too deeply nested: the limit is 128 levels.", state=1
-                )
+                raise messages.error(13610)
             node = self._object(start) if first == "{" else self._array(start)
             self.depth -= 1
             return node

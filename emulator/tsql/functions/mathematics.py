@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from emulator import messages
 from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
@@ -33,10 +33,7 @@ def _number(value: Value) -> Value:
     if value.type.name == "real":
         return converted(value, FLOAT)
     if kind not in {Family.INTEGER, Family.DECIMAL, Family.FLOAT}:
-        raise messages.compile_error(
-            8116,
-            f"Argument data type {value.type.name} is invalid for argument 1 of this function.",
-        )
+        raise messages.error(8116, value.type.name, 1, "this")
     return value
 
 
@@ -202,7 +199,7 @@ def _power(base: float, exponent: float) -> float:
 
 def _invalid_operation() -> SqlError:
     """3623."""
-    return SqlError(3623, "An invalid floating point operation occurred.")
+    return messages.error(3623)
 
 
 def _float_function(name: str, function: Callable[[float], float]) -> None:

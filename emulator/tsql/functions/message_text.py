@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.errors import SqlError, not_supported
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import Family, family
@@ -93,11 +94,7 @@ def _number(value: int, kind: str, flags: str, bits: int) -> str:
 
 def _mismatch(position: int) -> SqlError:
     """2786."""
-    return SqlError(
-        2786,
-        f"The data type of substitution parameter {position} does not match the expected type of"
-        " the format specification.",
-    )
+    return messages.error(2786, position)
 
 
 def check_substitution(sql_type: SqlType, position: int) -> None:
@@ -114,11 +111,7 @@ def check_substitution(sql_type: SqlType, position: int) -> None:
         return
     if family(sql_type) is Family.BINARY:
         raise not_supported("binary values in messages")
-    raise SqlError(
-        2748,
-        f"Cannot specify {sql_type.name} data type (parameter {position}) as a substitution"
-        " parameter.",
-    )
+    raise messages.error(2748, sql_type.name, position)
 
 
 def _is_whole(sql_type: SqlType) -> bool:
@@ -145,7 +138,10 @@ def _format_message(_: Expressions, arguments: list[Value]) -> Value:
 @sqlite_function("t_format_message", takes_null=True)
 def _formatted(template: StorageValue, *arguments: StorageValue) -> str | None:
     if isinstance(template, int):
-        if FIRST_MESSAGE < template <= LAST_SYSTEM_MESSAGE:
-            raise not_supported("FORMATMESSAGE with the number of a system message")
-        return None  # nothing adds users' messages
+        if not FIRST_MESSAGE < template <= LAST_SYSTEM_MESSAGE:
+            return None  # nothing adds users' messages
+        message = messages.CATALOGUE.get(template)
+        if message is None:
+            raise not_supported(f"FORMATMESSAGE with system message {template}")
+        return format_message(message.text, arguments)
     return format_message(str(template), arguments) if template is not None else None

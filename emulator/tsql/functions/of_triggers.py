@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.compile.plan import Execution, Slot
 from emulator.tsql.compile.values import Value
 from emulator.tsql.functions.registry import builtin
@@ -37,11 +37,7 @@ def _trigger_nest_level(compiler: Expressions, given: list[Value]) -> Value:
 
     kind, category = str(literal(1) or "").upper(), str(literal(2) or "DML").upper()
     if kind not in {"", "AFTER", "IOT"} or category not in {"DML", "DDL"}:
-        raise messages.compile_error(
-            195,
-            f"'{kind or category}' is not a recognized option of trigger_nestlevel.",
-            severity=15,
-        )
+        raise messages.error(195, kind or category, "option of trigger_nestlevel")
 
     def count(workspace: Workspace, object_id: StorageValue) -> int:
         return sum(

@@ -6,9 +6,8 @@ import json
 import math
 from typing import Any, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.storage.values import round_datetime
-from emulator.tsql import messages
 from emulator.tsql.conversions.numbers import round_half_away
 from emulator.tsql.conversions.temporal import DAYS_1753, TICKS_MAX
 from emulator.tsql.functions.sqlite_functions import sqlite_function
@@ -218,12 +217,7 @@ def datetime_result(ticks: int) -> int:
 def row_count(value: int | None) -> int:
     """The argument of TOP, OFFSET or FETCH."""
     if value is None or value < 0:
-        raise SqlError(
-            1060,
-            "The number of rows provided for a TOP or FETCH clauses row count parameter must be an"
-            " integer.",
-            severity=15,
-        )
+        raise messages.error(1060)
     return value
 
 
@@ -231,7 +225,7 @@ def row_count(value: int | None) -> int:
 def percent(count: int, percentage: float | None) -> int:
     """How many of ``count`` rows TOP (p) PERCENT takes: rounded up."""
     if percentage is None or not 0 <= percentage <= 100:
-        raise SqlError(1031, "Percent values must be between 0 and 100.", severity=15, state=1)
+        raise messages.error(1031)
     return math.ceil(count * percentage / 100)
 
 
@@ -239,11 +233,7 @@ def percent(count: int, percentage: float | None) -> int:
 def level(depth: int, limit: int) -> int:
     """The depth of a row of a recursive query; ``limit`` 0 is none."""
     if limit and depth >= limit:
-        raise SqlError(
-            530,
-            f"The statement terminated. The maximum recursion {limit} has been exhausted before"
-            " statement completion.",
-        )
+        raise messages.error(530, limit)
     return depth + 1
 
 

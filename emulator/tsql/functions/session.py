@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.catalog import functions as catalog_functions
 from emulator.catalog.functions import ScalarFunction
-from emulator.errors import SqlError
-from emulator.tsql import messages
+from emulator.errors import Aborts, SqlError
 from emulator.tsql.certain import known
 from emulator.tsql.compile.plan import Execution, Slot
 from emulator.tsql.compile.scope import Scope
@@ -66,15 +66,9 @@ def _catalog_call(compiler: Expressions, node: Call, scope: Scope) -> Value:
         if database is None:
             raise messages.not_a_function(node.name, node.line)
     if len(node.arguments) > len(function.parameters):
-        raise messages.compile_error(
-            8144, f"Procedure or function {node.name[-1]} has too many arguments specified."
-        )
+        raise messages.error(8144, node.name[-1], aborts=Aborts.SCOPE)
     if len(node.arguments) < function.required:
-        raise messages.compile_error(
-            313,
-            "An insufficient number of arguments were supplied for the procedure or function"
-            f" {node.name[-1]} ... .",
-        )
+        raise messages.error(313, f"{node.name[-1]} ... ")
     arguments = [compiler.value(a, scope) for a in node.arguments]
     if all(isinstance(a, Literal | Variable) for a in node.arguments):
         # Known before the statement runs: called once, outside of SQLite.

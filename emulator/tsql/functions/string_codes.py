@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.collations import page_of
-from emulator.errors import SqlError, not_supported
+from emulator.errors import not_supported
 from emulator.tsql.compile.values import Value, converted
 from emulator.tsql.conversions.families import is_national
 from emulator.tsql.functions.registry import builtin
@@ -127,11 +128,7 @@ def translate(compiler: Expressions, arguments: list[Value]) -> Value:
 @sqlite_function("t_translate", 3)
 def _translate(text: str, old: str, new: str) -> str:
     if len(old) != len(new):
-        raise SqlError(
-            9828,
-            "The second and third arguments of the TRANSLATE built-in function must contain an"
-            " equal number of characters.",
-        )
+        raise messages.error(9828)
     return text.translate(str.maketrans(old, new))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.collations import LIKE_ACCENTLESS, LIKE_SENSITIVE, page_of, search_flags
 from emulator.errors import SqlError
 from emulator.tsql.compile.values import Value, converted
@@ -205,14 +206,9 @@ _end("RIGHT")
 
 def _invalid_length(function: str) -> SqlError:
     """536 or 537."""
-    number = 537 if function == "LEFT" else 536
-    return SqlError(
-        number,
-        f"Invalid length parameter passed to the {function} function."
-        if number == 536
-        else "Invalid length parameter passed to the LEFT or SUBSTRING function.",
-        state=3,
-    )
+    if function == "LEFT":
+        return messages.error(537)
+    return messages.error(536, function)
 
 
 @sqlite_function("t_left", 2)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
+from emulator import messages
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.tsql.compile import types_of
 from emulator.tsql.compile.values import Value, converted, literal_sql
 from emulator.tsql.conversions.families import Family, family, is_national
@@ -53,11 +53,7 @@ Builder = Callable[["Expressions", FunctionTable, list[Value]], CompiledTable]
 
 def _wrong_type(position: int, value: Value, function: str) -> SqlError:
     """8116."""
-    return messages.compile_error(
-        8116,
-        f"Argument data type {value.type.name} is invalid for argument {position} of"
-        f" {function} function.",
-    )
+    return messages.error(8116, value.type.name, position, function)
 
 
 def _string_split(
@@ -73,9 +69,7 @@ def _string_split(
     if len(values) == 3:
         known = values[2].constant.value if values[2].constant else None
         if known not in {0, 1} and not values[2].is_null:
-            raise messages.compile_error(
-                4199, "Argument value 1 is invalid for argument 3 of string_split function."
-            )
+            raise messages.error(4199, 1, 3, "string_split", aborts=Aborts.SCOPE)
         ordinal = int(bool(known))
     text, separator = (compiler.as_text(value) for value in values[:2])
     kept = text.type if text.type.length != 0 else nvarchar(4000)
@@ -89,11 +83,7 @@ def _string_split(
 @sqlite_function("t_string_split", 2, takes_null=True)
 def _split(text: str | None, separator: str | None) -> str:
     if separator is None or len(separator) != 1:
-        raise SqlError(
-            214,
-            "Procedure expects parameter 'separator' of type 'nchar(1)/nvarchar(1)'.",
-            state=11,
-        )
+        raise messages.error(214, "separator", "nchar(1)/nvarchar(1)", state=11)
     parts = [] if text is None else text.split(separator)
     return json.dumps([[f"s{part}", n] for n, part in enumerate(parts, 1)])
 
@@ -111,9 +101,7 @@ def _generate_series(
             raise _wrong_type(values.index(value) + 1, value, "generate_series")
         same = value.type.name == target.name and value.type.scale == target.scale
         if not same and {value.type.name, target.name} != {"decimal", "numeric"}:
-            raise messages.compile_error(
-                5373, "All numerical input arguments must be of the same type."
-            )
+            raise messages.error(5373)
     if family(target) is Family.DECIMAL:
         target = types_of.unite(value.type for value in typed)
     texts = [converted(value, target, explicit=True).sql for value in values]
@@ -132,9 +120,7 @@ def _series(start: Any, stop: Any, step: Any, scale: int, precision: int) -> str
     unit = 10**scale
     jump = (unit if low <= high else -unit) if step == "default" else scaled_of(step)
     if jump == 0:
-        raise SqlError(
-            4199, "Argument value 0 is invalid for argument 3 of generate_series function."
-        )
+        raise messages.error(4199, 0, 3, "generate_series")
     if (high - low) * jump < 0:
         return "[]"
     if abs(high - low) // abs(jump) >= _ROWS_MAX:
@@ -164,11 +150,7 @@ def _openjson(compiler: Expressions, node: FunctionTable, values: list[Value]) -
     columns, paths = [], []
     for column in node.schema:
         if column.as_json and (column.type.name != "nvarchar" or column.type.length != MAX):
-            raise messages.compile_error(
-                13618,
-                "AS JSON option can be specified only for column of nvarchar(max) type in WITH"
-                " clause.",
-            )
+            raise messages.error(13618)
         columns.append(TableColumn(column.name, column.type, source=nvarchar(MAX)))
         quoted = column.name.replace("\\", "\\\\").replace('"', '\\"')
         paths.append([column.path or f'$."{quoted}"', column.as_json])

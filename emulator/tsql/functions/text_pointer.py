@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.catalog.text_pointers import POINTED_TYPES, POINTER, TextPointer
 from emulator.errors import not_supported
-from emulator.tsql import messages
 from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.compile.values import Value
 from emulator.tsql.functions.registry import special
@@ -41,9 +41,7 @@ def _column(node: Call, scope: Scope) -> tuple[SourceColumn, BoundSource]:
                 if source.stored is not None and any(c is found for c in source.columns):
                     return found, source
             inside = inside.parent
-    raise messages.compile_error(
-        280, "Only base table columns are allowed in the TEXTPTR function.", line=node.line
-    )
+    raise messages.error(280, line=node.line)
 
 
 @special("TEXTPTR", 1)
@@ -51,11 +49,7 @@ def _textptr(_: Expressions, node: Call, scope: Scope) -> Value:
     column, source = _column(node, scope)
     if column.type is None or column.type.name not in POINTED_TYPES:
         shown = column.type.name if column.type is not None else "computed"
-        raise messages.compile_error(
-            8116,
-            f"Argument data type {shown} is invalid for argument 1 of textptr function.",
-            line=node.line,
-        )
+        raise messages.error(8116, shown, 1, "textptr", line=node.line)
     value = column.value()  # checks that it may be read
     if source.stored is None:
         raise not_supported("TEXTPTR of a column that is not a stored table's")

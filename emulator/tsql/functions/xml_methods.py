@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
+from emulator import messages
+from emulator.errors import Aborts, not_supported
 from emulator.tsql.compile.values import Value, converted, literal_sql
 from emulator.tsql.functions.operators import pack
 from emulator.tsql.functions.sqlite_functions import sqlite_function
@@ -30,17 +30,13 @@ def xml_method(value: Value, method: str, arguments: tuple[Expression, ...]) -> 
             50900 for more of XQuery than simple paths.
     """
     if value.type.name != "xml":
-        raise messages.compile_error(258, f"Cannot call methods on {value.type.name}.", severity=15)
+        raise messages.error(258, value.type.name, aborts=Aborts.SCOPE)
     path = _constant(arguments, 0, method)
     inside = int(value.form == NODE)
     arguments_sql = f"{value.sql}, {literal_sql(path)}, {inside}"
     if method == "value":
         if not parse_path(path).is_single:
-            raise messages.compile_error(
-                2389,
-                "XQuery [value()]: 'value()' requires a singleton (or empty sequence), found"
-                " operand of type 'xdt:untypedAtomic *'",
-            )
+            raise messages.error(2389, "value()", "xdt:untypedAtomic *", aborts=Aborts.SCOPE)
         target = TokenCursor(_constant(arguments, 1, method)).data_type(default_length=30)
         found = Value(f"t_xml_value({arguments_sql})", nvarchar(MAX))
         return converted(found, target, explicit=True)
@@ -56,11 +52,7 @@ def _constant(arguments: tuple[Expression, ...], position: int, method: str) -> 
     """An argument that must be a string constant."""
     argument = arguments[position] if position < len(arguments) else None
     if not isinstance(argument, Literal) or not isinstance(argument.value, str):
-        raise messages.compile_error(
-            8172,
-            f'The argument {position + 1} of the XML data type method "{method}" must be a string'
-            " literal.",
-        )
+        raise messages.error(8172, position + 1, method)
     return argument.value
 
 
@@ -83,7 +75,7 @@ def _context(text: str, inside: int) -> Node:
 def _value(text: str, path: str, inside: int) -> str | None:
     found = evaluate(_context(text, inside), parse_path(path))
     if len(found) > 1:
-        raise SqlError(2389, "XQuery [value()]: 'value()' requires a singleton.")
+        raise messages.error(2389, "value()", "xdt:untypedAtomic *", aborts=Aborts.STATEMENT)
     return found[0].string() if found else None
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from emulator.errors import SqlError, not_supported
+from emulator import messages
+from emulator.errors import not_supported
 
 _TOKEN: Final = re.compile(
     r"\s*(//|/|\.\.|\.|@[\w\-.]+|text\(\)|node\(\)|\*|[A-Za-z_][\w\-.]*(?!\()|\[[^\]]*\])"
@@ -130,9 +131,7 @@ def document(text: str) -> Node:
         return Node(ET.fromstring(f"<r>{body}</r>"))  # noqa: S314 - no entities: refused above
     except ET.ParseError as error:
         line, column = error.position
-        raise SqlError(
-            9400, f"XML parsing: line {line}, character {column}, {error.msg}"
-        ) from error
+        raise messages.error(9400, line, column, error.msg) from error
 
 
 def evaluate(context: Node, path: XmlPath) -> list[Node]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.results import Event, ResultSet, Rows, StatementDone
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.conversions import convert
 from emulator.tsql.syntax.statements import CursorStatement
@@ -42,12 +41,12 @@ class Cursors:
         folded = node.name.casefold()
         if node.action == "DECLARE":
             if folded in self.known:
-                raise SqlError(16915, f"A cursor with the name '{node.name}' already exists.")
+                raise messages.error(16915, node.name)
             self.known[folded] = Cursor(node)
             return
         cursor = self.known.get(folded)
         if cursor is None:
-            raise SqlError(16916, f"A cursor with the name '{node.name}' does not exist.")
+            raise messages.error(16916, node.name)
         if node.action == "OPEN":
             self._open(cursor, frame)
         elif node.action == "FETCH":
@@ -66,7 +65,7 @@ class Cursors:
     def _open(self, cursor: Cursor, frame: Frame) -> None:
         """Reads every row: later changes are not seen."""
         if cursor.rows is not None:
-            raise SqlError(16905, "The cursor is already open.")
+            raise messages.error(16905)
         query = known(cursor.declaration.query, "query of a cursor")
         queries = self.interpreter.queries
         prepared = queries.prepare(
@@ -83,7 +82,7 @@ class Cursors:
             SqlError: 16917.
         """
         if cursor.rows is None:
-            raise SqlError(16917, "Cursor is not open.")
+            raise messages.error(16917)
         return cursor.rows
 
     def _fetch(self, cursor: Cursor, node: CursorStatement, frame: Frame) -> Iterator[Event]:
@@ -100,11 +99,7 @@ class Cursors:
             yield StatementDone("select", int(row is not None))
             return
         if len(node.into) != len(cursor.columns):
-            raise SqlError(
-                16924,
-                "Cursorfetch: The number of variables declared in the INTO list must match that of"
-                " selected columns.",
-            )
+            raise messages.error(16924)
         if row is None:
             return
         for name, meta, value in zip(node.into, cursor.columns, row, strict=True):

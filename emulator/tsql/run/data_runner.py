@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.results import Event, ResultSet, Rows, StatementDone
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.cascaded_rows import CascadedRows
 from emulator.tsql.compile.change import ChangeCompiler, DeletePlan, UpdatePlan
@@ -113,12 +113,7 @@ class DataRunner:
     def _refuse_doomed(self) -> None:
         """3930: nothing may be written in a transaction that can only roll back."""
         if self.workspace.doomed and self.context.store.trancount:
-            raise SqlError(
-                3930,
-                "The current transaction cannot be committed and cannot support operations that"
-                " write to the log file. Roll back the transaction.",
-                aborts="batch",
-            )
+            raise messages.error(3930)
 
     def _written(
         self,
@@ -177,17 +172,11 @@ class DataRunner:
         target = resolve_target(compilation, into)
         if isinstance(target, TriggeredTarget):
             shown = into.name if isinstance(into.name, str) else messages.dotted(into.name)
-            raise messages.compile_error(
-                331,
-                f"The target table '{shown}' of the OUTPUT INTO clause cannot have any enabled"
-                " triggers.",
-            )
+            raise messages.error(331, shown)
         compilation.access.change(target, "INSERT")
         given = given_positions(compilation, target, output.into_columns)
         if len(given) != len(output.columns):
-            raise messages.compile_error(
-                213, "Column name or number of supplied values does not match table definition."
-            )
+            raise messages.error(213)
         return empty_plan(compilation, target, given)
 
     def _converted(
@@ -226,7 +215,7 @@ class DataRunner:
             SqlError: 8164 inside another one, 213, and what INSERT raises.
         """
         if self.workspace.in_insert_exec:
-            raise SqlError(8164, "An INSERT EXEC statement cannot be nested.", aborts="batch")
+            raise messages.error(8164)
         self._refuse_doomed()
         running = Running(None, Execution(self.context, self.workspace, frame), node)
 
@@ -264,9 +253,7 @@ class DataRunner:
                 yield StatementDone("other", None)
                 return
             if node.rows and len(node.types) != len(given):
-                raise SqlError(
-                    4816, "Invalid column type from bcp client for colid 1.", aborts="batch"
-                )
+                raise messages.error(4816)
             rows = self._converted(plan, list(node.types), list(node.rows))
             if "KEEP_NULLS" not in node.options:
                 rows = [plan.with_defaults(row) for row in rows]
@@ -292,13 +279,7 @@ class DataRunner:
                     if isinstance(event, ResultSet):
                         types = [c.type for c in event.columns]
                         if len(types) != len(plan.given):
-                            raise SqlError(
-                                213,
-                                "Column name or number of supplied values does not match table"
-                                " definition.",
-                                state=7,
-                                aborts="batch",
-                            )
+                            raise messages.error(213, state=7, aborts=Aborts.BATCH)
                     elif isinstance(event, Rows):
                         rows += self._converted(plan, types, list(event.rows))
                     elif not isinstance(event, StatementDone):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.results import DatabaseChanged, Event, ReturnStatus, ReturnValue
 from emulator.tsql.compile.arguments import Given, bind_arguments, convert_argument
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from emulator.tsql.run.running import TextScopes
 
 _UNICODE: Final = frozenset({"nchar", "nvarchar", "ntext"})
+_SHOWN_MAX: Final = 1000
+"""Characters of a text that error 8178 shows."""
 
 
 def execute_string(runner: TextScopes, node: ExecuteString, frame: Frame) -> Iterator[Event]:
@@ -70,11 +73,7 @@ def execute_sql(runner: TextScopes, given: Sequence[Given], caller: Frame) -> It
     for declaration in declarations:
         argument = bound.get(declaration.name.casefold())
         if argument is None:
-            raise SqlError(
-                8178,
-                "The parameterized query expects the parameter"
-                f" '{declaration.name}', which was not supplied.",
-            )
+            raise messages.error(8178, _query_text(given), declaration.name)
         if isinstance(declaration.type, NamedType):
             named = (declaration.name, declaration.type)
             take_table(runner.interpreter, database, frame, named, argument)
@@ -94,10 +93,11 @@ def execute_sql(runner: TextScopes, given: Sequence[Given], caller: Frame) -> It
     yield ReturnStatus(0)
 
 
+def _query_text(given: Sequence[Given]) -> str:
+    """Declarations and text as error 8178 shows them."""
+    return f"({given[1].value!s}){str(given[0].value)[:_SHOWN_MAX]}"
+
+
 def _wrong_text(parameter: str) -> SqlError:
     """214."""
-    return SqlError(
-        214,
-        f"Procedure expects parameter '{parameter}' of type 'ntext/nchar/nvarchar'.",
-        procedure="sp_executesql",
-    )
+    return messages.error(214, parameter, "ntext/nchar/nvarchar", procedure="sp_executesql")

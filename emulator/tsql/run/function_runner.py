@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.access import Chain, acting_as, chain_of
 from emulator.tsql.compile.frames import Frame
@@ -123,12 +123,7 @@ class FunctionRunner:
     def _calling(self, database: Database, module: Module) -> Iterator[None]:
         """What the caller's statement must not notice, while a function runs."""
         if self._depth >= NESTING_MAX:
-            raise SqlError(
-                217,
-                "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit"
-                " 32).",
-                aborts="batch",
-            )
+            raise messages.error(217, 32)
         interpreter = self.interpreter
         context, workspace = interpreter.context, interpreter.workspace
         rowcount, last_error, frame = context.rowcount, context.last_error, workspace.frame

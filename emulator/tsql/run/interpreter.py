@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.catalog.configuration import reconfigure
-from emulator.errors import SqlError
+from emulator.errors import Aborts, SqlError
 from emulator.results import DatabaseChanged, ErrorMessage, Event, Message
-from emulator.tsql import messages
 from emulator.tsql.compile.frames import Frame
 from emulator.tsql.compile.lenient import ARITHMETIC_ERRORS
 from emulator.tsql.compile.planner import Planner
@@ -193,14 +193,14 @@ class Interpreter:
         except SqlError as error:
             error = self._located(error, node, frame)
             if error.number in ARITHMETIC_ERRORS and _ends_transaction(context):
-                error.aborts = "transaction"
+                error.aborts = Aborts.TRANSACTION
             context.last_error, context.rowcount = error.number, 0
             if self.try_depth or self._ends_batch(error):
                 self.workspace.owed.clear()
                 raise error from error.__cause__
             yield error_event(error)
             if isinstance(node, _WRITES):
-                yield Message(3621, "The statement has been terminated.", 0, 0, "", error.line)
+                yield Message(3621, messages.text(3621), 0, 0, "", error.line)
             yield from owed_messages(self.workspace)
             return
         if self.workspace.owed:
@@ -223,10 +223,10 @@ class Interpreter:
 
     def _ends_batch(self, error: SqlError) -> bool:
         """Whether an error outside of TRY ends more than its statement."""
-        if error.severity < 11 or error.aborts == "reported":
+        if error.severity < 11 or error.aborts == Aborts.REPORTED:
             return False
         return (
-            error.aborts != "statement"
+            error.aborts != Aborts.STATEMENT
             or error.severity >= 20
             or (self.context.options.xact_abort and error.number != 50000)
         )
@@ -239,8 +239,11 @@ class Interpreter:
     def ended(self, error: SqlError) -> Iterator[Event]:
         """What a batch does on its way out with an error: roll back if that is called for."""
         if self.context.store.trancount and (
-            error.aborts == "transaction"
-            or (self.context.options.xact_abort and error.aborts not in {"scope", "reported"})
+            error.aborts == Aborts.TRANSACTION
+            or (
+                self.context.options.xact_abort
+                and error.aborts not in {Aborts.SCOPE, Aborts.REPORTED}
+            )
         ):
             yield from self.transactions.rollback()
 
@@ -315,7 +318,7 @@ class Interpreter:
             self.try_depth -= 1
         if caught is None:
             return
-        doomed = caught.aborts == "transaction" or self.context.options.xact_abort
+        doomed = caught.aborts == Aborts.TRANSACTION or self.context.options.xact_abort
         if self.context.store.trancount and doomed:
             self.workspace.doomed = True
         frame.handled.append(caught)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
+from emulator.errors import Aborts
 from emulator.results import Event, Message
-from emulator.tsql import messages
 from emulator.tsql.conversions import convert
 from emulator.tsql.functions.message_text import check_substitution
 from emulator.tsql.run.raise_error import (
     SEVERITY_MAX_WITHOUT_LOG,
     log_option_needed,
-    no_such_message,
     raised,
     thrown,
 )
@@ -54,12 +54,11 @@ class MessageStatements:
         template, severity, state = values[0], int(str(values[1])), int(str(values[2]))
         if severity > SEVERITY_MAX_WITHOUT_LOG and "LOG" not in node.options:
             raise log_option_needed()
-        if isinstance(template, int):
-            raise no_such_message(template, severity, state)
-        error = raised(str(template or ""), severity, state, values[3:])
+        told = template if isinstance(template, int) else str(template or "")
+        error = raised(told, severity, state, values[3:])
         error.line, error.procedure = node.line, frame.procedure
         if error.severity < 11:
-            self.context.last_error = 50000 if "SETERROR" in node.options else 0
+            self.context.last_error = error.number if "SETERROR" in node.options else 0
             yield Message(
                 error.number, error.message, error.severity, error.state, frame.procedure, node.line
             )
@@ -89,17 +88,11 @@ class MessageStatements:
         yield from ()
         if not node.arguments:
             if not frame.handled:
-                raise messages.compile_error(
-                    10704,
-                    "To rethrow an error, a THROW statement must be used inside a CATCH block."
-                    " Insert the THROW statement inside a CATCH block, or add error parameters to"
-                    " the THROW statement.",
-                    severity=15,
-                    line=node.line,
-                )
+                raise messages.error(10704, line=node.line)
             caught = frame.handled[-1]
             again = replace(
-                caught, aborts="transaction" if caught.aborts == "transaction" else "batch"
+                caught,
+                aborts=Aborts.TRANSACTION if caught.aborts == Aborts.TRANSACTION else Aborts.BATCH,
             )
             # It keeps the line and procedure of the error that it passes on.
             self.interpreter.raised_in(again, frame)

@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.catalog.extensions import extension
 from emulator.catalog.procedure_registry import Procedure, Required
 from emulator.catalog.procedures import find_procedure
-from emulator.errors import SqlError, not_supported
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.results import (
     ErrorMessage,
     Event,
@@ -17,7 +18,6 @@ from emulator.results import (
     ReturnValue,
 )
 from emulator.security.access import of_object
-from emulator.tsql import messages
 from emulator.tsql.certain import known
 from emulator.tsql.compile.access import acting_as, chain_of, require
 from emulator.tsql.compile.arguments import (
@@ -112,11 +112,7 @@ class ProcedureRunner:
                 raise messages.undeclared_variable(argument.value.name)
             return Given(name, frame.types[folded], frame.values[folded], argument.output)
         if argument.output:
-            raise messages.compile_error(
-                179,
-                "Cannot use the OUTPUT option when passing a constant to a stored procedure.",
-                severity=15,
-            )
+            raise messages.error(179)
         plan, sql_type = self.interpreter.planner.scalar(argument.value, frame)
         value = self.interpreter.queries.scalar(plan, frame)
         if value is None and not isinstance(argument.value, GlobalVariable):
@@ -294,12 +290,7 @@ class ProcedureRunner:
             SqlError: 217.
         """
         if caller.depth >= NESTING_MAX:
-            raise SqlError(
-                217,
-                "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit"
-                " 32).",
-                aborts="batch",
-            )
+            raise messages.error(217, 32)
         return Frame(
             depth=caller.depth + 1,
             procedure=procedure,
@@ -355,13 +346,7 @@ class ProcedureRunner:
         begun_implicitly = options.implicit_transactions and before == 0
         if now == before or begun_implicitly or options.xact_abort:
             return
-        mismatch = SqlError(
-            266,
-            "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT"
-            f" statements. Previous count = {before}, current count = {now}.",
-            state=2,
-            procedure=frame.procedure,
-        )
+        mismatch = messages.error(266, before, now, procedure=frame.procedure)
         if self.interpreter.try_depth:
             self.interpreter.raised_in(mismatch, frame)
             raise mismatch
@@ -373,8 +358,8 @@ class ProcedureRunner:
     def reported(self, error: SqlError, frame: Frame) -> SqlError:
         """An error on its way out of a scope."""
         self.interpreter.raised_in(error, frame)
-        if error.aborts == "scope":
-            error.aborts = "reported"
+        if error.aborts == Aborts.SCOPE:
+            error.aborts = Aborts.REPORTED
         return error
 
     def _restore(self, options: SetOptions) -> None:
@@ -391,7 +376,9 @@ RAISED_NUMBERS: Final = range(13_000, 50_000)
 
 def is_reported_by_procedures(error: SqlError) -> bool:
     """Whether a system procedure sends an error by itself and goes on to RETURN (1)."""
-    return error.number in RAISED_NUMBERS and error.aborts == "statement" and error.severity < 20
+    return (
+        error.number in RAISED_NUMBERS and error.aborts == Aborts.STATEMENT and error.severity < 20
+    )
 
 
 def drop_tables(frame: Frame) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
+from emulator import messages
 from emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary
 from emulator.errors import SqlError, not_supported
 from emulator.results import EncodedRows, Event, ResultSet, Rows, StatementDone
@@ -16,7 +17,6 @@ from emulator.storage import ddl as store_ddl
 from emulator.storage.model import Column, Identity
 from emulator.storage.stage import Stage
 from emulator.storage.transaction import StatementRestart
-from emulator.tsql import messages
 from emulator.tsql.compile.arithmetic import arithmetic
 from emulator.tsql.compile.encoded_select import EncodedRun, encoded_run
 from emulator.tsql.compile.names import creation_name
@@ -221,13 +221,7 @@ class QueryRunner:
     def _select_variables(self, node: QueryStatement, body: Select, frame: Frame) -> None:
         """``SELECT @a = x, @b = y FROM ..``: the last row stays."""
         if not all(item.variable for item in body.items):
-            raise messages.compile_error(
-                141,
-                "A SELECT statement that assigns a value to a variable must not be combined with"
-                " data-retrieval operations.",
-                severity=15,
-                line=node.line,
-            )
+            raise messages.error(141, line=node.line)
         names = [str(item.variable).casefold() for item in body.items]
         for item, name in zip(body.items, names, strict=True):
             if name not in frame.types:
@@ -257,12 +251,7 @@ class QueryRunner:
         columns = []
         for number, meta in enumerate(prepared.plan.columns, 1):
             if not meta.name:
-                raise messages.compile_error(
-                    1038,
-                    "An object or column name is missing or empty. For SELECT INTO statements,"
-                    " verify each column has a name.",
-                    severity=15,
-                )
+                raise messages.error(1038)
             identity = Identity() if meta.identity else None
             columns.append(Column(number, meta.name, meta.type, meta.nullable, identity))
         rows = [row for chunk in self._limited(prepared) for row in chunk]
@@ -337,13 +326,7 @@ def translated(error: apsw.Error) -> SqlError:
     if "integer overflow" in str(error):
         return messages.arithmetic_overflow("bigint")
     if "misuse of aggregate" in text:
-        return messages.compile_error(
-            147,
-            "An aggregate may not appear in the WHERE clause unless it is in a subquery contained"
-            " in a HAVING clause or a select list, and the column being aggregated is an outer"
-            " reference.",
-            severity=15,
-        )
+        return messages.error(147)
     if "interrupted" in str(error):
         return messages.cancelled()
     raise error

@@ -5,17 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from emulator.errors import SqlError, not_supported
+from emulator import messages
+from emulator.errors import Aborts, SqlError, not_supported
+from emulator.messages.catalogue import SystemMessage
 from emulator.tsql.functions.message_text import FIRST_MESSAGE, format_message
 from emulator.types import StorageValue
 
 SEVERITY_MAX_WITHOUT_LOG: Final = 18
 
 
-def raised(template: str, severity: int, state: int, arguments: Sequence[StorageValue]) -> SqlError:
-    """The error of RAISERROR with a text."""
+USER_TEXT: Final = 50_000
+"""The number of what RAISERROR says with a text of its own."""
+_NUMBER_MAX: Final = 2_147_483_647
+_OF_THE_MESSAGE: Final = -1
+"""The severity that stands for the message's own."""
+
+
+def raised(
+    told: str | int, severity: int, state: int, arguments: Sequence[StorageValue]
+) -> SqlError:
+    """The error of RAISERROR.
+
+    Args:
+        told: a text, or the number of a message.
+        severity: the message's own when it is -1.
+        state: 1 when it is negative or above 255.
+        arguments: the values for the text.
+
+    Raises:
+        SqlError: 2732 a number that is none, 18054 no such message, 50900 a message of SQL
+            Server's that this server does not know.
+    """
+    number, template = USER_TEXT, str(told)
+    if isinstance(told, int):
+        message = _message(told, severity, state)
+        number, template = told, message.text
+        severity = message.severity if severity == _OF_THE_MESSAGE else severity
     return SqlError(
-        50000,
+        number,
         format_message(template, arguments),
         severity=max(0, min(severity, 25)),
         state=state if 0 <= state <= 255 else 1,
@@ -24,33 +51,19 @@ def raised(template: str, severity: int, state: int, arguments: Sequence[Storage
 
 def log_option_needed() -> SqlError:
     """2754."""
-    return SqlError(
-        2754,
-        "Error severity levels greater than 18 can only be specified by members of the sysadmin"
-        " role, using the WITH LOG option.",
-    )
+    return messages.error(2754)
 
 
-def no_such_message(number: int, severity: int, state: int) -> SqlError:
-    """RAISERROR with a number: there are no users' messages, as nothing adds any.
-
-    Raises:
-        SqlError: 50900 for a message of SQL Server's own.
-    """
-    if number < FIRST_MESSAGE or number == 50_000:
-        return SqlError(
-            2732,
-            f"Error number {number} is invalid. The number must be from {FIRST_MESSAGE} through"
-            " 2147483647 and it cannot be 50000.",
-        )
-    if number < 50_000:
-        raise not_supported("RAISERROR with the number of a system message")
-    return SqlError(
-        18054,
-        f"Error {number}, severity {severity}, state {state} was raised, but no message with that"
-        " error number was found in sys.messages. If error is larger than 50000, make sure the"
-        " user-defined message is added using sp_addmessage.",
-    )
+def _message(number: int, severity: int, state: int) -> SystemMessage:
+    """The message of a number; there are no users' messages, as nothing adds any."""
+    if number < FIRST_MESSAGE or number == USER_TEXT:
+        raise messages.error(2732, number, FIRST_MESSAGE, _NUMBER_MAX)
+    found = messages.CATALOGUE.get(number)
+    if found is not None:
+        return found
+    if number < USER_TEXT:
+        raise not_supported(f"RAISERROR with system message {number}")
+    raise messages.error(18054, number, severity, state)
 
 
 def thrown(number: int, message: str, state: int) -> SqlError:
@@ -59,11 +72,6 @@ def thrown(number: int, message: str, state: int) -> SqlError:
     Raises:
         SqlError: 35100 for a number below 50000.
     """
-    if number < 50_000:
-        raise SqlError(
-            35100,
-            f"Error number {number} in the THROW statement is outside the valid range. Specify an"
-            " error number in the valid range of 50000 to 2147483647.",
-            state=10,
-        )
-    return SqlError(number, message, severity=16, state=state, aborts="batch")
+    if number < USER_TEXT:
+        raise messages.error(35100, number)
+    return SqlError(number, message, severity=16, state=state, aborts=Aborts.BATCH)

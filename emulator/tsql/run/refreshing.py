@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from emulator import messages
 from emulator.catalog.names import split_name
 from emulator.catalog.procedure_registry import Arguments, Procedure, ProcedureParameter, text
 from emulator.catalog.system_routines import register_routine
-from emulator.errors import SqlError, not_supported
+from emulator.errors import not_supported
 from emulator.security.access import of_object
 from emulator.storage.object_details import put_columns
 from emulator.tsql.compile.frames import Frame
@@ -68,7 +69,7 @@ def _refresh(
         raise not_supported(f"sp_refreshsqlmodule of a {namespace}")
     module = _module(context, name)
     if module is None or (only_views and module.type != "V"):
-        raise SqlError(15165, f"Could not find object '{name}' or you do not have permission.")
+        raise messages.error(15165, name)
     database, options = context.database, context.options
     put_options(context, options_of(options, module))
     try:
@@ -88,11 +89,7 @@ def _module(context: SessionContext, name: str) -> Module | None:
         return None
     database = context.database
     if parts.database and parts.database.casefold() != database.name.casefold():
-        raise SqlError(
-            15250,
-            "The database name component of the object qualifier must be the name of the current"
-            " database.",
-        )
+        raise messages.error(15250)
     where = resolve_name(context, tuple(p for p in (parts.schema, parts.name) if p), 1)
     module = database.module(where.schema, where.name)
     if module is None or not context.security.has(of_object(database, module), "ALTER"):

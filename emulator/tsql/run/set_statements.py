@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.catalog.session_options import user_options
-from emulator.errors import SqlError
 from emulator.results import Message
-from emulator.tsql import messages
 from emulator.tsql.compile.compiler import Compilation
 from emulator.tsql.compile.named_targets import resolve_target
-from emulator.tsql.definition.maintenance import DBCC_DONE
 from emulator.tsql.definition.options import set_option
 from emulator.tsql.syntax.statements import SetIdentityInsert, SetOption
 from emulator.tsql.syntax.switches import SetContextInfo, UserOptions
@@ -59,7 +57,7 @@ class SetStatements:
     def _user_options(self, node: UserOptions, _: Frame) -> Iterator[Event]:
         yield from user_options(self.context)
         if not node.silent:
-            yield Message(2528, DBCC_DONE, 0, 1, "", node.line)
+            yield Message(2528, messages.text(2528), 0, 1, "", node.line)
 
     def _set_context_info(self, node: SetContextInfo, frame: Frame) -> Iterator[Event]:
         yield from ()
@@ -72,20 +70,12 @@ class SetStatements:
         context = self.context
         target = resolve_target(Compilation(context, self.workspace, frame), node.target)
         if not any(c.identity for c in target.table.columns):
-            raise SqlError(
-                8106,
-                f"Table '{messages.dotted(node.target.name)}' does not have the identity property."
-                " Cannot perform SET operation.",
-            )
+            raise messages.error(8106, messages.dotted(node.target.name))
         known = context.options.identity_insert
         if not node.on:
             if known == target.table.object_id:
                 context.set_option("identity_insert", None)
         elif known is not None and known != target.table.object_id:
-            raise SqlError(
-                8107,
-                "IDENTITY_INSERT is already ON for another table. Cannot perform SET operation for"
-                f" table '{messages.dotted(node.target.name)}'.",
-            )
+            raise messages.error(8107, messages.dotted(node.target.name))
         else:
             context.set_option("identity_insert", target.table.object_id)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.results import TableRows
 from emulator.tsql.compile.user_types import find_type, table_shape
 from emulator.tsql.syntax.bulk_load import InsertBulk
@@ -59,13 +60,7 @@ def take_table(
     if table is not None:
         _check_type(database, table, shape.user_type.user_type_id, shape.user_type.name)
         if table.types and len(table.types) != len(local.table.columns):
-            raise SqlError(
-                500,
-                f"Trying to pass a table-valued parameter with {len(table.types)} column(s) where"
-                " the corresponding user-defined table type requires"
-                f" {len(local.table.columns)} column(s).",
-                aborts="batch",
-            )
+            raise messages.error(500, len(table.types), len(local.table.columns))
         _fill(interpreter, frame, name, table)
 
 
@@ -76,7 +71,7 @@ def _check_type(database: Database, table: TableRows, wanted: int, name: str) ->
     found = find_type(database, table.type_name)
     if found is None:
         shown = ".".join(part for part in table.type_name if part)
-        raise SqlError(2715, f"Column, parameter, or variable #1: Cannot find data type {shown}.")
+        raise messages.error(2715, 1, shown)
     if found.user_type_id != wanted:
         raise clash(found.name, name)
 
@@ -107,4 +102,4 @@ def _fill(interpreter: StatementRunner, frame: Frame, name: str, sent: TableRows
 
 def clash(given: str, wanted: str) -> SqlError:
     """206."""
-    return SqlError(206, f"Operand type clash: {given} is incompatible with {wanted}", state=2)
+    return messages.error(206, given, wanted, state=2, aborts=Aborts.STATEMENT)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from emulator import messages
 from emulator.catalog.names import is_local_temporary
 from emulator.catalog.text_pointers import (
     POINTED_TYPES,
@@ -22,7 +23,7 @@ from emulator.catalog.text_pointers import (
     TextPointer,
     unpack_pointer,
 )
-from emulator.errors import SqlError, not_supported
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.results import ColumnMeta, Event, ResultSet, Rows, StatementDone
 from emulator.security.access import of_object
 from emulator.tsql.compile.access import require
@@ -73,11 +74,7 @@ class TextRunner:
         value = self._value(place, frame, locked=node.is_locked)
         length = len(value)
         if not 0 <= offset <= length or size < 0 or offset + size > length:
-            raise SqlError(
-                7124,
-                "The offset and length specified in the READTEXT statement is greater than the"
-                f" actual data length of {length}.",
-            )
+            raise messages.error(7124, length)
         per_unit = 2 if place.column.type.name == "ntext" else 1
         end = offset + (size or READ_DEFAULT // per_unit)
         yield ResultSet((ColumnMeta(place.column.name, place.column.type),))
@@ -141,19 +138,16 @@ class TextRunner:
         where = base_object(self.context, node.table, line)
         table = where.database.table(where.schema, where.name)
         if table is None:
-            raise SqlError(208, f"Invalid object name '{'.'.join(node.table)}'.", line=line)
+            raise messages.error(208, ".".join(node.table), line=line, aborts=Aborts.STATEMENT)
         column = table.column(node.column)
         if column is None:
-            raise SqlError(207, f"Invalid column name '{node.column}'.", line=line)
+            raise messages.error(207, node.column, line=line, aborts=Aborts.STATEMENT)
         plan, sql_type = self.interpreter.planner.scalar(node.pointer, frame)
         value = self.interpreter.queries.scalar(plan, frame)
         if value is None:
-            raise SqlError(
-                7133,
-                f"NULL textptr (text, ntext, or image pointer) passed to {statement} function.",
-            )
+            raise messages.error(7133, statement)
         if sql_type.name not in {"binary", "varbinary"} or not isinstance(value, bytes):
-            raise SqlError(7122, "Invalid text, ntext, or image pointer type. Must be binary(16).")
+            raise messages.error(7122)
         pointer = unpack_pointer(value.ljust(POINTER_BYTES, b"\0")[:POINTER_BYTES])
         place = Place(where.database, table, column, pointer.rid)
         expected = TextPointer(
@@ -161,14 +155,8 @@ class TextRunner:
         )
         if column.type.name not in POINTED_TYPES or expected.pack() != value:
             if pointer.object_id == table.object_id:
-                raise SqlError(
-                    7125,
-                    "The text, ntext, or image pointer value conflicts with the column name"
-                    " specified.",
-                )
-            raise SqlError(
-                7123, f"Invalid text, ntext, or image pointer value 0x{value.hex().upper()}."
-            )
+                raise messages.error(7125)
+            raise messages.error(7123, f"0x{value.hex().upper()}")
         return place
 
     def _value(self, place: Place, frame: Frame, *, locked: bool = False) -> Any:
@@ -201,9 +189,7 @@ def invalid_pointer(place: Place) -> SqlError:
     pointer = TextPointer(
         place.rid, place.table.object_id, place.column.column_id, place.database.database_id
     )
-    return SqlError(
-        7123, f"Invalid text, ntext, or image pointer value 0x{pointer.pack().hex().upper()}."
-    )
+    return messages.error(7123, f"0x{pointer.pack().hex().upper()}")
 
 
 def _quoted(name: str) -> str:

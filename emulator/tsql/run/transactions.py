@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from emulator import messages
 from emulator.errors import SqlError
 from emulator.results import Event, TransactionChanged
 from emulator.tsql.syntax.statements import Transaction
@@ -40,12 +41,7 @@ class Transactions:
         """
         store = self.context.store
         if self.workspace.doomed and store.trancount:
-            raise SqlError(
-                3930,
-                "The current transaction cannot be committed and cannot support operations that"
-                " write to the log file. Roll back the transaction.",
-                aborts="batch",
-            )
+            raise messages.error(3930)
         descriptor, outermost = store.descriptor, store.trancount == 1
         try:
             store.commit()
@@ -111,9 +107,4 @@ class Transactions:
     def _refuse_doomed(self) -> None:
         """3931: a transaction that cannot be committed can only be rolled back as a whole."""
         if self.workspace.doomed and self.context.store.trancount:
-            raise SqlError(
-                3931,
-                "The current transaction cannot be committed and cannot be rolled back to a"
-                " savepoint. Roll back the entire transaction.",
-                aborts="batch",
-            )
+            raise messages.error(3931)

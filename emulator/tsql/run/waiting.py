@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.errors import SqlError
+from emulator import messages
 from emulator.tsql.conversions.temporal import parse_moment
 from emulator.types import TICKS_PER_DAY
 
@@ -24,12 +24,7 @@ def wait_ticks(kind: str, value: int | str, now: int) -> int:
         try:
             within = parse_moment(value).ticks % TICKS_PER_DAY
         except ValueError as error:
-            raise SqlError(
-                148,
-                f"Incorrect time syntax in time string '{value}' used with WAITFOR.",
-                severity=15,
-                aborts="batch",
-            ) from error
+            raise messages.error(148, value) from error
     if kind == "DELAY":
         return within
     return (within - now) % TICKS_PER_DAY

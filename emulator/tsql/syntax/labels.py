@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from emulator import messages
 from emulator.errors import not_supported
-from emulator.tsql import messages
 from emulator.tsql.syntax.statements import Statement
 
 
@@ -72,13 +72,7 @@ class LabelScope:
         """
         folded = name.casefold()
         if folded in self.labels:
-            raise messages.compile_error(
-                132,
-                f"The label '{name}' has already been declared. Label names must be unique within a"
-                " query batch or stored procedure.",
-                severity=15,
-                line=line,
-            )
+            raise messages.error(132, name, line=line)
         self.labels[folded] = tuple(self.blocks)
         return Label(folded, line=line)
 
@@ -96,12 +90,6 @@ class LabelScope:
         for name, line, blocks in self.jumps:
             place = self.labels.get(name.casefold())
             if place is None:
-                raise messages.compile_error(
-                    133,
-                    f"A GOTO statement references the label '{name}' but the label has not been"
-                    " declared.",
-                    severity=15,
-                    line=line,
-                )
+                raise messages.error(133, name, line=line)
             if blocks[: len(place)] != place:
                 raise not_supported("GOTO into a block")

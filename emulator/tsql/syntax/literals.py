@@ -11,7 +11,7 @@ import math
 import re
 from decimal import Decimal, InvalidOperation
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.syntax.nodes import Literal
 from emulator.tsql.syntax.tokens import Kind, Token
 from emulator.types import (
@@ -42,13 +42,7 @@ def number(token: Token) -> Literal:
         digits = exponent if exponent.lstrip("+-") else "0"
         real = float(f"{mantissa}e{digits}")
         if math.isinf(real):
-            raise messages.compile_error(
-                168,
-                f"The floating point value '{text}' is out of the range of computer representation"
-                " (8 bytes).",
-                severity=15,
-                line=token.line,
-            )
+            raise messages.error(168, text, 8, line=token.line)
         return Literal(FLOAT, real)
     if "." not in text:
         value = int(text)
@@ -63,13 +57,7 @@ def _exact(token: Token, digits: str, scale: int) -> Literal:
     """A numeric literal of those digits, of which ``scale`` follow the point."""
     precision = max(len(digits), scale, 1)
     if precision > 38:
-        raise messages.compile_error(
-            1007,
-            f"The number '{token.text}' is out of the range for numeric representation"
-            " (maximum precision 38).",
-            severity=15,
-            line=token.line,
-        )
+        raise messages.error(1007, token.text, line=token.line)
     sql_type = SqlType("numeric", precision=precision, scale=scale)
     return Literal(sql_type, pack_decimal(int(digits or "0"), sql_type))
 

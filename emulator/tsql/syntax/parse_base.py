@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NoReturn
 
+from emulator import messages
 from emulator.errors import SqlError
-from emulator.tsql import messages
 from emulator.tsql.syntax import type_names
 from emulator.tsql.syntax.labels import LabelScope
 from emulator.tsql.syntax.nodes import Name
@@ -198,13 +198,7 @@ class TokenCursor:
         """
         name = self.variable()
         if name.casefold() in self._declared:
-            raise messages.compile_error(
-                134,
-                f"The variable name '{name}' has already been declared. Variable names must be"
-                " unique within a query batch or stored procedure.",
-                severity=15,
-                line=self.token.line,
-            )
+            raise messages.error(134, name, line=self.token.line)
         self._declared.add(name.casefold())
         return name
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
+from emulator import messages
 from emulator.errors import not_supported
-from emulator.tsql import messages
 from emulator.tsql.syntax import parse_expressions as expressions
 from emulator.tsql.syntax import parse_sources as sources
 from emulator.tsql.syntax.grammar import GRAMMAR, statement
@@ -159,12 +159,7 @@ def option_clause(
             text = cursor.tokens[position + 1].text
             limit = int(text) if text.isdigit() else 0
             if limit > _RECURSION_MAX:
-                raise messages.compile_error(
-                    310,
-                    f"The value {limit} specified for the MAXRECURSION option exceeds the"
-                    f" allowed maximum of {_RECURSION_MAX}.",
-                    severity=15,
-                )
+                raise messages.error(310, limit, _RECURSION_MAX)
             return tuple(replace(table, max_recursion=limit) for table in common_tables)
     return common_tables
 
@@ -235,13 +230,7 @@ def _into_clause(cursor: TokenCursor, place: Into) -> Name:
     if place is Into.NOWHERE:
         cursor.fail()
     if place is Into.BEFORE:
-        raise messages.compile_error(
-            196,
-            "SELECT INTO must be the first query in a statement containing a UNION, INTERSECT"
-            " or EXCEPT operator.",
-            severity=15,
-            line=cursor.token.line,
-        )
+        raise messages.error(196, line=cursor.token.line)
     cursor.expect("INTO")
     return cursor.dotted_name()
 

@@ -6,10 +6,16 @@ https://learn.microsoft.com/sql/t-sql/statements/set-quoted-identifier-transact-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-if TYPE_CHECKING:
-    from emulator.tsql.syntax.tokens import Token
+
+class Word(Protocol):
+    """A token, as far as options look at it."""
+
+    @property
+    def upper(self) -> str:
+        """Upper-cased text of a word or operator, else empty."""
+
 
 ON_OFF: Final = frozenset({"ON", "OFF"})
 _TOGGLES: Final = frozenset(
@@ -22,12 +28,12 @@ _TOGGLES: Final = frozenset(
 _OF_QUOTES: Final = frozenset({"QUOTED_IDENTIFIER", "ANSI_DEFAULTS"})
 
 
-def sets_quotes(before: Sequence[Token]) -> bool:
+def sets_quotes(before: Sequence[Word]) -> bool:
     """Whether the tokens before ON or OFF are a SET that concerns double quotes."""
     return not _OF_QUOTES.isdisjoint(_options_before(before, len(before)))
 
 
-def last_setting(tokens: Sequence[Token], options: frozenset[str]) -> bool | None:
+def last_setting(tokens: Sequence[Word], options: frozenset[str]) -> bool | None:
     """What a text sets one of the options to at last; None when it does not."""
     found = None
     for position, token in enumerate(tokens):
@@ -36,17 +42,17 @@ def last_setting(tokens: Sequence[Token], options: frozenset[str]) -> bool | Non
     return found
 
 
-def quotes_setting(tokens: Sequence[Token]) -> bool | None:
+def quotes_setting(tokens: Sequence[Word]) -> bool | None:
     """The last SET QUOTED_IDENTIFIER or ANSI_DEFAULTS of a text."""
     return last_setting(tokens, _OF_QUOTES)
 
 
-def parse_only_setting(tokens: Sequence[Token]) -> bool | None:
+def parse_only_setting(tokens: Sequence[Word]) -> bool | None:
     """The last SET PARSEONLY of a text."""
     return last_setting(tokens, frozenset({"PARSEONLY"}))
 
 
-def _options_before(tokens: Sequence[Token], position: int) -> set[str]:
+def _options_before(tokens: Sequence[Word], position: int) -> set[str]:
     """The options of ``SET a, b`` that ends at a position; none of anything else."""
     names: set[str] = set()
     position -= 1

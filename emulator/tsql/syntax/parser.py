@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from emulator.tsql import messages
+from emulator import messages
 from emulator.tsql.syntax import (
     parse_alter,
     parse_control,

@@ -11,7 +11,8 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
-from emulator.errors import SqlError
+from emulator import messages
+from emulator.errors import Aborts, SqlError
 from emulator.tsql.syntax.parse_time_options import ON_OFF, sets_quotes
 
 
@@ -78,7 +79,7 @@ def _block_comment_end(sql: str, start: int, line: int) -> int:
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise SqlError(113, "Missing end comment mark '*/'.", severity=15, line=line, aborts="batch")
+    raise messages.error(113, line=line)
 
 
 def _unclosed(sql: str, start: int, line: int) -> SqlError:
@@ -86,24 +87,10 @@ def _unclosed(sql: str, start: int, line: int) -> SqlError:
     character = sql[start]
     if character in "'nN":
         text = sql[start:].split("'", 1)[1]
-        return SqlError(
-            105,
-            f"Unclosed quotation mark after the character string '{text}'.",
-            severity=15,
-            line=line,
-            aborts="batch",
-        )
+        return messages.error(105, text, line=line)
     if character in '["':
-        return SqlError(
-            105,
-            f"Unclosed quotation mark after the character string '{sql[start + 1 :]}'.",
-            severity=15,
-            line=line,
-            aborts="batch",
-        )
-    return SqlError(
-        102, f"Incorrect syntax near '{character}'.", severity=15, line=line, aborts="batch"
-    )
+        return messages.error(105, sql[start + 1 :], line=line)
+    return messages.error(102, character, line=line, aborts=Aborts.BATCH)
 
 
 def tokenize(sql: str, *, quoted_identifier: bool = True) -> list[Token]:

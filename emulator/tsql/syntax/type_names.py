@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.errors import SqlError, not_supported
-from emulator.tsql import messages
+from emulator import messages
+from emulator.errors import Aborts, SqlError, not_supported
 from emulator.types import MAX, SqlType
 
 
@@ -86,9 +86,7 @@ def sql_type(
     if folded in {"time", "datetime2", "datetimeoffset"}:
         scale = arguments[0] if arguments else 7
         if scale > 7 or scale < 0:
-            raise messages.compile_error(
-                1002, f"Line {line}: Specified scale {scale} is invalid.", severity=15, line=line
-            )
+            raise messages.error(1002, line, scale, line=line)
         return SqlType(folded, scale=scale)
     if folded == "float":
         bits = arguments[0] if arguments else 53
@@ -110,16 +108,12 @@ def sql_type(
 
 def unknown_type(name: str, line: int = 1, ordinal: int = 1) -> SqlError:
     """2715; ``ordinal`` is the place of the column, parameter or variable."""
-    return messages.compile_error(
-        2715,
-        f"Column, parameter, or variable #{ordinal}: Cannot find data type {name}.",
-        line=line,
-    )
+    return messages.error(2715, ordinal, name, line=line, aborts=Aborts.SCOPE)
 
 
 def not_a_system_type(name: str, line: int) -> SqlError:
     """243."""
-    return messages.compile_error(243, f"Type {name} is not a defined system type.", line=line)
+    return messages.error(243, name, line=line)
 
 
 def is_system_type(name: str) -> bool:
@@ -136,15 +130,9 @@ def _sized(name: str, arguments: tuple[int, ...], line: int, default_length: int
     if length == MAX and not name.startswith(("var", "nvar")):
         raise messages.syntax("max", line)
     if length != MAX and (length > limit or length < 1):
-        raise messages.compile_error(
-            131 if length > limit else 1001,
-            f"The size ({length}) given to the type '{name}' exceeds the maximum allowed for any"
-            f" data type ({limit})."
-            if length > limit
-            else f"Line {line}: Length or precision specification {length} is invalid.",
-            severity=15,
-            line=line,
-        )
+        if length > limit:
+            raise messages.error(131, length, "type", name, limit, line=line)
+        raise messages.error(1001, line, length, line=line)
     return SqlType(name, length=length)
 
 
@@ -153,14 +141,7 @@ def _decimal(name: str, arguments: tuple[int, ...], line: int) -> SqlType:
     precision = arguments[0] if arguments else 18
     scale = arguments[1] if len(arguments) > 1 else 0
     if precision > 38 or precision < 1:
-        raise messages.compile_error(
-            2750,
-            f"Column or parameter #1: Specified column precision {precision} is greater than the"
-            " maximum precision of 38.",
-            line=line,
-        )
+        raise messages.error(2750, precision, line=line)
     if scale > precision:
-        raise messages.compile_error(
-            192, "The scale must be less than or equal to the precision.", severity=15, line=line
-        )
+        raise messages.error(192, line=line)
     return SqlType(name, precision=precision, scale=scale)

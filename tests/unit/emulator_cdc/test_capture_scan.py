@@ -2,10 +2,10 @@ import threading
 
 import pytest
 
+from emulator import messages
 from emulator.cdc import capture_scan, functions
 from emulator.cdc.capture_instance import find_instance
 from emulator.cdc.lsn import ZERO_LSN
-from emulator.cdc.messages import message_text
 from emulator.cdc.runtime import runtime
 from emulator.errors import SqlError
 from emulator.storage import alter, ddl
@@ -492,5 +492,5 @@ def test_large_transaction_is_captured_in_bounded_batches(orders):
 
 
 def test_messages_of_the_catalogue_take_their_arguments():
-    assert message_text(22901, "shop").startswith("The database 'shop' is not enabled")
+    assert messages.text(22901, "shop").startswith("The database 'shop' is not enabled")
     assert nvarchar(MAX).length == MAX

@@ -2,6 +2,7 @@ import threading
 
 import pytest
 
+from emulator import messages
 from emulator.agent import Agent, AgentMode
 from emulator.cdc import jobs
 from emulator.cdc.capture_scan import scan
@@ -9,7 +10,6 @@ from emulator.cdc.enable_database import enable_database
 from emulator.cdc.enable_table import EnableTable, enable_table
 from emulator.cdc.job_runs import is_running
 from emulator.cdc.jobs import JobOptions
-from emulator.cdc.messages import cdc_error
 from emulator.cdc.runtime import runtime
 from emulator.cdc.scan_cycle import ScanCycle
 from emulator.errors import SqlError
@@ -270,7 +270,7 @@ def failing_scan(shop, meanwhile=lambda: None):
         asked.append(1)
         if len(asked) == 1:
             meanwhile()
-            raise cdc_error(22859, procedure="sp_cdc_scan")
+            raise messages.error(22859, procedure="sp_cdc_scan")
         return False
 
     shop.insert("orders", (1, "a", 1, None))
@@ -302,7 +302,7 @@ def test_a_failure_is_recorded_when_capturing_what_came_before_it_fails_too(orde
     """The disk fills, say, between the failure and the second attempt."""
     orders.insert("orders", (1, "a", 1, None))
     orders.insert("orders", (2, "b", 1, None))
-    failures = [cdc_error(22859), cdc_error(22860)]
+    failures = [messages.error(22859), messages.error(22860)]
     run = ScanCycle.run
 
     def failing(cycle):

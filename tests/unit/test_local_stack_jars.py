@@ -110,7 +110,7 @@ def repository(tmp_path, monkeypatch) -> Iterator[Repository]:
     served.folder.mkdir()
     handler = functools.partial(QuietHandler, directory=str(served.folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         for name in ("http_proxy", "HTTP_PROXY"):
             monkeypatch.delenv(name, raising=False)

@@ -144,6 +144,11 @@ class SequenceValues:
             )
             self._states[key] = _State()
 
+    def forget(self, database_id: int, object_id: int) -> None:
+        """A sequence is dropped for good."""
+        with self._lock:
+            self._states.pop((database_id, object_id), None)
+
     def forget_database(self, database_id: int) -> None:
         """A database is gone: the next one may get its id."""
         with self._lock:
@@ -251,7 +256,10 @@ def drop_sequence(target: DdlTarget, database: Database, sequence: Sequence) -> 
     """Drop a sequence."""
     with ddl_scope(target, database) as connection:
         delete_entry(connection, database.database_id, SEQUENCE, str(sequence.object_id))
-        database.engine.sequences.restart(connection, database, sequence)
+        values = database.engine.sequences
+        values.restart(connection, database, sequence)
+        place = database.database_id, sequence.object_id
+        database.engine.after_commit(lambda: values.forget(*place))
         database.engine.will_change_catalog()
         del database.state.sequences[sequence.schema.casefold(), sequence.name.casefold()]
         database.version += 1

@@ -83,7 +83,7 @@ def _catalog_call(compiler: ExpressionCompiler, node: Call, scope: Scope) -> Val
         for value, parameter in zip(arguments, function.parameters, strict=False)
     ]
     key = compiler.compilation.workspace.catalog_function(function, database)
-    return Value(f"t_catalog({', '.join([str(key), *texts])})", function.returns)
+    return Value(f"t_own({', '.join([str(key), *texts])})", function.returns)
 
 
 def _constant_call(

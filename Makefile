@@ -1,11 +1,12 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python demo test images lint bench check clean
+.PHONY: help setup setup-python demo test quick images lint bench check clean
 
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
+QUICK := not kafka and not spark and not containers and not slow
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -24,6 +25,9 @@ demo: setup ## real flights from SQL Server change tables to Delta tables, verif
 test: setup ## all tests, in three workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
 	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
 
+quick: setup ## the tests of every day: no broker, no Spark, no container, nothing slow (ARGS="-k lsn")
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property tests/conformance tests/wire $(ARGS)
+
 images: setup ## container images: publisher, emulator, sink, stand-ins for Kafka and registry (BASE=image ARGS="sink")
 	$(BIN)/python -m compose.images.build $(if $(BASE),--base $(BASE)) $(ARGS)
 
@@ -36,8 +40,7 @@ lint: setup-python ## ruff, mypy --strict, the layers of the packages
 bench: setup ## measure beside the ceilings; prints JSON (ARGS="encode --json")
 	$(BIN)/python -m bench $(ARGS)
 
-check: lint ## lint, then the tests that need no other process
-	$(BIN)/python -m pytest tests/unit tests/wire tests/property $(ARGS)
+check: lint quick ## lint, then quick: what to run before a commit
 
 clean: ## remove what these targets made in the clone; the cache folder and .tailrace/stack stay
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .tailrace/demo

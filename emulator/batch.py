@@ -53,6 +53,7 @@ class BatchRunner:
                 ErrorMessage among the events.
         """
         self.context.read_dates()
+        self._workspace.trim()
         options = self.context.options
         frame = Frame(depth=1 if parameters else 0, collation=self.context.database.collation)
         frame.impersonations = self.context.security.depth if parameters else 0
@@ -93,6 +94,7 @@ class BatchRunner:
             SqlError: 2812 and what the procedure raises.
         """
         self.context.read_dates()
+        self._workspace.trim()
         name = TokenCursor(procedure).dotted_name()
         frame = Frame(collation=self.context.database.collation)
         given = given_parameters(parameters)

@@ -22,7 +22,6 @@ from tailrace.topics import existing_data_topics
 if TYPE_CHECKING:
     from publisher.config import PublisherConfig
 
-_KAFKA_TIMEOUT_S = 10.0
 _PAUSE_S = 0.5
 _PAUSE = threading.Event()
 
@@ -60,7 +59,10 @@ def ask(config: PublisherConfig, names: Sequence[str], wait_s: float) -> None:
 
 def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
     topics = existing_data_topics(
-        config.kafka.bootstrap, config.topics, config.kafka.librdkafka_options()
+        config.kafka.bootstrap,
+        config.topics,
+        config.kafka.librdkafka_options(),
+        timeout_s=config.kafka.start_timeout_s,
     )
     published = {
         f"{table.schema}.{table.table}".casefold(): table
@@ -105,7 +107,7 @@ def _send(config: PublisherConfig, signal: SnapshotSignal) -> int:
             "bootstrap.servers": config.kafka.bootstrap,
             "enable.idempotence": True,
             "log_level": 2,
-            "message.timeout.ms": round(_KAFKA_TIMEOUT_S * 1000),
+            "message.timeout.ms": round(config.kafka.start_timeout_s * 1000),
         }
     )
     producer.produce(
@@ -114,7 +116,7 @@ def _send(config: PublisherConfig, signal: SnapshotSignal) -> int:
         key=config.source.database.encode(),
         on_delivery=lambda *report: reports.append(report),
     )
-    producer.flush(_KAFKA_TIMEOUT_S)
+    producer.flush(config.kafka.start_timeout_s)
     error, message = reports[0] if reports else (None, None)
     if message is None or error is not None:
         raise SnapshotNotAsked(
@@ -137,7 +139,7 @@ def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:
                     config.topics,
                     config.server_name,
                     config.source.database,
-                    _KAFKA_TIMEOUT_S,
+                    config.kafka.start_timeout_s,
                     registry=registry,
                     extra=config.kafka.librdkafka_options(),
                 )

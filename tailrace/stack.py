@@ -8,19 +8,33 @@ import click
 import yaml
 
 from compose.local.errors import LocalStackError
+from compose.local.kept import Outcome, PartReport
 from compose.local.stack import LocalStack, addresses, stop_kept
 
 CONFIG_FILE = "tailrace.yaml"
+_SAID: dict[Outcome, str] = {
+    "left alone": "ran already (process {pid}), left alone",
+    "started": "started (process {pid})",
+    "started again": "had ended, started again (process {pid}); its log: {log}",
+    "stopped": "stopped (process {pid})",
+    "killed": "did not stop when asked to, killed (process {pid})",
+    "already gone": "was already gone (process {pid} has ended by itself); its log: {log}",
+    "not running": "was not running",
+}
 
 
 def start(data_dir: Path) -> int:
-    """Start the stack, keep it, and write a configuration that fits it; returns the exit status."""
+    """Start what is missing of the stack, keep it, and write a configuration that fits it.
+
+    Says of each part what was found and done; returns the exit status.
+    """
     stack = LocalStack(data_dir, keep=True)
     try:
         stack.start(lambda line: click.echo(f"  {line}"))
     except LocalStackError as error:
         click.echo(f"{error}", err=True)
         return 1
+    click.echo(f"{_said(stack.reports)}\n")
     config = _write_config(data_dir)
     found = addresses(data_dir)
     server = found["sqlserver"]
@@ -39,12 +53,22 @@ def start(data_dir: Path) -> int:
 
 
 def stop(data_dir: Path) -> int:
-    """Stop what :func:`start` left running; returns the exit status."""
-    if stop_kept(data_dir):
-        click.echo(f"Stopped. The data stays in {data_dir}.")
+    """Stop what :func:`start` left running, and say so of each part; returns the exit status."""
+    reports = stop_kept(data_dir)
+    click.echo(_said(reports))
+    if any(report.outcome != "not running" for report in reports):
+        click.echo(f"The data stays in {data_dir}.")
     else:
         click.echo(f"Nothing runs in {data_dir}.")
     return 0
+
+
+def _said(reports: list[PartReport]) -> str:
+    """One line for each part."""
+    return "\n".join(
+        f"{report.name:<20} {_SAID[report.outcome].format(pid=report.pid, log=report.log)}"
+        for report in reports
+    )
 
 
 def _write_config(data_dir: Path) -> Path:

@@ -128,13 +128,18 @@ def _topics(config: PublisherConfig) -> Stage | None:
 
     from tailrace.progress import last_record
 
-    extra = config.kafka.librdkafka_options()
+    kafka = config.kafka
     try:
-        record = last_record(config.kafka.bootstrap, config.topics, extra=extra)
+        record = last_record(
+            kafka.bootstrap,
+            config.topics,
+            extra=kafka.librdkafka_options(),
+            timeout_s=kafka.start_timeout_s,
+        )
     except KafkaException as error:
         raise StageUnavailable(
             f"the topics cannot be asked ({error.args[0].str()}): no broker answers at"
-            f" {config.kafka.bootstrap}, or it refuses; check kafka.bootstrap and kafka.extra"
+            f" {kafka.bootstrap}, or it refuses; check kafka.bootstrap and kafka.extra"
         ) from error
     if record is None:
         return None

@@ -92,12 +92,20 @@ def consumer_of(bootstrap_servers: str, extra: Mapping[str, str] | None = None) 
 
 
 def existing_data_topics(
-    bootstrap_servers: str, names: TopicNames, extra: Mapping[str, str] | None = None
+    bootstrap_servers: str,
+    names: TopicNames,
+    extra: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = 10,
 ) -> dict[str, int]:
-    """The data topics under the prefix that exist, with their partition counts."""
+    """The data topics under the prefix that exist, with their partition counts.
+
+    Raises:
+        KafkaException: no broker answers within ``timeout_s``, or it refuses.
+    """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        metadata = consumer.list_topics(timeout=10)
+        metadata = consumer.list_topics(timeout=timeout_s)
         return {
             name: len(topic.partitions)
             for name, topic in sorted(metadata.topics.items())

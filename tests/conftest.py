@@ -29,7 +29,7 @@ STAGES = (
     "end_to_end",
     "containers",
 )
-NEEDS_PROCESSES = ("kafka", "spark", "slow")
+NEEDS_PROCESSES = ("kafka", "spark", "containers", "slow")
 
 
 @pytest.fixture(autouse=True)

@@ -78,7 +78,7 @@ class KafkaBroker(Service):
         self._process = ChildProcess(
             self.name, [*command, "kafka.Kafka", str(settings)], self.log, keep=self._keep
         ).start()
-        self._process.wait_until_ready(self._answers, READY_LIMIT_S)
+        self._process.wait_until_ready(self.answers, READY_LIMIT_S)
         return self.bootstrap_servers
 
     def _java(self, class_path: list[Path]) -> list[str]:
@@ -133,7 +133,8 @@ class KafkaBroker(Service):
         if status != 0:
             raise tool.failure(f"could not format {self._data_dir} (status {status})")
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """As in `Service`: ApiVersions."""
         try:
             with socket.create_connection(("127.0.0.1", self._port or 0), timeout=2) as connection:
                 connection.sendall(_API_VERSIONS_REQUEST)

@@ -4,6 +4,7 @@ import datetime
 import json
 import secrets
 import socket
+import struct
 import sys
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,12 @@ from compose.local.service import Service
 
 READY_LIMIT_S = 60.0
 LOGIN = "sa"
+# TDS PRELOGIN in one packet: header (type 18, last packet, 20 bytes), then one option, the version
+# (offset 6, 6 bytes), the end of the options, and the version, which a server does not judge.
+_PRELOGIN_REQUEST = (
+    struct.pack(">BBHHBB", 18, 1, 20, 0, 1, 0) + b"\x00\x00\x06\x00\x06\xff" + bytes(6)
+)
+_TABULAR_RESULT = b"\x04"
 
 AgentMode = Literal["auto", "manual", "stopped"]
 """auto runs the capture and cleanup jobs, manual only records them, stopped refuses them."""
@@ -59,7 +66,9 @@ class EmulatorProcess(Service):
     def password(self) -> str:
         """The password of the login `sa`."""
         if self._password is None:
-            raise RuntimeError("the embedded SQL Server was not started yet")
+            if not self.password_file.exists():
+                raise RuntimeError("the embedded SQL Server was not started yet")
+            self._password = self.password_file.read_text().strip()
         return self._password
 
     @property
@@ -78,7 +87,7 @@ class EmulatorProcess(Service):
         """Starts the server.
 
         Returns:
-            Its TDS port, once it accepts connections.
+            Its TDS port, once it answers.
 
         Raises:
             ProcessFailed: it ended or was not ready in time.
@@ -100,6 +109,15 @@ class EmulatorProcess(Service):
         self._process.wait_until_ready(lambda: self._announced(output), READY_LIMIT_S)
         return self.port
 
+    def answers(self) -> bool:
+        """As in `Service`: a pre-login, which comes before any password."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(_PRELOGIN_REQUEST)
+                return connection.recv(1) == _TABULAR_RESULT
+        except OSError:
+            return False
+
     def _write_password(self) -> None:
         if self._password is None and self.password_file.exists():
             self._password = self.password_file.read_text().strip()
@@ -109,13 +127,9 @@ class EmulatorProcess(Service):
         self.password_file.write_text(self._password)
 
     def _announced(self, output: Path) -> bool:
-        """Whether the server printed its line `{"port": N}` and accepts connections."""
+        """Whether the server printed its line `{"port": N}` and answers there."""
         line, newline, _ = output.read_text().partition("\n")
         if not newline:
             return False
         self._port = int(json.loads(line)["port"])
-        try:
-            with socket.create_connection(("127.0.0.1", self._port), timeout=2):
-                return True
-        except OSError:
-            return False
+        return self.answers()

@@ -6,6 +6,7 @@ module file that lists every artifact intransitively and with `usepoms="false"`,
 resolved, only fetched (see docs/adr/0003-locked-jars-and-local-stack.md).
 """
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -175,7 +176,7 @@ def _watch(
         if not reader.is_alive():
             return
         started = _DOWNLOADING.findall(output.decode(errors="replace"))
-        size = sum(path.stat().st_size for path in _files(cache))
+        size = _size_of(cache)
         state = (len(started), size)
         idle_s = idle_s + _REPORT_INTERVAL_S if state == seen else 0.0
         seen = state
@@ -185,15 +186,17 @@ def _watch(
             process.kill()
 
 
-def _files(folder: Path) -> list[Path]:
-    found = []
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                found.append(path)
-        except FileNotFoundError:  # Ivy renames a finished download while we look
-            continue
-    return found
+def _size_of(folder: Path) -> int:
+    """Sums up the files below a folder, in bytes; what vanishes meanwhile counts nothing.
+
+    Ivy renames each finished download, and may do so between any two looks at it.
+    """
+    size = 0
+    for parent, _, names in os.walk(folder):  # passes over a folder that is gone
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size += Path(parent, name).stat().st_size
+    return size
 
 
 def _explain(missing: list[str], output: str) -> str:

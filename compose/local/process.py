@@ -147,11 +147,7 @@ class ChildProcess:
 
     def log_tail(self) -> str:
         """Returns the end of its log."""
-        if not self.log.exists():
-            return ""
-        with self.log.open("rb") as handle:
-            handle.seek(max(0, self.log.stat().st_size - _LOG_TAIL_BYTES))
-            return handle.read().decode(errors="replace")
+        return tail_of(self.log)
 
     def _popen(self) -> subprocess.Popen[bytes]:
         command = self._command
@@ -176,6 +172,17 @@ class ChildProcess:
         with contextlib.suppress(ProcessLookupError):
             # Its children may outlive it, so the group is killed even when it has ended itself.
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def tail_of(log: Path) -> str:
+    """Returns the end of a log; empty when there is none."""
+    try:
+        with log.open("rb") as handle:
+            handle.seek(0, os.SEEK_END)
+            handle.seek(max(0, handle.tell() - _LOG_TAIL_BYTES))
+            return handle.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
 
 
 def free_port() -> int:

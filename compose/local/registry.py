@@ -42,10 +42,11 @@ class SchemaRegistry(Service):
         settings = _settings(self._port, database)
         command = [java_executable(), _HEAP, *QUICK_START, *settings, "-jar", str(runner)]
         self._process = ChildProcess(self.name, command, self.log, keep=self._keep).start()
-        self._process.wait_until_ready(self._answers, READY_LIMIT_S)
+        self._process.wait_until_ready(self.answers, READY_LIMIT_S)
         return self.url
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """As in `Service`: the list of subjects."""
         try:
             with urllib.request.urlopen(f"{self.url}/subjects", timeout=3) as answer:  # noqa: S310
                 return bool(answer.status == 200)

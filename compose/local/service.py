@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import ClassVar
 
-from compose.local.process import ChildProcess
+from compose.local.process import ChildProcess, tail_of
 
 
 class Service:
@@ -45,6 +45,14 @@ class Service:
     def pid(self) -> int | None:
         """Its process id while it runs."""
         return self._process.pid if self._process else None
+
+    def answers(self) -> bool:
+        """Whether it answers a request of its protocol now; asks for a few seconds at most."""
+        raise NotImplementedError
+
+    def log_tail(self) -> str:
+        """Returns the end of its output, whichever process wrote it."""
+        return tail_of(self.log)
 
     def stop(self) -> None:
         """Stops it in order: clients are told, files are closed."""

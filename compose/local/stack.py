@@ -2,16 +2,13 @@
 
 Two ways to hold them. As a context manager they live as long as the block: for the demo and tests.
 With `keep=True` they live on after this process, and `stop_kept` ends them: for `tailrace up` and
-`tailrace down`. Either way a directory remembers its ports and its password in `stack.json`, so a
-configuration that was written for it stays true over restarts.
+`tailrace down`. Parts that live on from before are then found and left alone, and only those that
+are missing are started. Either way a directory remembers its ports and its password in
+`stack.json`, so a configuration that was written for it stays true over restarts.
 """
 
-import contextlib
-import json
 import os
-import platform
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -20,14 +17,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from compose.local import ivy, jars
+from compose.local import ivy, jars, kept
 from compose.local.broker import KafkaBroker
 from compose.local.emulator_process import EmulatorProcess
-from compose.local.errors import LocalStackError
+from compose.local.errors import LocalStackError, ProcessFailed
+from compose.local.kept import KeptProcess, PartReport
 from compose.local.process import STOP_LIMIT_S
 from compose.local.registry import SchemaRegistry
+from compose.local.service import Service
 
-_STATE_FILE = "stack.json"
+_PARTS: dict[str, type[Service]] = {
+    "broker": KafkaBroker,
+    "registry": SchemaRegistry,
+    "emulator": EmulatorProcess,
+}
+_FOLDERS = {"broker": "kafka", "registry": "registry", "emulator": "sqlserver"}
+# Beside the parts: the process that the stack ends with, when it does not live on.
+_OWNER = "owner"
+# A part that was found running is ready, or busy: it answers soon, or it hangs.
+_FOUND_LIMIT_S = 15.0
 _POLL_INTERVAL_S = 0.05
 
 
@@ -43,6 +51,7 @@ class LocalStack:
         broker: the Kafka broker.
         registry: the schema registry.
         emulator: the embedded SQL Server.
+        reports: what the last start found and did, one for each of the three.
     """
 
     def __init__(self, data_dir: Path, *, password: str | None = None, keep: bool = False) -> None:
@@ -55,50 +64,66 @@ class LocalStack:
         """
         self.data_dir = data_dir
         self._keep = keep
-        ports = _read_state(data_dir).get("ports", {})
-        self.broker = KafkaBroker(data_dir / "kafka", port=ports.get("broker"), keep=keep)
-        self.registry = SchemaRegistry(data_dir / "registry", port=ports.get("registry"), keep=keep)
+        ports = kept.read(data_dir).get("ports", {})
+        folder = {part: data_dir / name for part, name in _FOLDERS.items()}
+        self.broker = KafkaBroker(folder["broker"], port=ports.get("broker"), keep=keep)
+        self.registry = SchemaRegistry(folder["registry"], port=ports.get("registry"), keep=keep)
         self.emulator = EmulatorProcess(
-            data_dir / "sqlserver", password, port=ports.get("emulator"), keep=keep
+            folder["emulator"], password, port=ports.get("emulator"), keep=keep
         )
+        self.reports: list[PartReport] = []
+        self._starts: dict[str, tuple[Service, Callable[[], object]]] = {
+            "broker": (self.broker, self.broker.start),
+            "registry": (self.registry, self.registry.start),
+            "emulator": (self.emulator, self.emulator.start),
+        }
 
     def start(self, progress: ivy.Progress | None = None) -> Self:
-        """Downloads what is missing, then starts the three side by side.
+        """Downloads what is missing, then starts side by side the parts that do not run.
+
+        With `keep` a part that runs here is left alone, once it has answered; without, nothing may
+        run here.
 
         Args:
             progress: receives a line for each step; standard error gets the downloads when None.
 
         Raises:
             StackRunning: the data directory is in use.
-            ProcessFailed: one of them did not start; the others are stopped again.
+            ProcessFailed: one of them did not start, and those that were started with it are
+                stopped again; or one that was found running does not answer.
             ArtifactUnavailable, JavaMissing: what they run on is missing.
         """
-        if running(self.data_dir):
-            raise StackRunning(
-                f"A stack runs in {self.data_dir} already: use it, or stop it with `tailrace down`."
-            )
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        # Downloads come first and one after the other, so that their progress can be followed.
-        jars.ensure("kafka", progress)
-        jars.registry_home(progress)
-        try:
-            self._start_services(progress)
-            self._write_state()
-        except BaseException:
-            self.kill()
-            raise
+        with kept.turn(self.data_dir, lambda: _say_wait(self.data_dir, progress)):
+            found = self._found()
+            # From here on the directory is known as a stack's, even when nothing starts.
+            self._remember({})
+            found = {part: item for part, item in found.items() if self._lives(part, item)}
+            missing = [part for part in _PARTS if part not in found]
+            # Downloads come first and one after the other, so that their progress can be followed.
+            if "broker" in missing:
+                jars.ensure("kafka", progress)
+            if "registry" in missing:
+                jars.registry_home(progress)
+            before = kept.read(self.data_dir)
+            try:
+                self._start_services(missing, progress)
+            except BaseException:
+                self.kill()
+                raise
+            self.reports = [self._report(part, found.get(part), before) for part in _PARTS]
         return self
 
     def stop(self) -> None:
-        """Stops the three in order: the source first, the broker last."""
-        for service in (self.emulator, self.registry, self.broker):
-            service.stop()
+        """Stops what it started, in order: the source first, the broker last."""
+        for part in reversed(_PARTS):
+            self._starts[part][0].stop()
         self._forget_processes()
 
     def kill(self) -> None:
-        """Kills the three at once."""
-        for service in (self.emulator, self.registry, self.broker):
-            service.kill()
+        """Kills what it started at once."""
+        for part in reversed(_PARTS):
+            self._starts[part][0].kill()
         self._forget_processes()
 
     def __enter__(self) -> Self:
@@ -112,68 +137,119 @@ class LocalStack:
     ) -> None:
         self.stop()
 
-    def _start_services(self, progress: ivy.Progress | None) -> None:
+    def _found(self) -> dict[str, KeptProcess]:
+        """Returns the parts that run here and may be left alone."""
+        state = kept.read(self.data_dir)
+        owner = kept.process_of(state, _OWNER)
+        found = _running_parts(state)
+        if found and owner is not None and owner.is_running:
+            raise StackRunning(
+                f"A stack runs in {self.data_dir} that belongs to process {owner.pid} and ends with"
+                " it (a demo or a test): name another directory."
+            )
+        if found and not self._keep:
+            raise StackRunning(
+                f"A stack runs in {self.data_dir} already: use it, or stop it with `tailrace down`."
+            )
+        return found
+
+    def _lives(self, part: str, process: KeptProcess) -> bool:
+        """Waits until a part that was found running answers; False when it ends instead."""
+        service, _ = self._starts[part]
+        deadline = time.monotonic() + _FOUND_LIMIT_S
+        pause = threading.Event()
+        while not service.answers():
+            if not process.is_running:
+                return False
+            if time.monotonic() >= deadline:
+                reason = (
+                    f"runs as process {process.pid} but has not answered for {_FOUND_LIMIT_S:.0f} s"
+                    " (stop the stack with `tailrace down`, then start it again)"
+                )
+                raise ProcessFailed(service.name, reason, service.log, service.log_tail())
+            pause.wait(_POLL_INTERVAL_S)
+        return True
+
+    def _start_services(self, parts: list[str], progress: ivy.Progress | None) -> None:
+        if not parts:
+            return
         started = time.monotonic()
-        starts: dict[str, Callable[[], object]] = {
-            "Kafka broker": self.broker.start,
-            "schema registry": self.registry.start,
-            "embedded SQL Server": self.emulator.start,
-        }
-        with ThreadPoolExecutor(len(starts), thread_name_prefix="stack") as pool:
-            futures = {pool.submit(start): name for name, start in starts.items()}
+        with ThreadPoolExecutor(len(parts), thread_name_prefix="stack") as pool:
+            futures = {pool.submit(self._starts[part][1]): part for part in parts}
+            names = {future: self._starts[part][0].name for future, part in futures.items()}
             try:
                 pending = set(futures)
                 while pending:
                     done, pending = wait(pending, timeout=2, return_when=FIRST_COMPLETED)
                     for future in done:
                         address = future.result()
+                        self._remember_part(futures[future])
                         if progress:
-                            progress(f"{futures[future]} ready: {address}")
+                            progress(f"{names[future]} ready: {address}")
                     if progress and pending and not done:
-                        names = ", ".join(sorted(futures[future] for future in pending))
-                        progress(f"starting {names} ({time.monotonic() - started:.0f} s)")
+                        waited_for = ", ".join(sorted(names[future] for future in pending))
+                        progress(f"starting {waited_for} ({time.monotonic() - started:.0f} s)")
             except BaseException:
                 # The threads wait for their services; killing those ends the threads.
                 self.kill()
                 raise
 
-    def _write_state(self) -> None:
-        pids = [self.broker.pid, self.registry.pid, self.emulator.pid]
-        state = {
-            "ports": {
-                "broker": self.broker.port,
-                "registry": self.registry.port,
-                "emulator": self.emulator.port,
-            },
-            "bootstrap_servers": self.broker.bootstrap_servers,
-            "registry_url": self.registry.url,
-            "sqlserver": {
+    def _report(self, part: str, found: KeptProcess | None, before: dict[str, Any]) -> PartReport:
+        service, _ = self._starts[part]
+        if found is not None:
+            return PartReport(service.name, "left alone", found.pid, service.log)
+        ended = kept.process_of(before, part)
+        outcome: kept.Outcome = "started" if ended is None else "started again"
+        return PartReport(service.name, outcome, service.pid, service.log)
+
+    def _remember_part(self, part: str) -> None:
+        """Notes a started part at once: whatever happens to us, it is found again."""
+        service, _ = self._starts[part]
+        process = kept.kept_process(service.pid) if service.pid is not None else None
+        more: dict[str, Any] = {}
+        if part == "broker":
+            more["bootstrap_servers"] = self.broker.bootstrap_servers
+        elif part == "registry":
+            more["registry_url"] = self.registry.url
+        else:
+            more["sqlserver"] = {
                 "host": "127.0.0.1",
                 "port": self.emulator.port,
                 "password_file": str(self.emulator.password_file),
-            },
-            # A process id may be given to another process later; the start time tells them apart.
-            "processes": {str(pid): _identity(pid) for pid in pids if pid is not None},
-        }
-        _write(self.data_dir, state)
+            }
+        self._remember(more, {part: process}, {part: service.port})
+
+    def _remember(
+        self,
+        more: dict[str, Any],
+        processes: dict[str, KeptProcess | None] | None = None,
+        ports: dict[str, int] | None = None,
+    ) -> None:
+        state = kept.read(self.data_dir)
+        owner = None if self._keep else kept.kept_process(os.getpid())
+        known = state.get("processes", {}) | {_OWNER: owner} | (processes or {})
+        state["ports"] = state.get("ports", {}) | (ports or {})
+        state["processes"] = {part: process for part, process in known.items() if process}
+        kept.write(self.data_dir, state | more)
 
     def _forget_processes(self) -> None:
-        state = _read_state(self.data_dir)
+        """Has the directory forget what this stack started; what it found there runs on."""
+        state = kept.read(self.data_dir)
         if state:
-            _write(self.data_dir, {**state, "processes": {}})
+            kept.write(self.data_dir, state | {"processes": _running_parts(state)})
 
 
 def running(data_dir: Path) -> bool:
     """Whether a stack that was started in the data directory still has a process."""
-    return bool(_kept_processes(data_dir))
+    return bool(_running_parts(kept.read(data_dir)))
 
 
 def addresses(data_dir: Path) -> dict[str, Any]:
     """Returns what a stack in the data directory wrote of itself: addresses and password file."""
-    return {name: value for name, value in _read_state(data_dir).items() if name != "processes"}
+    return {name: value for name, value in kept.read(data_dir).items() if name != "processes"}
 
 
-def stop_kept(data_dir: Path, limit_s: float = STOP_LIMIT_S) -> bool:
+def stop_kept(data_dir: Path, limit_s: float = STOP_LIMIT_S) -> list[PartReport]:
     """Stops the services that a stack with `keep=True` left running.
 
     Args:
@@ -181,57 +257,45 @@ def stop_kept(data_dir: Path, limit_s: float = STOP_LIMIT_S) -> bool:
         limit_s: how long they may take before they are killed, in seconds.
 
     Returns:
-        Whether there was anything to stop.
+        What was found and done, for each of the three.
     """
-    pids = _kept_processes(data_dir)
-    for pid in pids:
-        _signal_group(pid, signal.SIGTERM)
-    pause = threading.Event()
-    deadline = time.monotonic() + limit_s
-    while _kept_processes(data_dir) and time.monotonic() < deadline:
-        pause.wait(_POLL_INTERVAL_S)
-    for pid in _kept_processes(data_dir):
-        _signal_group(pid, signal.SIGKILL)
-    state = _read_state(data_dir)
-    if state:
-        _write(data_dir, {**state, "processes": {}})
-    return bool(pids)
+    if not (data_dir / kept.STATE_FILE).exists():
+        return [_stopped(data_dir, part, None, set(), set()) for part in _PARTS]
+    with kept.turn(data_dir, lambda: None):
+        state = kept.read(data_dir)
+        found = _running_parts(state)
+        for process in found.values():
+            process.signal_group(signal.SIGTERM)
+        pause = threading.Event()
+        deadline = time.monotonic() + limit_s
+        while _running_parts(state) and time.monotonic() < deadline:
+            pause.wait(_POLL_INTERVAL_S)
+        stubborn = _running_parts(state)
+        for process in stubborn.values():
+            process.signal_group(signal.SIGKILL)
+        kept.write(data_dir, {**state, "processes": {}})
+    return [
+        _stopped(data_dir, part, kept.process_of(state, part), set(found), set(stubborn))
+        for part in _PARTS
+    ]
 
 
-def _kept_processes(data_dir: Path) -> list[int]:
-    recorded = _read_state(data_dir).get("processes", {})
-    return [int(pid) for pid, identity in recorded.items() if _identity(int(pid)) == identity]
+def _stopped(
+    data_dir: Path, part: str, process: KeptProcess | None, found: set[str], stubborn: set[str]
+) -> PartReport:
+    kind = _PARTS[part]
+    outcome: kept.Outcome = "not running" if process is None else "already gone"
+    if part in found:
+        outcome = "killed" if part in stubborn else "stopped"
+    log = data_dir / _FOLDERS[part] / kind.log_name
+    return PartReport(kind.name, outcome, process.pid if process else None, log)
 
 
-def _identity(pid: int) -> str | None:
-    """Returns what tells a process from a later one with its id: its start time; None when dead."""
-    if platform.system() == "Linux":
-        try:
-            # Fields are counted after the command name, which may itself hold spaces and brackets.
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-        return None if fields[0] == "Z" else fields[19]
-    shown = subprocess.run(  # noqa: S603  # the argument is a number
-        ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return shown.stdout.strip() or None
+def _running_parts(state: dict[str, Any]) -> dict[str, KeptProcess]:
+    recorded = {part: kept.process_of(state, part) for part in _PARTS}
+    return {part: item for part, item in recorded.items() if item and item.is_running}
 
 
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, number)
-
-
-def _read_state(data_dir: Path) -> dict[str, Any]:
-    try:
-        state = json.loads((data_dir / _STATE_FILE).read_text())
-    except FileNotFoundError:
-        return {}
-    return dict(state)
-
-
-def _write(data_dir: Path, state: dict[str, Any]) -> None:
-    partial = data_dir / f"{_STATE_FILE}.partial"
-    partial.write_text(json.dumps(state, indent=2) + "\n")
-    partial.replace(data_dir / _STATE_FILE)
+def _say_wait(data_dir: Path, progress: ivy.Progress | None) -> None:
+    if progress:
+        progress(f"another command starts or stops the stack in {data_dir}: waiting for it")

@@ -33,6 +33,9 @@ DISABLED: Final = 7
 CONNECT_DENIED: Final = 12
 """States of 18456 that only the log tells."""
 
+_KNOWN_MAX: Final = 1000
+"""Logins whose password need not be hashed again."""
+
 
 class LoginRefusedError(Exception):
     """A login failed.
@@ -117,6 +120,8 @@ class Authenticator:
         if not is_password(login.password, password):
             return False
         with self._lock:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
             self._known[login.sid] = digest
         return True
 

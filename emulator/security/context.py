@@ -7,7 +7,7 @@ database only, an impersonated login to the whole server.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from emulator.messages import (
     cannot_impersonate_login,
@@ -34,6 +34,9 @@ from emulator.storage.principal_model import DBO_ID, Login, PermissionKey
 
 if TYPE_CHECKING:
     from emulator.storage.engine import Database, Engine
+
+_TOKENS_MAX: Final = 256
+"""Tokens that a session keeps: one for each database and whom it acted as there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,8 @@ class SecurityContext:
         versions = (database.version, self._engine.databases["master"].version)
         known = self._users.get(key)
         if known is None or known[:2] != versions:
+            if len(self._users) >= _TOKENS_MAX:
+                self._users.clear()
             known = self._users[key] = (*versions, self._make_user(identity, database))
         return known[2]
 
@@ -167,6 +172,8 @@ class SecurityContext:
         key = (self.identity, database.database_id)
         known = self._seen.get(key)
         if known is None or known[0] is not token:
+            if len(self._seen) >= _TOKENS_MAX:
+                self._seen.clear()
             known = self._seen[key] = (token, {})
         found = known[1].get(securable.major_id)
         if found is None:

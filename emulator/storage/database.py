@@ -113,6 +113,9 @@ class StorageEngine(Protocol):
     def database_by_id(self, database_id: int) -> Database | None:
         """The database of that id, or None."""
 
+    def forget_table(self, table: Table) -> None:
+        """A table is dropped for good: what is kept of it by name goes, a while later."""
+
     def take_rids(self, table: Table, count: int, connection: apsw.Connection) -> int:
         """Reserve consecutive row ids of a table and return the first."""
 

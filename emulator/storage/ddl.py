@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 import apsw
 
@@ -206,6 +207,7 @@ def drop_table(target: DdlTarget, database: Database, table: Table, *, command: 
             _remove_module(connection, database, trigger)
         database.remove_table(connection, table)
         forget_object(connection, database, table.object_id)
+        database.engine.write_path.after_commit(partial(database.engine.forget_table, table))
 
 
 def set_tracked(target: DdlTarget, database: Database, table: Table, tracked: bool) -> Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -50,6 +51,9 @@ BUSY_TIMEOUT_MS: Final = 10_000
 WAL_KEPT_BYTES: Final = 64 * 1024 * 1024
 """A write-ahead log that one huge commit made longer is cut back to this by the next checkpoint."""
 
+_GONE_KEPT: Final = 256
+"""How many tables are dropped before what is kept of one by name goes."""
+
 CACHE_KIB: Final = 16_384
 """Page cache per connection and per TEMP database."""
 
@@ -87,6 +91,8 @@ class Engine:
         self._lock_file = _lock_directory(data_dir)
         self._rids: dict[str, int] = {}
         self._rids_lock = threading.Lock()
+        self._gone: deque[Table] = deque()
+        """Dropped tables of which something is still kept."""
         self._writer = self.connect()
         self.clock = clock
         self.locks = LockManager()
@@ -187,6 +193,8 @@ class Engine:
             self.extension.dropping_database(connection, database)
             remove_database(connection, database)
         self._publish([d for d in self.databases.values() if d is not database])
+        for table in database.tables():
+            self.forget_table(table)
         self.identities.forget_database(database.database_id)
         self.sequences.forget_database(database.database_id)
         self.row_versions.forget_database(database.database_id)
@@ -252,6 +260,29 @@ class Engine:
                 first = max(first or 0, highest + 1)
             self._rids[name] = first + count
             return first
+
+    def forget_table(self, table: Table) -> None:
+        """A table is dropped for good: what is kept of it by name goes, a while later.
+
+        A statement that began before may still ask for it, and is then told that it is gone.
+        """
+        self.identities.reseed(table, None)
+        gone = self._gone
+        with self._rids_lock:
+            gone.append(table)
+            for _ in range(2):  # one more than came, for those that were held
+                if len(gone) <= _GONE_KEPT:
+                    break
+                oldest = gone.popleft()
+                database = self.database_by_id(oldest.database_id)
+                if database is not None and database.table_by_id(oldest.object_id) is not None:
+                    continue  # another database took the id, another table the name
+                name = oldest.sqlite_name
+                if self.locks.forget(name):
+                    self._rids.pop(name, None)
+                    self.write_path.table_sequences.pop(name, None)
+                else:
+                    gone.append(oldest)
 
     def close(self) -> None:
         """Stop: waiting sessions get an error, connections close, the files are released."""

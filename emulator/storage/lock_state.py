@@ -76,6 +76,12 @@ class TableLocks:
         self.readable = False
         """``exclusive`` stands for a range of update locks: others may read."""
 
+    @property
+    def is_held(self) -> bool:
+        """Whether anybody has a lock or an uncommitted change."""
+        alone = self.exclusive is not None
+        return alone or bool(self.shared or self.rows or self.updates or self.writers)
+
 
 def row_blockers(
     entry: TableLocks, owner: LockOwner, resource: Hashable, mode: str

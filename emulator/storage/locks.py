@@ -64,7 +64,7 @@ class LockManager:
         self._mutex = threading.Lock()
         self._changed = threading.Condition(self._mutex)
         self._tables: dict[str, TableLocks] = {}
-        """Entries stay for ever: a waiter holds on to one while the mutex is free."""
+        """Entries stay until :meth:`forget`: a waiter holds on to one while the mutex is free."""
         self._writer: LockOwner | None = None
         self._write_queue: deque[LockOwner] = deque()
         self.waiters = 0
@@ -182,7 +182,9 @@ class LockManager:
 
     def is_being_changed(self, owner: LockOwner, table: str, rid: int) -> bool:
         """Whether another transaction has an exclusive lock on a row (asked for each row read)."""
-        entry = self._tables[table]
+        entry = self._tables.get(table)
+        if entry is None:
+            return False
         holder = entry.rows.get(rid)
         if isinstance(holder, LockOwner) and holder is not owner:
             return True
@@ -204,7 +206,7 @@ class LockManager:
         Returns and raises as :meth:`lock`.
         """
         with self._mutex:
-            entry = self._tables[table]
+            entry = self._tables.setdefault(table, TableLocks())
             owner.wants = (table, rid, "S")
             return self._acquire(owner, partial(reading_blockers, entry, owner, rid))
 
@@ -266,6 +268,15 @@ class LockManager:
                 entry.readable = False
             entry.shared.discard(owner)
             self._changed.notify_all()
+
+    def forget(self, table: str) -> bool:
+        """A table is gone; returns False where somebody may still hold or wait for its locks."""
+        with self._mutex:
+            entry = self._tables.get(table)
+            if entry is not None and (self.waiters or entry.is_held):
+                return False
+            self._tables.pop(table, None)
+            return True
 
     # -- the write path -------------------------------------------------------------------------
 

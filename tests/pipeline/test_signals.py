@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,8 @@ def test_the_command_line_asks_and_says_what_is_wrong(shop: Pipe, tmp_path: Path
 
 def test_brokers_that_do_not_answer_are_named(shop: Pipe):
     options: dict[str, Any] = shop.options()
-    options["kafka"] = {"bootstrap": "127.0.0.1:1"}
+    options["kafka"] = {"bootstrap": "127.0.0.1:1", "start_timeout_s": 1}
+    began = time.monotonic()
     with pytest.raises(SnapshotNotAsked, match=r"127\.0\.0\.1:1"):
         ask(PublisherConfig.load(options), ["dbo.orders"], 0)
+    assert time.monotonic() - began < 8  # the option is heeded: its default alone is 10

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.kafka
+@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_example_project_passes(tmp_path, kafka, registry):

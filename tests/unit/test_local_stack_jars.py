@@ -110,7 +110,7 @@ def repository(tmp_path, monkeypatch) -> Iterator[Repository]:
     served.folder.mkdir()
     handler = functools.partial(QuietHandler, directory=str(served.folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         for name in ("http_proxy", "HTTP_PROXY"):
             monkeypatch.delenv(name, raising=False)
@@ -152,3 +152,31 @@ def test_missing_artifact_is_named_with_the_fix(repository):
     message = str(caught.value)
     assert "org.example:absent:2.0" in message
     assert "TAILRACE_MAVEN_MIRROR" in message
+
+
+def test_the_watcher_outlives_downloads_that_are_renamed_under_its_eyes(tmp_path):
+    names = [tmp_path / f"thing-{number}.jar" for number in range(200)]
+    for name in names:
+        name.with_suffix(".jar.part").write_bytes(b"12345")
+    done = threading.Event()
+
+    def rename():
+        while not done.is_set():
+            for name in names:
+                name.with_suffix(".jar.part").rename(name)
+            for name in names:
+                name.rename(name.with_suffix(".jar.part"))
+
+    thread = threading.Thread(target=rename)
+    thread.start()
+    try:
+        sizes = {ivy._size_of(tmp_path) for _ in range(100)}
+    finally:
+        done.set()
+        thread.join()
+    assert max(sizes) <= 2 * 200 * 5
+    assert ivy._size_of(tmp_path) == 200 * 5
+
+
+def test_a_folder_that_is_not_there_yet_has_no_size(tmp_path):
+    assert ivy._size_of(tmp_path / "cache") == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from compose.local import stack
+from compose.local import kept, stack
 from compose.local.errors import ProcessFailed
 from compose.local.process import ChildProcess, free_port
 
@@ -125,19 +125,105 @@ def test_free_port_can_be_bound_and_is_not_ephemeral():
         probe.bind(("127.0.0.1", port))
 
 
-def test_kept_processes_are_found_again_and_stopped(tmp_path):
-    process = ChildProcess("Sleeper", SLEEP, tmp_path / "l", keep=True).start()
-    pid = process.pid
-    assert pid is not None
-    stack._write(tmp_path, {"ports": {}, "processes": {str(pid): stack._identity(pid)}})
+@pytest.fixture
+def kept_part(tmp_path):
+    """Runs a command that `stack.json` names as a part of the stack in `tmp_path`."""
+    started: list[ChildProcess] = []
+
+    def start(part, command=SLEEP):
+        process = ChildProcess(part, command, tmp_path / f"{part}.log", keep=True).start()
+        started.append(process)
+        known = kept.read(tmp_path).get("processes", {})
+        kept.write(tmp_path, {"processes": {**known, part: kept.kept_process(process.pid)}})
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+def outcomes(reports):
+    return {report.name: (report.outcome, report.pid) for report in reports}
+
+
+def test_each_part_is_found_again_and_stopped_and_said_so(kept_part, tmp_path):
+    broker, registry = kept_part("broker"), kept_part("registry")
+    pids = broker.pid, registry.pid
+    broker.kill()
     assert stack.running(tmp_path)
-    assert stack.stop_kept(tmp_path)
-    assert process.exited_within(10) == -signal.SIGTERM
+    assert outcomes(stack.stop_kept(tmp_path)) == {
+        "Kafka broker": ("already gone", pids[0]),
+        "schema registry": ("stopped", pids[1]),
+        "embedded SQL Server": ("not running", None),
+    }
+    assert registry.exited_within(10) == -signal.SIGTERM
     assert not stack.running(tmp_path)
-    assert not stack.stop_kept(tmp_path)
+    again = stack.stop_kept(tmp_path)
+    assert {report.outcome for report in again} == {"not running"}
+
+
+def test_a_part_that_ignores_sigterm_is_killed_and_said_so(kept_part, tmp_path):
+    command = ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"]
+    stubborn = kept_part("emulator", command)
+    stubborn.wait_until_ready(lambda: "up" in stubborn.log_tail(), 10)
+    pid = stubborn.pid
+    reports = stack.stop_kept(tmp_path, limit_s=0.2)
+    assert outcomes(reports)["embedded SQL Server"] == ("killed", pid)
+    assert stubborn.exited_within(10) == -signal.SIGKILL
 
 
 def test_a_process_id_that_was_given_to_another_is_left_alone(tmp_path):
-    stack._write(tmp_path, {"ports": {}, "processes": {str(os.getpid()): "another start time"}})
+    kept.write(tmp_path, {"processes": {"broker": [os.getpid(), "another start time"]}})
     assert not stack.running(tmp_path)
-    assert not stack.stop_kept(tmp_path)
+    assert outcomes(stack.stop_kept(tmp_path))["Kafka broker"] == ("already gone", os.getpid())
+
+
+def test_a_directory_without_a_stack_is_not_made_by_stopping_it(tmp_path):
+    reports = stack.stop_kept(tmp_path / "none")
+    assert {report.outcome for report in reports} == {"not running"}
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_runs_is_not_started_beside_by_one_that_would_end_it(kept_part, tmp_path):
+    broker = kept_part("broker")
+    with pytest.raises(stack.StackRunning, match="tailrace down"):
+        stack.LocalStack(tmp_path).start()
+    assert broker.is_running
+
+
+def test_a_stack_that_ends_with_its_owner_is_not_taken_over(kept_part, tmp_path):
+    broker = kept_part("broker")
+    known = kept.read(tmp_path)["processes"]
+    owner = kept.kept_process(os.getpid())
+    kept.write(tmp_path, {"processes": {**known, "owner": owner}})
+    with pytest.raises(stack.StackRunning, match=f"process {os.getpid()} and ends with it"):
+        stack.LocalStack(tmp_path, keep=True).start()
+    assert broker.is_running
+
+
+def test_a_part_that_runs_but_does_not_answer_is_named_and_left(kept_part, tmp_path, monkeypatch):
+    monkeypatch.setattr(stack, "_FOUND_LIMIT_S", 0.2)
+    registry = kept_part("registry")
+    port = free_port()
+    kept.write(tmp_path, {**kept.read(tmp_path), "ports": {"registry": port}})
+    with pytest.raises(ProcessFailed, match=rf"registry runs as process {registry.pid} but has"):
+        stack.LocalStack(tmp_path, keep=True).start()
+    assert registry.is_running
+    assert stack.running(tmp_path)
+
+
+def test_a_second_command_waits_for_the_first(tmp_path):
+    waits = threading.Event()
+    order: list[str] = []
+
+    def second():
+        with kept.turn(tmp_path, waits.set):
+            order.append("second")
+
+    with kept.turn(tmp_path, lambda: None):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waits.wait(10)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]

@@ -1,16 +1,22 @@
 """Broker, registry and embedded server as processes: restart, kill, and what survives."""
 
 import json
+import os
+import signal
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pyodbc
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compose.local import kept
 from compose.local.errors import LocalStackError
 from compose.local.stack import LocalStack, addresses, running, stop_kept
+from tailrace.cli import cli
 
 pytestmark = pytest.mark.kafka
 SCHEMA = json.dumps({"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]})
@@ -77,12 +83,22 @@ def test_registry_keeps_what_it_answered_over_a_kill(schema_registry):
 
 
 @pytest.mark.slow
-def test_stack_keeps_running_until_it_is_stopped_and_comes_back_at_its_addresses(tmp_path):
-    lines: list[str] = []
-    LocalStack(tmp_path, keep=True).start(lines.append)
+def test_stack_lives_on_heals_and_comes_back_at_its_addresses(tmp_path):
+    def command(verb):
+        done = CliRunner().invoke(cli, [verb, "--data-dir", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    def pids():
+        return {part: pid for part, (pid, _) in kept.read(tmp_path)["processes"].items()}
+
     try:
+        said = command("up")
+        first = pids()
+        assert f"Kafka broker         started (process {first['broker']})" in said
+        assert f"schema registry      started (process {first['registry']})" in said
+        assert f"embedded SQL Server  started (process {first['emulator']})" in said
         known = addresses(tmp_path)
-        assert any("embedded SQL Server ready" in line for line in lines)
         assert subjects(known["registry_url"]) == []
         admin = AdminClient({"bootstrap.servers": known["bootstrap_servers"]})
         assert list(admin.list_topics(timeout=10).brokers) == [1]
@@ -90,14 +106,32 @@ def test_stack_keeps_running_until_it_is_stopped_and_comes_back_at_its_addresses
         assert password_file.stat().st_mode & 0o077 == 0
         with pytest.raises(LocalStackError, match="tailrace down"):
             LocalStack(tmp_path).start()
-        assert stop_kept(tmp_path)
+
+        os.kill(first["emulator"], signal.SIGKILL)
+        said = command("up")
+        second = pids()
+        assert f"Kafka broker         ran already (process {first['broker']}), left alone" in said
+        assert f"schema registry      ran already (process {first['registry']})" in said
+        assert f"SQL Server  had ended, started again (process {second['emulator']})" in said
+        assert addresses(tmp_path) == known
+        # What was found is known as well as what was started.
+        found = LocalStack(tmp_path, keep=True).start()
+        assert [report.outcome for report in found.reports] == ["left alone"] * 3
+        with closing(pyodbc.connect(found.emulator.connection_string(), timeout=10)) as connection:
+            assert connection.execute("SELECT 1").fetchval() == 1
+
+        os.kill(second["registry"], signal.SIGKILL)
+        said = command("down")
+        assert f"Kafka broker         stopped (process {first['broker']})" in said
+        assert f"schema registry      was already gone (process {first['registry']} has" in said
+        assert f"embedded SQL Server  stopped (process {second['emulator']})" in said
         assert not running(tmp_path)
+        assert command("down").count("was not running") == 3
 
         with LocalStack(tmp_path) as again:
             assert addresses(tmp_path) == known
-            connection = pyodbc.connect(again.emulator.connection_string(), timeout=10)
-            assert connection.execute("SELECT 1").fetchval() == 1
-            connection.close()
+            with closing(pyodbc.connect(again.emulator.connection_string())) as connection:
+                assert connection.execute("SELECT 1").fetchval() == 1
         assert not running(tmp_path)
     finally:
         stop_kept(tmp_path)

@@ -1,4 +1,5 @@
 import socket
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -30,7 +31,7 @@ def test_a_part_that_does_not_answer_is_named_with_its_option(tmp_path):
     config = tmp_path / "tailrace.yaml"
     config.write_text(
         f"""
-kafka: {{bootstrap: "127.0.0.1:{port}"}}
+kafka: {{bootstrap: "127.0.0.1:{port}", start_timeout_s: 1}}
 registry: {{url: "http://127.0.0.1:{port}"}}
 prefix: p
 publisher:
@@ -38,7 +39,9 @@ publisher:
 """
     )
 
+    began = time.monotonic()
     result = CliRunner().invoke(cli, ["status", "--config", str(config)])
+    assert time.monotonic() - began < 8  # the option is heeded: its default alone is 10
 
     assert result.exit_code == 1
     assert f"no broker answers at 127.0.0.1:{port}" in result.output

@@ -32,15 +32,15 @@ from emulator.tsql.compile.scope import Scope
 from emulator.tsql.compile.single_row import at_most_one_row
 from emulator.tsql.compile.trigger_text import updates_column
 from emulator.tsql.compile.values import (
-    CONVERSIONS,
     Value,
     apply,
     constant,
-    conversion_position,
     converted,
+    ruled,
 )
-from emulator.tsql.conversions import check_allowed, converter, quiet_converter
+from emulator.tsql.conversions import check_allowed
 from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.conversions.rules import Rule
 from emulator.tsql.functions.aggregates import contains_aggregate
 from emulator.tsql.functions.xml_methods import xml_method
 from emulator.tsql.syntax.nodes import (
@@ -266,10 +266,9 @@ class ExpressionCompiler:
         if value.is_null:
             return converted(value, target)
         if not quiet:
-            return apply(value, converter(source, target, style), target)
+            return apply(value, Rule(source, target, style))
         check_allowed(source, target, explicit=True)
-        position = conversion_position(quiet_converter(source, target, style))
-        return Value(f"cv({value.sql}, {position})", target)
+        return Value(ruled(value.sql, Rule(source, target, style, quiet=True)), target)
 
     def _collate(self, node: Collate, scope: Scope) -> Value:
         value = self.value(node.operand, scope)
@@ -279,7 +278,7 @@ class ExpressionCompiler:
         name = None if folded in {"database_default", "catalog_default"} else node.collation
         named = collation(name or self.compilation.database.collation)
         target = replace(value.type, collation=named.name)
-        converted_text = apply(value, converter(value.type, target), target)
+        converted_text = apply(value, Rule(value.type, target))
         return replace(converted_text, explicit=True)
 
     def _scalar_query(self, node: ScalarQuery, scope: Scope) -> Value:
@@ -482,4 +481,4 @@ def _near(node: Expression) -> str:
     return ")"
 
 
-__all__ = ["CONVERSIONS", "ExpressionCompiler", "choose"]
+__all__ = ["ExpressionCompiler", "choose"]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from emulator import messages
 from emulator.errors import not_supported
-from emulator.tsql.compile.values import Value, conversion_position
-from emulator.tsql.conversions import converter
+from emulator.tsql.compile.values import Value, literal_sql, ruled
 from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.conversions.rules import Rule
 from emulator.tsql.functions import for_json, for_xml
 from emulator.tsql.functions.sqlite_functions import sqlite_function
 from emulator.tsql.syntax.nodes import (
@@ -55,15 +55,15 @@ def compile_for(
         raise not_supported(f"FOR {clause.format} of more than {_COLUMNS_MAX} columns")
     inner = [replace(column, sql=f"v{n}", constant=None) for n, column in enumerate(columns)]
     if clause.format == "JSON":
-        number = for_json.spec_number(_json_spec(query, clause, columns))
+        spec = _json_spec(query, clause, columns).text()
         texts = [_json_value(compiler, value) for value in inner]
         result = Value("v0", nvarchar(MAX), form="json")
     else:
-        number = for_xml.spec_number(_xml_spec(query, clause, columns))
+        spec = _xml_spec(query, clause, columns).text()
         texts = [_plain(compiler, value) for value in inner]
         result = Value("v0", SqlType("xml") if clause.typed else nvarchar(MAX))
     function = f"t_for_{clause.format.lower()}"
-    arguments = ", ".join([str(number), *texts])
+    arguments = ", ".join([literal_sql(spec), *texts])
     return f"SELECT {function}({arguments}) AS v0 FROM ({text})", result
 
 
@@ -119,7 +119,8 @@ def _json_spec(query: Query, clause: ForClause, columns: list[Value]) -> for_jso
             raise messages.error(13605)
         paths.append(tuple(column.name.split(".")) if clause.mode == "PATH" else (column.name,))
     for_json.check_paths(paths)
-    return for_json.JsonSpec(clause, tuple(paths), tuple(_is_quoted(c) for c in columns))
+    quoted = tuple(_is_quoted(column) for column in columns)
+    return for_json.JsonSpec(clause.root, clause.nulls, clause.wrapped, tuple(paths), quoted)
 
 
 def _is_quoted(column: Value) -> bool:
@@ -149,9 +150,9 @@ def _plain(compiler: Expressions, value: Value) -> str:
     if kind in {Family.MOMENT, Family.OFFSET, Family.DATE, Family.TIME}:
         style = _ISO_STYLE
     if style is not None:
-        convert = converter(value.type, varchar(40), style)
-        if convert is not None:
-            return f"cv({value.sql}, {conversion_position(convert)})"
+        rule = Rule(value.type, varchar(40), style)
+        if rule.conversion() is not None:
+            return ruled(value.sql, rule)
     return compiler.as_text(value).sql
 
 
@@ -183,7 +184,8 @@ def _xml_spec(query: Query, clause: ForClause, columns: list[Value]) -> for_xml.
         and any(c.last.startswith("@") and not c.parents for c in placed)
     ):
         raise messages.error(6864)
-    return for_xml.XmlSpec(clause, for_xml.encoded_name(row) if row else "", tuple(placed))
+    element = for_xml.encoded_name(row) if row else ""
+    return for_xml.XmlSpec(clause.root, clause.nulls, element, tuple(placed))
 
 
 def _xml_column(clause: ForClause, column: Value) -> for_xml.XmlColumn:

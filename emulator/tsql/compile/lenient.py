@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import SqlError
-from emulator.tsql.functions.sqlite_functions import AGGREGATES, SQLITE_FUNCTIONS, convert_numbered
+from emulator.tsql.functions.sqlite_functions import AGGREGATES, SQLITE_FUNCTIONS, convert_by_rule
 
 if TYPE_CHECKING:
     import apsw
@@ -105,7 +105,7 @@ def register_lenient(connection: apsw.Connection, note: Note) -> None:
         connection.create_scalar_function(
             _PREFIX + function.name, quiet(function.call, note), function.arguments
         )
-    connection.create_scalar_function(f"{_PREFIX}cv", quiet(convert_numbered, note), 2)
+    connection.create_scalar_function(f"{_PREFIX}cv", quiet(convert_by_rule, note), 2)
     for name, factory, arguments in AGGREGATES:
         connection.create_window_function(_PREFIX + name, _quiet_factory(factory, note), arguments)
     connection.create_window_function(f"{_PREFIX}sum", LenientSum, 1)

@@ -14,6 +14,7 @@ from emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
 from emulator.tsql.compile.values import Value, apply, converted
 from emulator.tsql.conversions import Conversion, assigner, check_allowed
 from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.conversions.rules import Rule
 from emulator.tsql.syntax.nodes import ColumnName, Expression
 from emulator.tsql.syntax.parser import parse_expression
 from emulator.types import SqlType, StorageValue
@@ -37,8 +38,9 @@ def stored(value: Value, column: Column, target: Target, semantics: Semantics) -
     if column.type == value.type and family(column.type) not in {Family.TEXT, Family.BINARY}:
         return value
     check_allowed(value.type, column.type, explicit=False)
-    conversion = column_assigner(value.type, column.type, target.shown, column.name, semantics)
-    return apply(value, conversion, column.type)
+    place = target.shown, column.name
+    cut = not semantics.ansi_warnings
+    return apply(value, Rule(value.type, column.type, column=place, truncates=cut))
 
 
 def column_assigner(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from emulator.errors import SqlError
 from emulator.storage.collation import ordering_of
-from emulator.tsql.conversions import Conversion, check_allowed, converter
+from emulator.tsql.conversions import check_allowed
 from emulator.tsql.conversions.families import Family, family
+from emulator.tsql.conversions.rules import Rule
 from emulator.tsql.syntax.nodes import TableName, VariableTable
 from emulator.types import INT, SqlType, StorageValue
 
@@ -99,21 +100,6 @@ class Value:
 
 NULL_VALUE: Final = Value("NULL", INT, nullable=True, constant=Constant(None), literal=True)
 
-CONVERSIONS: Final[list[Callable[[Any], Any]]] = []
-"""Conversions that compiled text names by their position: ``cv(x, 3)``."""
-
-_POSITIONS: Final[dict[Conversion, int]] = {}
-
-
-def conversion_position(conversion: Conversion) -> int:
-    """The number under which compiled text finds a conversion."""
-    position = _POSITIONS.get(conversion)
-    if position is None:
-        CONVERSIONS.append(conversion)
-        position = _POSITIONS[conversion] = len(CONVERSIONS) - 1
-    return position
-
-
 _UNSAFE: Final = frozenset("\0\x01?")
 """Characters that cannot stand in a text literal: SQLite ends it at NUL, and plans are scanned for
 the other two, which mark holes and parameters."""
@@ -139,8 +125,18 @@ def constant(value: StorageValue, sql_type: SqlType, *, literal: bool = False) -
     return Value(literal_sql(value), sql_type, value is None, Constant(value), literal=literal)
 
 
-def apply(value: Value, conversion: Conversion | None, target: SqlType) -> Value:
-    """``value`` passed through a conversion; a constant is converted at once if it can be."""
+def ruled(sql: str, rule: Rule) -> str:
+    """SQLite text of a value passed through a conversion, whatever it is."""
+    return f"cv({sql}, {literal_sql(rule.text())})"
+
+
+def apply(value: Value, rule: Rule) -> Value:
+    """``value`` passed through a conversion; a constant is converted at once if it can be.
+
+    Raises:
+        SqlError: 206, 257, 281 or 529 when there is no such conversion.
+    """
+    conversion, target = rule.conversion(), rule.target
     if conversion is None:
         return replace(value, type=target, literal=False)
     if value.constant is not None:
@@ -151,7 +147,7 @@ def apply(value: Value, conversion: Conversion | None, target: SqlType) -> Value
         except SqlError:
             # It fails when, and only if, a row reaches it: CASE may shield it.
             pass
-    return Value(f"cv({value.sql}, {conversion_position(conversion)})", target, value.nullable)
+    return Value(ruled(value.sql, rule), target, value.nullable)
 
 
 def converted(value: Value, target: SqlType, *, explicit: bool = False) -> Value:
@@ -171,7 +167,7 @@ def converted(value: Value, target: SqlType, *, explicit: bool = False) -> Value
     native = _native(value, target)
     if native is not None:
         return native
-    return apply(value, converter(source, target), target)
+    return apply(value, Rule(source, target))
 
 
 def _native(value: Value, target: SqlType) -> Value | None:

@@ -6,6 +6,8 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from emulator.tsql.syntax.nodes import Expression, Node
 
 _PLANS_MAX: Final = 300
+_OWN_MAX: Final = 2000
 _ROW_SET_COLUMNS: Final = 128
 """More than any system view has (sys.databases has about a hundred)."""
 
@@ -117,7 +120,7 @@ class Workspace:
         """SQLite tables to be dropped as soon as no statement is being read."""
         self.triggers: list[Module] = []
         """Running now, innermost last."""
-        self.compound: dict[Node, Expression] = {}
+        self._compound: OrderedDict[Node, Expression] = OrderedDict()
         """``@x + y`` of ``SET @x += y``."""
         self.plans: OrderedDict[tuple[Node, str, Identity, Semantics], list[Any]] = OrderedDict()
         self.undeclared: Described | None = None
@@ -126,16 +129,15 @@ class Workspace:
         """Numbers of the messages that the running statement owes its client."""
         self._is_lenient = False
         self._local_ids = itertools.count(_LOCALS_FIRST_ID)
-        self._functions: list[tuple[ScalarFunction, Database | None]] = []
         self._own: dict[object, int] = {}
-        self._own_calls: list[Callable[..., StorageValue]] = []
+        self._own_calls: dict[int, Callable[..., StorageValue]] = {}
+        self._own_numbers = itertools.count()
         register_functions(self.connection)
         self.frame: Frame | None = None
         """Whose variables ``t_get`` and ``t_set`` mean."""
         self.connection.create_scalar_function("t_get", self._get_variable, 1)
         self.connection.create_scalar_function("t_set", self._set_variable, 2)
         self.connection.create_scalar_function("t_null_eliminated", self._null_eliminated, -1)
-        self.connection.create_scalar_function("t_catalog", self._call_catalog, -1)
         self.connection.create_scalar_function("t_own", self._call_own, -1)
         apsw.ext.make_virtual_module(self.connection, "rows_of", self.row_sets)
 
@@ -144,11 +146,9 @@ class Workspace:
         return next(self._local_ids)
 
     def catalog_function(self, function: ScalarFunction, database: Database | None) -> int:
-        """The number under which compiled text calls a function of the catalog."""
-        key = (function, database)
-        if key not in self._functions:
-            self._functions.append(key)
-        return self._functions.index(key)
+        """The number under which compiled text calls (``t_own``) a function of the catalog."""
+        call = partial(self._call_catalog, function, database)
+        return self.own_function(("catalog", function, database), call)
 
     def own_function(self, key: object, call: Callable[..., StorageValue]) -> int:
         """The number under which compiled text calls (``t_own(n, ..)``) a function of the session.
@@ -159,9 +159,31 @@ class Workspace:
         """
         number = self._own.get(key)
         if number is None:
-            number = self._own[key] = len(self._own_calls)
-            self._own_calls.append(call)
+            number = self._own[key] = next(self._own_numbers)
+            self._own_calls[number] = call
         return number
+
+    def trim(self) -> None:
+        """Between requests: forgets functions of the session when there are too many.
+
+        They are of objects that may be gone long ago. Plans that call them are compiled anew.
+        """
+        excess = len(self._own) - _OWN_MAX
+        if excess <= 0:
+            return
+        self.plans.clear()
+        self.sequence_values.clear()
+        for key in list(islice(self._own, excess + _OWN_MAX // 2)):
+            del self._own_calls[self._own.pop(key)]
+
+    def compound(self, node: Node, make: Callable[[], Expression]) -> Expression:
+        """The expression of ``SET @x += y``: one per statement, so that its plan is found again."""
+        known = self._compound.get(node)
+        if known is None:
+            known = self._compound[node] = make()
+            if len(self._compound) > _PLANS_MAX:
+                self._compound.popitem(last=False)
+        return known
 
     def lenient(self, text: str) -> str:
         """Compiled text whose arithmetic gives NULL for an error, which the connection learns."""
@@ -190,13 +212,14 @@ class Workspace:
             self.frame.values[name] = value
         return value
 
-    def _call_catalog(self, *arguments: Any) -> Any:
-        """``t_catalog(n, ..)``."""
-        function, database = self._functions[arguments[0]]
+    def _call_catalog(
+        self, function: ScalarFunction, database: Database | None, *arguments: Any
+    ) -> Any:
+        """A function of the catalog, in the current database or the one that was named."""
         context = self.context
         if database is not None and database is not context.database:
             context = replace(context, database=database)
-        return function.call(context, *arguments[1:])
+        return function.call(context, *arguments)
 
     def cached(self, node: Node, make: Callable[[], list[Any]]) -> list[Any]:
         """The plans of a statement in the current database, oldest thrown away first.

@@ -23,7 +23,7 @@ from emulator.variants import NOT_HELD, can_hold, packer, unpacked
 
 Conversion = Callable[[Any], Any]
 
-_CACHED: Final = 4096
+_CACHED: Final = 2048
 
 _IMPLICIT: Final[dict[Family, frozenset[Family]]] = {
     Family.INTEGER: frozenset(

@@ -5,39 +5,47 @@ https://learn.microsoft.com/sql/relational-databases/json/format-query-results-a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from emulator import messages
 from emulator.tsql.functions.json_text import escaped
 from emulator.tsql.functions.sqlite_functions import AGGREGATES
-from emulator.tsql.syntax.nodes import ForClause
+
+_CACHED: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class JsonSpec:
-    """How rows become JSON.
+    """How rows become JSON; compiled text carries it as text.
 
     Attributes:
-        clause: the FOR clause.
+        root: name of what stands around everything, or None.
+        nulls: INCLUDE_NULL_VALUES.
+        wrapped: whether the rows stand in brackets.
         paths: of each column, the names of the objects around it and its own.
         quoted: of each column, whether its text is written as a string.
     """
 
-    clause: ForClause
+    root: str | None
+    nulls: bool
+    wrapped: bool
     paths: tuple[tuple[str, ...], ...]
     quoted: tuple[bool, ...]
 
+    def text(self) -> str:
+        """The spec, as :func:`spec_of` reads it."""
+        return json.dumps([self.root, self.nulls, self.wrapped, self.paths, self.quoted])
 
-SPECS: Final[list[JsonSpec]] = []
-"""By the number under which compiled text names them."""
 
-
-def spec_number(spec: JsonSpec) -> int:
-    """Registers a spec."""
-    SPECS.append(spec)
-    return len(SPECS) - 1
+@lru_cache(maxsize=_CACHED)
+def spec_of(text: str) -> JsonSpec:
+    """The spec that compiled text carries."""
+    root, nulls, wrapped, paths, quoted = json.loads(text)
+    return JsonSpec(root, nulls, wrapped, tuple(map(tuple, paths)), tuple(quoted))
 
 
 def check_paths(paths: Sequence[tuple[str, ...]]) -> None:
@@ -68,12 +76,12 @@ class ForJson:
         self.rows: list[str] = []
         self.spec: JsonSpec | None = None
 
-    def step(self, number: int, *values: Any) -> None:
+    def step(self, text: str, *values: Any) -> None:
         """A row."""
-        spec = self.spec = SPECS[number]
+        spec = self.spec = self.spec or spec_of(text)
         tree: dict[str, Any] = {}
         for path, quoted, value in zip(spec.paths, spec.quoted, values, strict=True):
-            if value is None and not spec.clause.nulls:
+            if value is None and not spec.nulls:
                 continue
             place = tree
             for name in path[:-1]:
@@ -93,11 +101,11 @@ class ForJson:
         """The whole text; NULL without rows."""
         if self.spec is None:
             return None
-        clause = self.spec.clause
+        spec = self.spec
         inner = ",".join(self.rows)
-        if clause.wrapped:
+        if spec.wrapped:
             inner = f"[{inner}]"
-        return f'{{"{escaped(clause.root)}":{inner}}}' if clause.root is not None else inner
+        return f'{{"{escaped(spec.root)}":{inner}}}' if spec.root is not None else inner
 
 
 def _written(tree: dict[str, Any]) -> str:

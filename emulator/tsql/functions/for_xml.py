@@ -5,13 +5,15 @@ https://learn.microsoft.com/sql/relational-databases/xml/for-xml-sql-server
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from emulator.tsql.functions.sqlite_functions import AGGREGATES
-from emulator.tsql.syntax.nodes import ForClause
 
+_CACHED: Final = 256
 _XSI: Final = ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 _INLINE: Final = frozenset({"", "*", "text()", "node()", "data()"})
 _NAME_START: Final = re.compile(r"[A-Za-z_\u0080-\uffff]")
@@ -35,21 +37,32 @@ class XmlColumn:
 
 @dataclass(frozen=True, slots=True)
 class XmlSpec:
-    """How rows become XML; ``row`` is a row's element, empty for none."""
+    """How rows become XML; compiled text carries it as text.
 
-    clause: ForClause
+    Attributes:
+        root: name of what stands around everything, or None.
+        nulls: XSINIL.
+        row: a row's element; empty for none.
+        columns: where each column goes.
+    """
+
+    root: str | None
+    nulls: bool
     row: str
     columns: tuple[XmlColumn, ...]
 
+    def text(self) -> str:
+        """The spec, as :func:`spec_of` reads it."""
+        columns = [(column.parents, column.last, column.is_xml) for column in self.columns]
+        return json.dumps([self.root, self.nulls, self.row, columns])
 
-SPECS: Final[list[XmlSpec]] = []
-"""By the number under which compiled text names them."""
 
-
-def spec_number(spec: XmlSpec) -> int:
-    """Registers a spec."""
-    SPECS.append(spec)
-    return len(SPECS) - 1
+@lru_cache(maxsize=_CACHED)
+def spec_of(text: str) -> XmlSpec:
+    """The spec that compiled text carries."""
+    root, nulls, row, columns = json.loads(text)
+    placed = tuple(XmlColumn(tuple(parents), last, is_xml) for parents, last, is_xml in columns)
+    return XmlSpec(root, nulls, row, placed)
 
 
 def encoded_name(name: str) -> str:
@@ -80,9 +93,9 @@ class ForXml:
         self.parts: list[str] = []
         self.spec: XmlSpec | None = None
 
-    def step(self, number: int, *values: Any) -> None:
+    def step(self, text: str, *values: Any) -> None:
         """A row."""
-        self.spec = SPECS[number]
+        self.spec = self.spec or spec_of(text)
         writer = _RowWriter(self.spec, first=not self.parts)
         self.parts.append(writer.written(values))
 
@@ -98,10 +111,10 @@ class ForXml:
         if self.spec is None:
             return None
         inner = "".join(self.parts)
-        root = self.spec.clause.root
+        root = self.spec.root
         if root is None:
             return inner
-        namespace = _XSI if self.spec.clause.nulls else ""
+        namespace = _XSI if self.spec.nulls else ""
         return f"<{root}{namespace}>{inner}</{root}>"
 
 
@@ -123,7 +136,7 @@ class _RowWriter:
         """The row as XML."""
         for column, value in zip(self.spec.columns, values, strict=True):
             if value is None:
-                if self.spec.clause.nulls and not column.last.startswith("@"):
+                if self.spec.nulls and not column.last.startswith("@"):
                     self._nothing(column)
                 continue
             self._column(column, value)
@@ -134,7 +147,7 @@ class _RowWriter:
             if not self.first and self.spec.columns and self.spec.columns[0].last == "data()":
                 return f" {inner}"
             return inner
-        namespace = _XSI if self.spec.clause.nulls and self.spec.clause.root is None else ""
+        namespace = _XSI if self.spec.nulls and self.spec.root is None else ""
         start = f"<{row}{namespace}{''.join(self.attributes)}"
         return f"{start}>{inner}</{row}>" if inner else f"{start}/>"
 

@@ -79,7 +79,7 @@ def _catalog_call(compiler: Expressions, node: Call, scope: Scope) -> Value:
         for value, parameter in zip(arguments, function.parameters, strict=False)
     ]
     key = compiler.compilation.workspace.catalog_function(function, database)
-    return Value(f"t_catalog({', '.join([str(key), *texts])})", function.returns)
+    return Value(f"t_own({', '.join([str(key), *texts])})", function.returns)
 
 
 def _constant_call(

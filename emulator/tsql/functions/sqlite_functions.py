@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import apsw
 
-from emulator.tsql.compile.values import CONVERSIONS
+from emulator.tsql.conversions.rules import conversion_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ def _null_through(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def convert_numbered(*arguments: Any) -> Any:
-    """``cv(x, n)``: conversion number n."""
-    value, position = arguments
-    return None if value is None else CONVERSIONS[position](value)
+def convert_by_rule(*arguments: Any) -> Any:
+    """``cv(x, rule)``: x converted, as emulator/tsql/conversions/rules.py has it."""
+    value, rule = arguments
+    return None if value is None else conversion_of(rule)(value)
 
 
 def register_functions(connection: apsw.Connection) -> None:
     """Makes every function known to a connection."""
-    connection.create_scalar_function("cv", convert_numbered, 2, deterministic=True)
+    connection.create_scalar_function("cv", convert_by_rule, 2, deterministic=True)
     for function in SQLITE_FUNCTIONS:
         connection.create_scalar_function(
             function.name,

@@ -375,12 +375,10 @@ class Interpreter:
         self.context.rowcount = 1
 
     def _compound(self, node: SetVariable) -> Expression:
-        """``@x += y`` as ``@x + y``; one tree per statement, so that its plan is found again."""
-        known = self.workspace.compound.get(node)
-        if known is None:
-            known = Binary(node.operator[0], Variable(node.name), node.value)
-            self.workspace.compound[node] = known
-        return known
+        """``@x += y`` as ``@x + y``."""
+        return self.workspace.compound(
+            node, lambda: Binary(node.operator[0], Variable(node.name), node.value)
+        )
 
     def _insert(self, node: Insert, frame: Frame) -> Iterator[Event]:
         """INSERT; the rows of INSERT .. EXEC come from a statement."""

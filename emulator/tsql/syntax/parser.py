@@ -51,7 +51,7 @@ __all__ = [
 _EXPRESSIONS_MAX: Final = 2000
 
 
-_BATCHES: Final = TextCache[Block](characters_max=2_000_000, text_max=65_536)
+_BATCHES: Final = TextCache[Block](characters_max=500_000, text_max=65_536)
 
 
 def parse_batch(sql: str, *, quoted_identifier: bool = True) -> Block:

@@ -13,11 +13,11 @@ help: ## list the targets
 
 setup: ## virtual environment, locked packages, Java and unixODBC, jars
 	@$(require_python)
-	@$(PYTHON) compose/local/set_up.py
+	@$(PYTHON) compose/tailrace_compose/local/set_up.py
 
 setup-python:
 	@$(require_python)
-	@$(PYTHON) compose/local/set_up.py python
+	@$(PYTHON) compose/tailrace_compose/local/set_up.py python
 
 demo: setup ## real flights from SQL Server change tables to Delta tables, verified (ARGS="--days 7 --rate 0")
 	@$(BIN)/tailrace demo $(ARGS)
@@ -29,7 +29,7 @@ quick: setup ## the tests of every day: no broker, no Spark, no container, nothi
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property tests/conformance tests/wire $(ARGS)
 
 images: setup ## container images: publisher, emulator, sink, stand-ins for Kafka and registry (BASE=image ARGS="sink")
-	$(BIN)/python -m compose.images.build $(if $(BASE),--base $(BASE)) $(ARGS)
+	$(BIN)/python -m tailrace_compose.images.build $(if $(BASE),--base $(BASE)) $(ARGS)
 
 lint: setup-python ## ruff, mypy --strict, the layers of the packages
 	$(BIN)/ruff check .

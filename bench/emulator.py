@@ -29,7 +29,7 @@ import pyodbc
 
 from bench import workload
 from bench.replay import Answers, record
-from compose.local.emulator_process import EmulatorProcess
+from tailrace_emulator.testing.emulator_process import EmulatorProcess
 
 _DATABASE: Final = "shop"
 _FETCH_ROWS: Final = 10_000

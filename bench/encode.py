@@ -15,9 +15,9 @@ from typing import Any, Final
 import fastavro
 
 from bench import workload
-from publisher.encode.envelope import EnvelopeEncoder
-from schemas.envelope import CONNECTOR, VERSION, envelope_schema
-from schemas.lsn import lsn_text
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_schemas.envelope import CONNECTOR, VERSION, envelope_schema
+from tailrace_schemas.lsn import lsn_text
 
 _PAGE: Final = 2000
 _REPEATS: Final = 5

@@ -30,14 +30,14 @@ import structlog
 from confluent_kafka import Producer
 
 from bench import workload
-from compose.local.emulator_process import LOGIN, EmulatorProcess
-from compose.local.stack import LocalStack
-from publisher.config import PublisherConfig
-from publisher.daemon import run as run_publisher
-from publisher.deliver import TopicSpec
-from publisher.deliver.topics import TopicAdmin
-from publisher.encode.envelope import EnvelopeEncoder
-from publisher.metrics import Metrics
+from tailrace_compose.local.stack import LocalStack
+from tailrace_emulator.testing.emulator_process import LOGIN, EmulatorProcess
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon import run as run_publisher
+from tailrace_publisher.deliver import TopicSpec
+from tailrace_publisher.deliver.topics import TopicAdmin
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.metrics import Metrics
 
 _DATABASE: Final = "shop"
 _PAGE: Final = 2000

@@ -20,9 +20,9 @@ from typing import Any, Final
 import pyodbc
 
 from bench import workload
-from compose.local.emulator_process import LOGIN
-from compose.local.process import ChildProcess, free_port
-from compose.local.stack import LocalStack
+from tailrace_compose.local.stack import LocalStack
+from tailrace_emulator.testing.emulator_process import LOGIN
+from tailrace_emulator.testing.process import ChildProcess, free_port
 
 _DATABASE: Final = "shop"
 _SEED_ROWS: Final = 1000

@@ -28,24 +28,24 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
-from compose.local.broker import KafkaBroker
-from compose.local.jars import spark_jars
-from compose.local.registry import SchemaRegistry as RegistryServer
-from schemas.envelope import SchemaColumn, TableSchema, envelope_schema, position_of
-from schemas.framing import frame_header
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
-from schemas.progress import PROGRESS_SCHEMA, position_hash
-from schemas.registry import SchemaRegistry
-from schemas.topics import TableName, TopicNames, value_subject
-from schemas.types import ColumnType
-from spark_sink.config import SinkConfig
-from spark_sink.kafka_ranges import read_values
-from spark_sink.run import warm_up
-from spark_sink.session import session_with
-from spark_sink.sink import Sink
-from spark_sink.streaming import ProgressStream
-from spark_sink.topic_ranges import TopicRange
+from tailrace_compose.local.broker import KafkaBroker
+from tailrace_compose.local.jars import spark_jars
+from tailrace_compose.local.registry import SchemaRegistry as RegistryServer
+from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, position_of
+from tailrace_schemas.framing import frame_header
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.progress import PROGRESS_SCHEMA, position_hash
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TableName, TopicNames, value_subject
+from tailrace_schemas.types import ColumnType
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.kafka_ranges import read_values
+from tailrace_sink.run import warm_up
+from tailrace_sink.session import session_with
+from tailrace_sink.sink import Sink
+from tailrace_sink.streaming import ProgressStream
+from tailrace_sink.topic_ranges import TopicRange
 
 PREFIX = "bench"
 DATABASE = "bench"

@@ -15,16 +15,16 @@ from typing import Any, Final
 import fastavro
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from publisher.checkpoint import high_watermarks
-from schemas.envelope import position_of, position_only
-from schemas.framing import split_frame
-from schemas.position import ChangePosition
-from schemas.progress import PartitionProgress, Progress
-from schemas.registry import SchemaRegistry
-from schemas.topics import TopicNames
 from tailrace.ledger import PartitionAudit, Problems, check_chain, ranges_by_partition
 from tailrace.progress import decode
 from tailrace.topics import consumer_of, existing_data_topics
+from tailrace_publisher.checkpoint import high_watermarks
+from tailrace_schemas.envelope import position_of, position_only
+from tailrace_schemas.framing import split_frame
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.progress import PartitionProgress, Progress
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TopicNames
 
 _AT_ONCE: Final = 5000
 _POLL_S: Final = 0.1

@@ -11,11 +11,11 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
-from schemas.registry import RegistryError, SchemaRegistry
 from tailrace.audit import Audit, audit
+from tailrace_schemas.registry import RegistryError, SchemaRegistry
 
 if TYPE_CHECKING:
-    from publisher.config import PublisherConfig
+    from tailrace_publisher.config import PublisherConfig
 
 
 class AuditFailed(Exception):

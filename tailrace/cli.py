@@ -84,9 +84,9 @@ def publish(config: Path | None, flags: tuple[str, ...]) -> None:
     """Publish the changes of one database until SIGTERM."""
     settings = _settings(config, flags, "publisher", "source")
     checked = _checked(settings.publisher)
-    from compose.stop_signal import StopSignal
-    from publisher.daemon import run
-    from publisher.errors import PublisherError
+    from tailrace_compose.stop_signal import StopSignal
+    from tailrace_publisher.daemon import run
+    from tailrace_publisher.errors import PublisherError
 
     with StopSignal() as stop:
         try:
@@ -102,9 +102,9 @@ def sink(config: Path | None, flags: tuple[str, ...]) -> None:
     """Carry the topics of one prefix into lake tables until SIGTERM."""
     settings = _settings(config, flags, "sink", "lake")
     checked = _checked(settings.sink)
-    from compose.local.jars import spark_jars
-    from spark_sink.errors import SinkError
-    from spark_sink.run import run
+    from tailrace_compose.local.jars import spark_jars
+    from tailrace_sink.errors import SinkError
+    from tailrace_sink.run import run
 
     with _stop_on_signal() as stop:
         try:
@@ -120,8 +120,8 @@ def sink(config: Path | None, flags: tuple[str, ...]) -> None:
 def status(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
     """Show how far each table is behind, in LSN and seconds, at the topics and in the lake."""
     settings = _settings(config, flags, "publisher", "source")
-    from publisher.errors import PublisherError
     from tailrace.status import StageUnavailable, show
+    from tailrace_publisher.errors import PublisherError
 
     try:
         show(settings, as_json=as_json)

@@ -28,8 +28,8 @@ This page is made from the code (`python -m tailrace.configuration docs/configur
 
 def document() -> str:
     """The whole page."""
-    from publisher.config import PublisherConfig
-    from spark_sink.config import SinkConfig
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_sink.config import SinkConfig
 
     parts = [HEAD]
     for section, model in (("publisher", PublisherConfig), ("sink", SinkConfig)):

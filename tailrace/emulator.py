@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from emulator.__main__ import LOGIN, main
+from tailrace_emulator.__main__ import LOGIN, main
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any, cast
 import fastavro
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from schemas.framing import split_frame
-from schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
-from schemas.topics import TopicNames
 from tailrace.topics import consumer_of
+from tailrace_schemas.framing import split_frame
+from tailrace_schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from tailrace_schemas.topics import TopicNames
 
 _SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from confluent_kafka import KafkaException, Producer
 
-from publisher.checkpoint.reader import read_checkpoints
-from publisher.daemon.book import DATABASE_RECORD
-from publisher.errors import PublisherError
-from schemas.checkpoint import CheckpointKey
-from schemas.registry import RegistryError, SchemaRegistry
-from schemas.signals import SnapshotSignal
-from schemas.topics import TableName, value_subject
 from tailrace.topics import existing_data_topics
+from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.daemon.book import DATABASE_RECORD
+from tailrace_publisher.errors import PublisherError
+from tailrace_schemas.checkpoint import CheckpointKey
+from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.topics import TableName, value_subject
 
 if TYPE_CHECKING:
-    from publisher.config import PublisherConfig
+    from tailrace_publisher.config import PublisherConfig
 
 _PAUSE_S = 0.5
 _PAUSE = threading.Event()

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 if TYPE_CHECKING:
-    from publisher.config import PublisherConfig
-    from spark_sink.config import SinkConfig
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_sink.config import SinkConfig
 
 ENVIRONMENT_PREFIX: Final = "TAILRACE__"
 _SECTIONS: Final = ("publisher", "sink")
@@ -63,8 +63,8 @@ class Settings:
         Raises:
             SettingsError: names every wrong option.
         """
-        from publisher.config import PublisherConfig
-        from publisher.errors import ConfigError
+        from tailrace_publisher.config import PublisherConfig
+        from tailrace_publisher.errors import ConfigError
 
         try:
             return PublisherConfig.load(self.publisher_options)
@@ -77,8 +77,8 @@ class Settings:
         Raises:
             SettingsError: names every wrong option.
         """
-        from spark_sink.config import SinkConfig
-        from spark_sink.errors import ConfigError
+        from tailrace_sink.config import SinkConfig
+        from tailrace_sink.errors import ConfigError
 
         try:
             return SinkConfig.load(self.sink_options)

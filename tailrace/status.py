@@ -13,13 +13,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from schemas.lsn import lsn_text
-from schemas.topics import TableName
+from tailrace_schemas.lsn import lsn_text
+from tailrace_schemas.topics import TableName
 
 if TYPE_CHECKING:
-    from publisher.config import PublisherConfig
-    from publisher.source.connection import Connection
     from tailrace.settings import Settings
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.source.connection import Connection
 
 
 class StageUnavailable(Exception):
@@ -171,8 +171,8 @@ def _lake(settings: Settings) -> Stage | None:
 
 
 def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> Iterable[TableLag]:
-    from publisher.source import catalog, queries
-    from publisher.source.connection import Connection
+    from tailrace_publisher.source import catalog, queries
+    from tailrace_publisher.source.connection import Connection
 
     with Connection(config.source) as connection:
         offset = timedelta(minutes=queries.utc_offset_minutes(connection))
@@ -206,7 +206,7 @@ def _topic(config: PublisherConfig, table: TableName) -> str:
 
 
 def _newest(connection: Connection, instance: str) -> tuple[str | None, datetime | None]:
-    from publisher.source.queries import change_table
+    from tailrace_publisher.source.queries import change_table
 
     rows = connection.query(
         "SELECT TOP (1) ct.[__$start_lsn], ltm.tran_end_time"

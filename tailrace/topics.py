@@ -18,12 +18,12 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from publisher.checkpoint import high_watermarks
-from schemas.envelope import position_of
-from schemas.framing import split_frame
-from schemas.position import ChangePosition
-from schemas.registry import SchemaRegistry
-from schemas.topics import TopicNames
+from tailrace_publisher.checkpoint import high_watermarks
+from tailrace_schemas.envelope import position_of
+from tailrace_schemas.framing import split_frame
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TopicNames
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from pathlib import Path
 import pyodbc
 import pytest
 
-from emulator.catalog.cdc_extension import ChangeDataCapture
-from emulator.clock import SystemClock
-from emulator.server import Limits, Server
-from emulator.session import Credentials, Logins
-from emulator.storage.engine import Engine
-from emulator.tls import TlsContexts, ensure_certificate
+from tailrace_emulator.cdc.extension import ChangeDataCapture
+from tailrace_emulator.serving.server import Limits, Server
+from tailrace_emulator.serving.session import Credentials, Logins
+from tailrace_emulator.serving.tls import TlsContexts, ensure_certificate
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.values.clock import SystemClock
 
 # The driver manager must not keep connections: a test's server is gone when the test ends.
 pyodbc.pooling = False
@@ -50,7 +50,7 @@ def driver() -> str:
 
 @dataclass
 class EmulatorProcess:
-    """A running ``python -m emulator``.
+    """A running ``python -m tailrace_emulator``.
 
     Attributes:
         data_dir: survives restarts.
@@ -73,7 +73,7 @@ class EmulatorProcess:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         password_file = self.data_dir / "password"
         password_file.write_text(self.password, encoding="utf-8")
-        command = [sys.executable, "-m", "emulator", "--data-dir", str(self.data_dir)]
+        command = [sys.executable, "-m", "tailrace_emulator", "--data-dir", str(self.data_dir)]
         command += ["--port", str(self.port), "--password-file", str(password_file)]
         command += ["--agent", self.agent, *self.options]
         log = (self.data_dir / "server.log").open("a", encoding="utf-8")

@@ -22,15 +22,21 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from schemas.envelope import SchemaColumn, TableSchema, envelope_schema
-from schemas.framing import frame_header
-from schemas.lsn import Lsn
-from schemas.names import avro_name
-from schemas.position import ChangePosition, Operation
-from schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress, position_hash, signed
-from schemas.registry import SchemaRegistry
-from schemas.topics import TableName, TopicNames, value_subject
-from schemas.types import ColumnType
+from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema
+from tailrace_schemas.framing import frame_header
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.names import avro_name
+from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.progress import (
+    PROGRESS_SCHEMA,
+    PartitionProgress,
+    Progress,
+    position_hash,
+    signed,
+)
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TableName, TopicNames, value_subject
+from tailrace_schemas.types import ColumnType
 
 DATABASE = "shop"
 PARTITIONS = 2

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from compose.local.broker import KafkaBroker
-from compose.local.registry import SchemaRegistry
+from tailrace_compose.local.broker import KafkaBroker
+from tailrace_compose.local.registry import SchemaRegistry
 
 # Whoever may do what is up to access control lists; what none speaks of is open to all.
 _GUARDED = {

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from compose.local.jars import spark_jars
-from compose.local.java import SPARK_QUICK_START
-from spark_sink.session import session_with
+from tailrace_compose.local.jars import spark_jars
+from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_sink.session import session_with
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyodbc
 import pytest
 
-from tailrace.testing.source import capture_by_hand, quoted
+from tailrace_emulator.testing.source import capture_by_hand, quoted
 from tests.fix_conformance import GIVEN_VERSION
 from tests.fix_emulator import EmulatorProcess
 

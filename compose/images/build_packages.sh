@@ -31,7 +31,7 @@ locked)
     ;;
 jars)
     # The downloads are kept between builds; each file's SHA-256 is checked all the same.
-    TAILRACE_CACHE=/var/cache/tailrace /opt/tailrace/venv/bin/python -m compose.local.jars fetch spark
+    TAILRACE_CACHE=/var/cache/tailrace /opt/tailrace/venv/bin/python -m tailrace_compose.local.jars fetch spark
     mkdir -p /opt/tailrace/cache/jars
     cp -r /var/cache/tailrace/jars/spark /opt/tailrace/cache/jars/
     ;;

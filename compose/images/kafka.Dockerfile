@@ -10,8 +10,8 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update \
 RUN useradd --uid 1000 --user-group --no-create-home appuser \
  && install --directory --owner 1000 --group 1000 /var/lib/kafka/data
 COPY jars/kafka /opt/kafka/libs
-COPY compose/local/kafka-log4j2.xml /opt/kafka/config/log4j2.xml
-COPY compose/images/kafka_entry.py compose/images/health.py /opt/kafka/bin/
+COPY compose/tailrace_compose/local/kafka-log4j2.xml /opt/kafka/config/log4j2.xml
+COPY compose/tailrace_compose/images/kafka_entry.py compose/tailrace_compose/images/health.py /opt/kafka/bin/
 COPY compose/images/broker_api_versions.sh /opt/kafka/bin/kafka-broker-api-versions.sh
 RUN chmod 755 /opt/kafka/bin/kafka-broker-api-versions.sh
 USER 1000:1000

@@ -7,7 +7,7 @@ ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 # The part of the lock that this image needs: what follows is built anew only when that part changes.
 FROM ${BASE_IMAGE} AS lock
-COPY requirements.lock compose/images/packages.py /
+COPY requirements.lock compose/tailrace_compose/images/packages.py /
 RUN python3 packages.py builder < requirements.lock > builder.lock && python3 packages.py publisher < requirements.lock > group.lock
 
 FROM ${BASE_IMAGE} AS build
@@ -27,7 +27,7 @@ COPY tailrace tailrace
 RUN sh build_packages.sh project
 
 FROM ${BASE_IMAGE} AS runtime
-# What the ODBC wheels load (compose/local/set_up.py has the same list).
+# What the ODBC wheels load (compose/tailrace_compose/local/set_up.py has the same list).
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates unixodbc libltdl7 libgssapi-krb5-2 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt /var/log/dpkg.log
@@ -51,8 +51,8 @@ LABEL org.opencontainers.image.title="tailrace-emulator" \
 EXPOSE 1433
 VOLUME /var/opt/mssql
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=6 \
-    CMD ["python", "-I", "-m", "compose.images.health", "tds"]
-ENTRYPOINT ["python", "-m", "compose.images.emulator_entry"]
+    CMD ["python", "-I", "-m", "tailrace_compose.images.health", "tds"]
+ENTRYPOINT ["python", "-m", "tailrace_compose.images.emulator_entry"]
 
 FROM runtime AS publisher
 LABEL org.opencontainers.image.title="tailrace-publisher" \
@@ -60,6 +60,6 @@ LABEL org.opencontainers.image.title="tailrace-publisher" \
 ENV TAILRACE__PUBLISHER__METRICS_PORT=9404 TAILRACE__PUBLISHER__METRICS_HOST=0.0.0.0
 EXPOSE 9404
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=6 \
-    CMD ["python", "-I", "-m", "compose.images.health", "publisher"]
+    CMD ["python", "-I", "-m", "tailrace_compose.images.health", "publisher"]
 ENTRYPOINT ["tailrace"]
 CMD ["publish", "--config", "/etc/tailrace/tailrace.yaml"]

@@ -9,7 +9,7 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update \
 RUN useradd --uid 185 --user-group --no-create-home registry \
  && install --directory --owner 185 --group 185 /var/lib/registry
 COPY registry /opt/registry
-COPY compose/images/health.py /opt/registry/health.py
+COPY compose/tailrace_compose/images/health.py /opt/registry/health.py
 USER 185:185
 WORKDIR /tmp
 # No telemetry; the heap is that of the local stack.

@@ -13,7 +13,7 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update \
 
 # The part of the lock that this image needs: what follows is built anew only when that part changes.
 FROM ${BASE_IMAGE} AS lock
-COPY requirements.lock compose/images/packages.py /
+COPY requirements.lock compose/tailrace_compose/images/packages.py /
 RUN python3 packages.py builder < requirements.lock > builder.lock && python3 packages.py sink < requirements.lock > group.lock
 
 FROM java AS build
@@ -24,8 +24,8 @@ COPY compose/images/build_packages.sh ./
 RUN --mount=type=secret,id=ca --mount=type=secret,id=pip --mount=type=cache,target=/root/.cache/pip \
     sh build_packages.sh locked
 # Only what fetching the jars needs, so that a change of the code does not fetch them again.
-COPY compose/__init__.py compose/__init__.py
-COPY compose/local compose/local
+COPY compose/tailrace_compose/__init__.py compose/tailrace_compose/__init__.py
+COPY compose/tailrace_compose/local compose/tailrace_compose/local
 ARG TAILRACE_MAVEN_MIRROR
 RUN --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/tailrace sh build_packages.sh jars
 COPY pyproject.toml README.md ./
@@ -58,6 +58,6 @@ LABEL org.opencontainers.image.vendor="Tailrace" \
 EXPOSE 9405
 VOLUME /lake
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=6 \
-    CMD ["python", "-I", "-m", "compose.images.health", "sink"]
+    CMD ["python", "-I", "-m", "tailrace_compose.images.health", "sink"]
 ENTRYPOINT ["tailrace"]
 CMD ["sink", "--config", "/etc/tailrace/tailrace.yaml"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas.lsn import lsn_text
 from tailrace.demo.flights import load, records
+from tailrace_schemas.lsn import lsn_text
 
 if TYPE_CHECKING:
     import pyodbc

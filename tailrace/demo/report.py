@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from schemas.registry import SchemaRegistry
-from schemas.topics import TableName, TopicNames
 from tailrace.compare import TableComparison, TopicComparison
 from tailrace.demo import database, flights, verify
 from tailrace.latency import Percentiles, by_closing, percentiles
 from tailrace.topics import existing_data_topics, read_all
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TableName, TopicNames
 
 if TYPE_CHECKING:
     import pyodbc
     from pyspark.sql import SparkSession
     from rich.console import Console
 
-    from schemas.progress import Progress
     from tailrace.demo.replay import ReplayProgress
     from tailrace.lake import CommitRow
+    from tailrace_schemas.progress import Progress
 
 KEYS = {
     "airlines": "carrier",
@@ -110,8 +110,8 @@ def make_report(
 
 
 def _spark() -> SparkSession:
-    from compose.local.jars import spark_jars
-    from spark_sink.session import session_with
+    from tailrace_compose.local.jars import spark_jars
+    from tailrace_sink.session import session_with
 
     jars = ",".join(str(jar) for jar in spark_jars())
     return session_with({"spark.jars": jars, "spark.app.name": "tailrace-demo"})

@@ -20,11 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from rich.console import Console
 
-from compose.local.errors import LocalStackError
-from compose.local.java import SPARK_QUICK_START
-from compose.local.process import ChildProcess
-from compose.local.stack import LocalStack, stop_kept
-from schemas.topics import TopicNames
 from tailrace.demo import database, flights
 from tailrace.demo.replay import plan, replay
 from tailrace.demo.report import Report, make_report, tell
@@ -33,6 +28,11 @@ from tailrace.demo.view import LakeState, Picture
 from tailrace.lake import CommitRows
 from tailrace.progress import ProgressFollower
 from tailrace.stack import stack_config
+from tailrace_compose.local.errors import LocalStackError
+from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_compose.local.stack import LocalStack, stop_kept
+from tailrace_emulator.testing.process import ChildProcess
+from tailrace_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
     import pyodbc

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
 from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.demo.flights import Figures
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
 
 if TYPE_CHECKING:
     import pyodbc

@@ -10,9 +10,9 @@ All three are context managers; what they start is gone when the block ends, aft
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.testing.emulated import EmulatedSqlServer
 from tailrace.testing.errors import TestingError
-from tailrace.testing.source import CdcSource
+from tailrace_emulator.testing.emulated import EmulatedSqlServer
+from tailrace_emulator.testing.source import CdcSource
 
 if TYPE_CHECKING:
     from tailrace.testing.pipeline import TailracePipeline

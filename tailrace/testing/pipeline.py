@@ -17,19 +17,19 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 import yaml
 
-from compose.local.broker import KafkaBroker
-from compose.local.java import SPARK_QUICK_START
-from compose.local.process import ChildProcess
-from compose.local.registry import SchemaRegistry as RegistryProcess
-from schemas.lsn import Lsn
-from schemas.names import topic_part
-from schemas.registry import SchemaRegistry
-from schemas.topics import TableName, TopicNames
 from tailrace.lake import CommitRow, CommitRows
 from tailrace.testing.errors import NotStarted, PipelineFailed, PipelineTimeout
 from tailrace.testing.progress import Ledger, Reached
-from tailrace.testing.source import CdcSource
 from tailrace.topics import Event, existing_data_topics, in_commit_order, read_all
+from tailrace_compose.local.broker import KafkaBroker
+from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_compose.local.registry import SchemaRegistry as RegistryProcess
+from tailrace_emulator.testing.process import ChildProcess
+from tailrace_emulator.testing.source import CdcSource
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.names import topic_part
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TableName, TopicNames
 
 _T = TypeVar("_T")
 

@@ -7,10 +7,10 @@ from typing import cast
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
-from schemas.progress import Progress
-from schemas.topics import TopicNames
 from tailrace.progress import decode
 from tailrace.topics import consumer_of
+from tailrace_schemas.progress import Progress
+from tailrace_schemas.topics import TopicNames
 
 _POLL_S = 0.05
 

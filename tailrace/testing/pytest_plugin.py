@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tailrace.testing.emulated import EmulatedSqlServer
+from tailrace_emulator.testing.emulated import EmulatedSqlServer
 
 if TYPE_CHECKING:
     from tailrace.testing.pipeline import TailracePipeline
@@ -67,8 +67,8 @@ def tailrace_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     if bootstrap_servers and registry_url:
         yield {"bootstrap_servers": bootstrap_servers, "registry_url": registry_url}
         return
-    from compose.local.broker import KafkaBroker
-    from compose.local.registry import SchemaRegistry
+    from tailrace_compose.local.broker import KafkaBroker
+    from tailrace_compose.local.registry import SchemaRegistry
 
     with ExitStack() as started:
         broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), is_short_lived=True)

@@ -11,10 +11,10 @@ from typing import Final, Self
 
 from testcontainers.core.container import DockerContainer
 
-from compose.local.process import free_port
 from tailrace.testing import engine
 from tailrace.testing.errors import EulaNotAccepted, NotStarted, PasswordRefused
-from tailrace.testing.source import CdcSource, native_numbers
+from tailrace_emulator.testing.process import free_port
+from tailrace_emulator.testing.source import CdcSource, native_numbers
 
 DEFAULT_IMAGE: Final = "mcr.microsoft.com/mssql/server:2022-latest"
 IMAGE_VARIABLE: Final = "TAILRACE_SQLSERVER_IMAGE"

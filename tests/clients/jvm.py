@@ -11,8 +11,8 @@ from typing import Any
 from py4j import java_gateway, protocol
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from compose.local import jars
-from compose.local.java import QUICK_START, java_executable
+from tailrace_compose.local import jars
+from tailrace_compose.local.java import QUICK_START, java_executable
 
 
 def driver_jar(version: str) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from compose.local.cache import cache_dir, exclusive
+from tailrace_compose.local.cache import cache_dir, exclusive
 from tests.clients.conftest import Source
 
 HERE = Path(__file__).parent

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from compose.images.build import IMAGES, SOURCES_LABEL, sources_digest
-from compose.local import jars
 from tailrace.testing import engine
 from tailrace.testing.errors import EngineUnavailable, ImageMissing
+from tailrace_compose.images.build import IMAGES, SOURCES_LABEL, sources_digest
+from tailrace_compose.local import jars
 
 PULL_LIMIT_S = 600
 USED = "container image"

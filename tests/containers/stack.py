@@ -17,15 +17,15 @@ import pyodbc
 import yaml
 from testcontainers.core.container import DockerContainer
 
-from compose.images import health
-from compose.local.java import SPARK_QUICK_START
-from compose.local.process import free_port
-from schemas.registry import SchemaRegistry
-from schemas.topics import TopicNames
 from tailrace.lake import CommitRow, CommitRows
 from tailrace.testing import SqlServerCdcContainer, engine
 from tailrace.testing.progress import Ledger, Reached
 from tailrace.topics import existing_data_topics, read_all
+from tailrace_compose.images import health
+from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_emulator.testing.process import free_port
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TopicNames
 from tests.containers.conftest import Images
 from tests.pipeline.proxy import Proxy
 
@@ -137,7 +137,7 @@ class ContainerStack:
             raw = connection.execute(
                 "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
             ).fetchval()
-        from schemas.lsn import Lsn
+        from tailrace_schemas.lsn import Lsn
 
         target = str(Lsn.from_bytes(raw))
         assert self.ledger is not None

@@ -13,7 +13,6 @@ import pyodbc
 import pytest
 from testcontainers.core.container import DockerContainer
 
-from compose.local.process import free_port
 from tailrace.testing import SqlServerCdcContainer, engine
 from tailrace.testing.errors import (
     ContainerFailed,
@@ -22,7 +21,8 @@ from tailrace.testing.errors import (
     PasswordRefused,
     PortTaken,
 )
-from tailrace.testing.source import native_numbers
+from tailrace_emulator.testing.process import free_port
+from tailrace_emulator.testing.source import native_numbers
 from tests.pipeline.running import wait_until
 
 ROOT = Path(__file__).parents[2]

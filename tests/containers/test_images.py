@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from testcontainers.core.container import DockerContainer
 
-from compose.images.build import IMAGES, SOURCES_LABEL
 from tailrace.testing import engine
+from tailrace_compose.images.build import IMAGES, SOURCES_LABEL
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
 # Bytes, a quarter above what they are: what makes them larger than that is to be looked at.

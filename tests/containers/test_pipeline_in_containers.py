@@ -12,9 +12,9 @@ from decimal import Decimal
 import pyodbc
 import pytest
 
-from compose.provision import create_login, grant_publisher
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
+from tailrace_compose.provision import create_login, grant_publisher
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
 from tests.containers.stack import PARTS, ContainerStack
 from tests.pipeline.running import wait_until
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import compose.local
-from compose.local import jars
-from compose.local.java import QUICK_START, java_executable
-from compose.local.process import ChildProcess, free_port
+import tailrace_compose.local
+from tailrace_compose.local import jars
+from tailrace_compose.local.java import QUICK_START, java_executable
+from tailrace_emulator.testing.process import ChildProcess, free_port
 
 READY_LIMIT_S = 120.0
 _LOG_SETTINGS = Path(str(compose.local.__file__)).with_name("kafka-log4j2.xml")

@@ -16,15 +16,15 @@ import pyodbc
 import pytest
 import yaml
 
-from compose.local.java import SPARK_QUICK_START
-from compose.local.process import ChildProcess
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
-from schemas.registry import SchemaRegistry
-from schemas.topics import TopicNames
 from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.lake import CommitRow, CommitRows
 from tailrace.topics import Event, existing_data_topics, read_all
+from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_emulator.testing.process import ChildProcess
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TopicNames
 from tests.fix_sqlserver import SourceServer
 
 REACHED_WITHIN_S = 300

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pyodbc
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
 from tests.pipeline.source_database import SourceDatabase
 
 TABLES = ("orders", "lines", "notes")

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from publisher.config import PublisherConfig
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition
-from schemas.registry import SchemaRegistry
-from schemas.topics import TableName, TopicNames
 from tailrace.topics import AvroDecoder, Event, consumer_of, existing_data_topics, read_all
+from tailrace_publisher.config import PublisherConfig
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TableName, TopicNames
 from tests.fix_sqlserver import SourceServer
 from tests.pipeline.source_database import SourceDatabase
 

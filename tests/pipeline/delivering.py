@@ -19,18 +19,18 @@ from typing import Any
 import fastavro
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from publisher.checkpoint import read_checkpoints
-from publisher.deliver import DeliveryOptions, KafkaDelivery, TopicSpec
-from publisher.encode.envelope import EnvelopeEncoder
-from publisher.encode.rows import EncodedRows
-from schemas.checkpoint import CheckpointKey, CheckpointRecord
-from schemas.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
-from schemas.progress import Progress
-from schemas.registry import SchemaRegistry
-from schemas.topics import TableName, TopicNames, key_subject, value_subject
-from schemas.types import ColumnType
+from tailrace_publisher.checkpoint import read_checkpoints
+from tailrace_publisher.deliver import DeliveryOptions, KafkaDelivery, TopicSpec
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
+from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.progress import Progress
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TableName, TopicNames, key_subject, value_subject
+from tailrace_schemas.types import ColumnType
 
 SERVER = "airline"
 DATABASE = "flights"

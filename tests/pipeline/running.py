@@ -14,15 +14,15 @@ from typing import Any, Self
 
 import structlog
 
-from publisher.config import PublisherConfig
-from publisher.daemon import run
-from publisher.metrics import Metrics
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon import run
+from tailrace_publisher.metrics import Metrics
 
 LIMIT_S = 60.0
 _PAUSE_S = 0.02
 
 _lives = multiprocessing.get_context("forkserver")
-_lives.set_forkserver_preload(["publisher.daemon", "pyodbc"])
+_lives.set_forkserver_preload(["tailrace_publisher.daemon", "pyodbc"])
 
 
 def wait_until(reached: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyodbc
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
 from tests.fix_sqlserver import SourceServer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from publisher.errors import (
+from tailrace_publisher.errors import (
     DatabaseUnknown,
     EncryptionRefused,
     LoginRefused,

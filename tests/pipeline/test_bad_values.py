@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from publisher.encode.envelope import EnvelopeEncoder
-from publisher.snapshot import rounds
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.snapshot import rounds
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
 from tests.pipeline.chaos import TABLES, Captured, Writers, create_tables
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy

@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from compose.local.broker import KafkaBroker
-from publisher.checkpoint import read_checkpoints
-from publisher.deliver.producer import TransactionalProducer
-from publisher.errors import (
+from tailrace_compose.local.broker import KafkaBroker
+from tailrace_publisher.checkpoint import read_checkpoints
+from tailrace_publisher.deliver.producer import TransactionalProducer
+from tailrace_publisher.errors import (
     CheckpointUnavailable,
     DeliveryRejected,
     DeliveryTimeout,
@@ -26,8 +26,8 @@ from publisher.errors import (
     LeaseLost,
     OutcomeUnknown,
 )
-from schemas.registry import SchemaRegistry
-from schemas.topics import TopicNames
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TopicNames
 from tests.pipeline.delivering import (
     DATABASE,
     DATABASE_KEY,

@@ -10,11 +10,11 @@ from collections import defaultdict
 import pytest
 from confluent_kafka import Producer
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
-from schemas.registry import SchemaRegistry
-from schemas.topics import TopicNames
 from tailrace.audit import audit
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TopicNames
 from tests.pipeline.delivering import (
     Message,
     Table,

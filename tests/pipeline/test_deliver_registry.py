@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from schemas.registry import RegisteredSchema, RegistryRejected, RegistryUnavailable, SchemaRegistry
+from tailrace_schemas.registry import (
+    RegisteredSchema,
+    RegistryRejected,
+    RegistryUnavailable,
+    SchemaRegistry,
+)
 
 pytestmark = pytest.mark.kafka
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.errors import PreflightError
+from tailrace_publisher.errors import PreflightError
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 

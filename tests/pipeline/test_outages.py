@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compose.local.broker import KafkaBroker
-from publisher.errors import LeaseLost
+from tailrace_compose.local.broker import KafkaBroker
+from tailrace_publisher.errors import LeaseLost
 from tests.fix_emulator import EmulatorProcess
 from tests.pipeline.conftest import Pipe, Topics
 from tests.pipeline.proxy import Proxy

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from publisher.config import PublisherConfig
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition
+from tailrace_publisher.config import PublisherConfig
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
 from tests.pipeline.source_database import SourceDatabase

@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from publisher.config import PublisherConfig
-from schemas.signals import SnapshotSignal
-from schemas.topics import TableName
 from tailrace.cli import cli
 from tailrace.resnapshot import SnapshotNotAsked, ask
+from tailrace_publisher.config import PublisherConfig
+from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.topics import TableName
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
 

@@ -17,9 +17,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from publisher.errors import PreflightError, SchemaRefused
-from schemas.registry import SchemaRegistry
-from schemas.topics import TableName, value_subject
+from tailrace_publisher.errors import PreflightError, SchemaRefused
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TableName, value_subject
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 
@@ -163,7 +163,7 @@ def test_a_topic_that_kafka_refuses_stops_its_table_alone(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ):
     """A broker's create.topic.policy would do it; 249 characters are counted by us, too."""
-    monkeypatch.setattr("schemas.topics.TOPIC_CHARACTERS_MAX", 1000)
+    monkeypatch.setattr("tailrace_schemas.topics.TOPIC_CHARACTERS_MAX", 1000)
     source = pipe.source
     long = "\u00e9" * 100
     for table in ("keeps", long):

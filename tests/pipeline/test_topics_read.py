@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.checkpoint import high_watermarks
-from schemas.lsn import Lsn
 from tailrace.topics import Event, committed_messages, in_commit_order
+from tailrace_publisher.checkpoint import high_watermarks
+from tailrace_schemas.lsn import Lsn
 
 
 @pytest.fixture

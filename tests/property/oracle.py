@@ -1,6 +1,6 @@
 """The judge of the encoder: the same events as dictionaries, written and read by fastavro.
 
-Shares no code with publisher/encode; it goes by DESIGN section 4 and the registered schemas alone.
+Shares no code with publisher/tailrace_publisher/encode; it goes by DESIGN section 4 and the registered schemas alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import fastavro
 
-from schemas.envelope import CONNECTOR, VERSION, TableSchema, envelope_schema, key_schema
+from tailrace_schemas.envelope import CONNECTOR, VERSION, TableSchema, envelope_schema, key_schema
 
 SERVER = "flights-server"
 PREFIX = "t"

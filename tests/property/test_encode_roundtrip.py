@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from publisher.encode.envelope import EnvelopeEncoder
-from schemas.envelope import SchemaColumn, TableSchema
-from schemas.lsn import Lsn
-from schemas.topics import TableName
-from schemas.types import ColumnType
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType
 from tests.property.oracle import KEY_ID, SERVER, VALUE_ID, ExpectedEvent, Oracle
 from tests.property.values import ALL_TYPES, values
 

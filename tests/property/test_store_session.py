@@ -18,14 +18,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from emulator.clock import ManualClock
-from emulator.errors import SqlError
-from emulator.log.records import RowAction, RowChange, RowImage
-from emulator.storage import ddl
-from emulator.storage.engine import Engine
-from emulator.storage.model import Column, Index
-from emulator.storage.transaction import StoreSession
-from emulator.types import INT, nvarchar
+from tailrace_emulator.log.records import RowAction, RowChange, RowImage
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.storage.model import Column, Index
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.clock import ManualClock
+from tailrace_emulator.values.types import INT, nvarchar
 
 SESSIONS = 3
 IDS = st.integers(0, 6)

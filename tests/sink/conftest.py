@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.config import SinkConfig
-from spark_sink.lake_table import CHANGES_COLUMNS, quote
-from spark_sink.session import small_batch_session
-from spark_sink.sink import Sink
-from spark_sink.streaming import ProgressStream
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.lake_table import CHANGES_COLUMNS, quote
+from tailrace_sink.session import small_batch_session
+from tailrace_sink.sink import Sink
+from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Cut, Source
 
 

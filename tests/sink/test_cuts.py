@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from schemas.topics import TableName
-from spark_sink.commit_table import CommitTable
-from spark_sink.delta_log import table_metadata
-from spark_sink.lake_table import CDC_COLUMNS
-from spark_sink.reader import CutUnknown, read_cut
+from tailrace_schemas.topics import TableName
+from tailrace_sink.commit_table import CommitTable
+from tailrace_sink.delta_log import table_metadata
+from tailrace_sink.lake_table import CDC_COLUMNS
+from tailrace_sink.reader import CutUnknown, read_cut
 from tests.fix_envelopes import Source, SourceTable, Transaction, column
 from tests.sink.conftest import Lake
 

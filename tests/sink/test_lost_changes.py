@@ -9,12 +9,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
-from schemas.position import ChangePosition
-from schemas.progress import position_hash
-from spark_sink.decode import writer_schema
-from spark_sink.errors import ChangesLost, TopicUnknown
-from spark_sink.ledger import counted_by_spark, counted_in
-from spark_sink.topic_ranges import Counted
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.progress import position_hash
+from tailrace_sink.decode import writer_schema
+from tailrace_sink.errors import ChangesLost, TopicUnknown
+from tailrace_sink.ledger import counted_by_spark, counted_in
+from tailrace_sink.topic_ranges import Counted
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 
@@ -74,7 +74,7 @@ def test_a_topic_that_was_deleted_stops_its_table_alone(
     with pytest.raises(TopicUnknown, match="loses"):  # perhaps a broker has just started
         lake.catch_up()
     assert lake.commits() == []
-    monkeypatch.setattr("spark_sink.topic_reader.TOPIC_GONE_AFTER_S", 0)
+    monkeypatch.setattr("tailrace_sink.topic_reader.TOPIC_GONE_AFTER_S", 0)
     lake.catch_up()
 
     stopped_alone(lake, loses, "was deleted")

@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from compose.local.java import SPARK_QUICK_START
-from spark_sink.errors import LakeTaken
-from spark_sink.metrics import SinkMetrics
-from spark_sink.run import serve
-from spark_sink.streaming import ProgressStream
+from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_sink.errors import LakeTaken
+from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.run import serve
+from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 
@@ -94,9 +94,9 @@ def test_a_batch_that_broke_off_is_applied_again(source: Source, lake: Lake):
 
 KILLED_SINK = """
 import os, signal, sys, threading
-from compose.local.jars import spark_jars
-from spark_sink.config import SinkConfig
-from spark_sink.run import run
+from tailrace_compose.local.jars import spark_jars
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.run import run
 
 def kill(step, path):
     if step == "merged":

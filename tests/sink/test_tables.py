@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
-from spark_sink.decode import POSITION_SQL
-from spark_sink.errors import UnsupportedSchemaChange
-from spark_sink.reader import history
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_sink.decode import POSITION_SQL
+from tailrace_sink.errors import UnsupportedSchemaChange
+from tailrace_sink.reader import history
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 

@@ -16,7 +16,7 @@ import pytest
 
 from tailrace.testing import EmulatedSqlServer
 from tailrace.testing.errors import NotStarted
-from tailrace.testing.source import native_numbers
+from tailrace_emulator.testing.source import native_numbers
 
 ROOT = Path(__file__).parents[2]
 ORDERS = "CREATE TABLE dbo.orders (id int NOT NULL PRIMARY KEY, note nvarchar(20))"

@@ -32,7 +32,7 @@ def provisioning(server, tmp_path):
     def start(password: str | None = None, **environ: str) -> subprocess.Popen[str]:
         (tmp_path / "sa").write_text(password or server.password)
         (tmp_path / "login").write_text(LOGIN_PASSWORD)
-        command = [sys.executable, "-m", "compose.provision", "--port", str(server.port)]
+        command = [sys.executable, "-m", "tailrace_compose.provision", "--port", str(server.port)]
         command += ["--password-file", str(tmp_path / "sa")]
         command += ["--ready-file", str(tmp_path / "ready")]
         own = {"TAILRACE_LOGIN_PASSWORD_FILE": str(tmp_path / "login"), "TAILRACE_DATABASE": "Shop"}

@@ -4,10 +4,10 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
 from tailrace.compare import compare_positions, compare_rows
 from tailrace.latency import Percentiles, by_closing, percentiles
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
 
 
 def position(block, operation=Operation.INSERT):

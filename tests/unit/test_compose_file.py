@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from compose.images.base import OFFICIAL
-from compose.images.build import IMAGES
-from compose.local import jars
-from publisher.metrics import Metrics
-from spark_sink.metrics import SinkMetrics
 from tailrace.settings import load
+from tailrace_compose.images.base import OFFICIAL
+from tailrace_compose.images.build import IMAGES
+from tailrace_compose.local import jars
+from tailrace_publisher.metrics import Metrics
+from tailrace_sink.metrics import SinkMetrics
 
 FOLDER = Path(__file__).parents[2] / "compose"
 OURS = ("emulator", "provision", "publisher", "sink")

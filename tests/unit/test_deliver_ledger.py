@@ -6,12 +6,12 @@ import zlib
 
 import pytest
 
-from publisher.deliver.delivery import _choose_partitions, _with_tombstones
-from publisher.deliver.ledger import Ledger, PartitionLedger
-from publisher.encode.rows import EncodedRows
-from publisher.errors import DeliveryRejected, OutcomeUnknown
-from schemas.framing import frame_header
-from schemas.progress import PartitionProgress
+from tailrace_publisher.deliver.delivery import _choose_partitions, _with_tombstones
+from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
+from tailrace_schemas.framing import frame_header
+from tailrace_schemas.progress import PartitionProgress
 from tests.property.oracle import position_sum
 
 

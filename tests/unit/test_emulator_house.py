@@ -19,7 +19,7 @@ FACES = (
 )
 """Files of the catalog that are change data capture's own, by the beginnings of their names."""
 
-COMPOSITION = ("emulator.__main__",)
+COMPOSITION = ("tailrace_emulator.__main__",)
 """What puts the server together knows every part."""
 
 
@@ -30,9 +30,11 @@ def graph() -> grimp.ImportGraph:
 
 def is_capture(module: str) -> bool:
     """Whether a file belongs to change data capture."""
-    _, _, plain = module.partition("emulator.catalog.")
+    _, _, plain = module.partition("tailrace_emulator.catalog.")
     return (
-        module == "emulator.agent" or module.startswith("emulator.cdc") or plain.startswith(FACES)
+        module == "tailrace_emulator.cdc.agent"
+        or module.startswith("tailrace_emulator.cdc")
+        or plain.startswith(FACES)
     )
 
 

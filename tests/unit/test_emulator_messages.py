@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from emulator import messages
-from emulator.errors import Aborts
-from emulator.messages import CATALOGUE, SystemMessage
-from emulator.messages.catalogue import SPECIFICATION
+from tailrace_emulator import messages
+from tailrace_emulator.messages import CATALOGUE, SystemMessage
+from tailrace_emulator.messages.catalogue import SPECIFICATION
+from tailrace_emulator.messages.errors import Aborts
 
 EMULATOR = Path(messages.__file__).parents[1]
 AREAS = EMULATOR / "messages"

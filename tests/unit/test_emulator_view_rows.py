@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.catalog import registry
-from emulator.catalog.registry import Columns
+from tailrace_emulator.catalog import registry
+from tailrace_emulator.catalog.registry import Columns
 
 CATALOG = Path(registry.__file__).parent
 POSITIONS_MAX = 5

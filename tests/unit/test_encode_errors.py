@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from publisher.encode.envelope import EnvelopeEncoder
-from publisher.encode.varint import encode_long
-from publisher.errors import EncodeError
-from schemas.envelope import SchemaColumn, TableSchema
-from schemas.lsn import Lsn
-from schemas.topics import TableName
-from schemas.types import ColumnType, UnsupportedType
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.varint import encode_long
+from tailrace_publisher.errors import EncodeError
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType, UnsupportedType
 
 COMMIT = Lsn(1, 2, 3).to_bytes()
 SEQVAL = Lsn(1, 2, 2).to_bytes()

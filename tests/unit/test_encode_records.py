@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from publisher.encode.records import RecordDecoder, RecordEncoder
-from schemas.checkpoint import CHECKPOINT_SCHEMA, CheckpointRecord
-from schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
-from schemas.registry import SchemaRegistry
+from tailrace_publisher.encode.records import RecordDecoder, RecordEncoder
+from tailrace_schemas.checkpoint import CHECKPOINT_SCHEMA, CheckpointRecord
+from tailrace_schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from tailrace_schemas.registry import SchemaRegistry
 
 
 class Known(SchemaRegistry):

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from compose.images import health, packages
-from compose.images.base import OFFICIAL
-from compose.images.build import IMAGES, pip_settings
-from compose.images.emulator_entry import NotConfigured, arguments_of, password_file_of
-from compose.images.engine import find_engine
-from compose.images.errors import EngineUnavailable
-from compose.images.kafka_entry import settings_of
-from compose.local import set_up
+from tailrace_compose.images import health, packages
+from tailrace_compose.images.base import OFFICIAL
+from tailrace_compose.images.build import IMAGES, pip_settings
+from tailrace_compose.images.emulator_entry import NotConfigured, arguments_of, password_file_of
+from tailrace_compose.images.engine import find_engine
+from tailrace_compose.images.errors import EngineUnavailable
+from tailrace_compose.images.kafka_entry import settings_of
+from tailrace_compose.local import set_up
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -29,7 +29,7 @@ PUBLISHER_CODE = (
     "tailrace/cli.py",
     "tailrace/settings.py",
 )
-SINK_CODE = ("schemas", "spark_sink", "compose/local")
+SINK_CODE = ("schemas", "spark_sink", "compose/tailrace_compose/local")
 
 
 def third_party(paths: tuple[str, ...]) -> set[str]:
@@ -53,7 +53,9 @@ def third_party(paths: tuple[str, ...]) -> set[str]:
 def test_an_image_has_the_packages_that_its_code_imports(image, code):
     part = packages.part_of(LOCK, packages.ROOTS[image])
     present = set(re.findall(r"^([\w.-]+)==", part, re.MULTILINE))
-    assert third_party(code) - present == set(), "name it in compose/images/packages.py"
+    assert third_party(code) - present == set(), (
+        "name it in compose/tailrace_compose/images/packages.py"
+    )
 
 
 def test_the_publishers_image_is_slim():

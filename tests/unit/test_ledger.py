@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
-from schemas.progress import PartitionProgress, Progress, position_hash, signed
 from tailrace.ledger import PROBLEMS_MAX, PartitionAudit, Problems, check_chain, ranges_by_partition
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.progress import PartitionProgress, Progress, position_hash, signed
 
 Held = list[tuple[int, ChangePosition | None]]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from compose.local import ivy, jars
-from compose.local.errors import ArtifactUnavailable, LockInvalid
+from tailrace_compose.local import ivy, jars
+from tailrace_compose.local.errors import ArtifactUnavailable, LockInvalid
 
 SHA = "0" * 64
 

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from compose.local import java
-from compose.local.errors import JavaMissing
+from tailrace_compose.local import java
+from tailrace_compose.local.errors import JavaMissing
 
 
 def fake_java(folder: Path, banner: str) -> Path:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from compose.local import kept, stack
-from compose.local.errors import ProcessFailed
-from compose.local.process import ChildProcess, free_port
+from tailrace_compose.local import kept, stack
+from tailrace_compose.local.errors import ProcessFailed
+from tailrace_emulator.testing.process import ChildProcess, free_port
 
 SLEEP = ["sleep", "300"]
 
@@ -92,7 +92,7 @@ def test_a_child_survives_the_thread_that_started_it(tmp_path):
 def test_children_die_with_a_parent_that_was_killed(tmp_path):
     script = (
         "import pathlib, signal, sys\n"
-        "from compose.local.process import ChildProcess\n"
+        "from tailrace_emulator.testing.process import ChildProcess\n"
         f"log = pathlib.Path({str(tmp_path / 'l')!r})\n"
         f"child = ChildProcess('Sleeper', {SLEEP!r}, log).start()\n"
         "print(child.pid, flush=True)\n"

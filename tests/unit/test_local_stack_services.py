@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compose.local import kept
-from compose.local.errors import LocalStackError
-from compose.local.stack import LocalStack, addresses, running, stop_kept
 from tailrace.cli import cli
+from tailrace_compose.local import kept
+from tailrace_compose.local.errors import LocalStackError
+from tailrace_compose.local.stack import LocalStack, addresses, running, stop_kept
 
 pytestmark = pytest.mark.kafka
 SCHEMA = json.dumps({"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]})

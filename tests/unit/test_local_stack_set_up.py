@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from compose.local import set_up
-from compose.local.cache import cache_dir
+from tailrace_compose.local import set_up
+from tailrace_compose.local.cache import cache_dir
 
 LOCK = """\
 sdk-core==1.0 \\

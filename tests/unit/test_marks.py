@@ -7,8 +7,8 @@ import pytest
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from compose.local.broker import KafkaBroker
-from compose.local.registry import SchemaRegistry
+from tailrace_compose.local.broker import KafkaBroker
+from tailrace_compose.local.registry import SchemaRegistry
 from tests.fix_marks import NotMarked, mark_of, marks_of
 
 

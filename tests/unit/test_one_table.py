@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from publisher.errors import (
+from tailrace_publisher.errors import (
     CaptureInstanceGone,
     EncodeError,
     KafkaUnavailable,
@@ -16,10 +16,10 @@ from publisher.errors import (
     TableFailed,
     UnexpectedTableError,
 )
-from publisher.one_table import of_one_table
-from schemas.registry import RegistryError, RegistryUnavailable
-from schemas.topics import TableName
-from schemas.types import UnsupportedType
+from tailrace_publisher.one_table import of_one_table
+from tailrace_schemas.registry import RegistryError, RegistryUnavailable
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import UnsupportedType
 
 TABLE = TableName("db", "dbo", "t")
 DOING = "reading change rows of capture instance dbo_t"

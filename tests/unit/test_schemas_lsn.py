@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schemas.topics import TableName
-from spark_sink.config import SinkConfig
-from spark_sink.errors import ConfigError
+from tailrace_schemas.topics import TableName
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import ConfigError
 
 MINIMAL: dict[str, Any] = {
     "kafka": {"bootstrap": "localhost:9092"},

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.envelope import SchemaColumn, TableSchema
-from schemas.lsn import Lsn
-from schemas.topics import TableName
-from schemas.types import ColumnType
-from spark_sink.apply import merge_statement
-from spark_sink.config import DeleteMode
-from spark_sink.errors import UnsupportedSchemaChange
-from spark_sink.lake_table import (
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType
+from tailrace_sink.apply import merge_statement
+from tailrace_sink.config import DeleteMode
+from tailrace_sink.errors import UnsupportedSchemaChange
+from tailrace_sink.lake_table import (
     LakeTable,
     create_statement,
     evolve,
@@ -23,7 +23,7 @@ from spark_sink.lake_table import (
     quote,
     table_path,
 )
-from spark_sink.type_widening import Widening, widening
+from tailrace_sink.type_widening import Widening, widening
 
 TABLE = TableName("shop", "dbo", "orders")
 

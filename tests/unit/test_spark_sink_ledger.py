@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_sink.intent import plan_json, plan_of
-from spark_sink.ledger import difference
-from spark_sink.progress import BatchPlan, ShardPosition, SinkState
-from spark_sink.state_json import held_of, range_json, range_of
-from spark_sink.topic_ranges import Counted, TopicRange
+from tailrace_sink.intent import plan_json, plan_of
+from tailrace_sink.ledger import difference
+from tailrace_sink.progress import BatchPlan, ShardPosition, SinkState
+from tailrace_sink.state_json import held_of, range_json, range_of
+from tailrace_sink.topic_ranges import Counted, TopicRange
 
 RANGE = TopicRange(
     topic="p.shop.dbo.t",

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.progress import PartitionProgress, Progress
-from schemas.topics import TopicNames
-from spark_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
-from spark_sink.intent import plan_json, plan_of
-from spark_sink.progress import BatchPlan, SinkState, plan_batch
-from spark_sink.topic_ranges import ProgressRecord
+from tailrace_schemas.progress import PartitionProgress, Progress
+from tailrace_schemas.topics import TopicNames
+from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
+from tailrace_sink.intent import plan_json, plan_of
+from tailrace_sink.progress import BatchPlan, SinkState, plan_batch
+from tailrace_sink.topic_ranges import ProgressRecord
 
 NAMES = TopicNames("p")
 TOPIC = "p.shop.dbo.flights"

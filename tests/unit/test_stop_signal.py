@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from compose.stop_signal import StopSignal
 from tailrace.testing import EmulatedSqlServer
+from tailrace_compose.stop_signal import StopSignal
 
 ASKS = """
 import sys, threading
 import pyodbc
-from compose.stop_signal import StopSignal
+from tailrace_compose.stop_signal import StopSignal
 with StopSignal() as stop:
     connection = pyodbc.connect(sys.argv[1], timeout=20)
     connection.timeout = 30
@@ -24,7 +24,7 @@ with StopSignal() as stop:
 """
 WAITS = """
 import sys, time
-from compose.stop_signal import StopSignal
+from tailrace_compose.stop_signal import StopSignal
 with StopSignal() as stop:
     print("ready", flush=True)
     stop.wait(60)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from emulator.turns import SHORT_S, WAIT_MAX_S, Turns
+from tailrace_emulator.values.turns import SHORT_S, WAIT_MAX_S, Turns
 
 LIMIT_S = 10.0
 

@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from emulator.batch import BatchRunner
-from emulator.errors import INTERNAL, SqlError
-from emulator.wire.packets import PacketType
-from emulator.wire.requests import ProcedureId, RpcCall, RpcParameter, RpcRequest
-from emulator.wire.tokens import Done, DoneStatus, Row
-from emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
+from tailrace_emulator.messages.errors import INTERNAL, SqlError
+from tailrace_emulator.serving.batch import BatchRunner
+from tailrace_emulator.wire.packets import PacketType
+from tailrace_emulator.wire.requests import ProcedureId, RpcCall, RpcParameter, RpcRequest
+from tailrace_emulator.wire.tokens import Done, DoneStatus, Row
+from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
 from tests.wire.test_limits import LOGIN
 from tests.wire.test_server import Client
 

@@ -5,13 +5,13 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.wire.connection import NEED_DATA, ServerConnection, State
-from emulator.wire.errors import RemoteProtocolError
-from emulator.wire.login7 import Login7
-from emulator.wire.packets import PacketType, frame
-from emulator.wire.prelogin import Prelogin
-from emulator.wire.requests import RpcRequest, SqlBatch, TransactionRequest
-from emulator.wire.token_reader import read_tokens
+from tailrace_emulator.wire.connection import NEED_DATA, ServerConnection, State
+from tailrace_emulator.wire.errors import RemoteProtocolError
+from tailrace_emulator.wire.login7 import Login7
+from tailrace_emulator.wire.packets import PacketType, frame
+from tailrace_emulator.wire.prelogin import Prelogin
+from tailrace_emulator.wire.requests import RpcRequest, SqlBatch, TransactionRequest
+from tailrace_emulator.wire.token_reader import read_tokens
 from tests.wire.test_messages import LOGIN, REQUESTS
 from tests.wire.test_tokens import TOKENS
 

@@ -22,17 +22,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator.__main__ import main
-from emulator.clock import SystemClock
-from emulator.security.authentication import Authenticator, LoginRefusedError
-from emulator.security.passwords import hash_password, is_password, is_strong
-from emulator.security.throttle import NAMES_MAX, LoginThrottle
-from emulator.server import Limits, Server
-from emulator.storage.engine import Engine
-from emulator.wire.login7 import Login7
-from emulator.wire.packets import HEADER, PacketStatus, PacketType, frame
-from emulator.wire.prelogin import Encryption, Prelogin
-from emulator.wire.requests import (
+from tailrace_emulator.__main__ import main
+from tailrace_emulator.security.authentication import Authenticator, LoginRefusedError
+from tailrace_emulator.security.passwords import hash_password, is_password, is_strong
+from tailrace_emulator.security.throttle import NAMES_MAX, LoginThrottle
+from tailrace_emulator.serving.server import Limits, Server
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.values.clock import SystemClock
+from tailrace_emulator.wire.login7 import Login7
+from tailrace_emulator.wire.packets import HEADER, PacketStatus, PacketType, frame
+from tailrace_emulator.wire.prelogin import Encryption, Prelogin
+from tailrace_emulator.wire.requests import (
     ProcedureId,
     RpcCall,
     RpcParameter,
@@ -41,8 +41,8 @@ from emulator.wire.requests import (
     TransactionRequest,
     TransactionRequestType,
 )
-from emulator.wire.tokens import Row
-from emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
+from tailrace_emulator.wire.tokens import Row
+from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
 from tests.fix_emulator import EmulatorProcess, in_process_server
 from tests.wire.test_server import Client
 

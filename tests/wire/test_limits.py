@@ -5,12 +5,12 @@ import socket
 
 import pytest
 
-from emulator.server import Limits
-from emulator.tls import ensure_certificate
-from emulator.wire.login7 import Login7
-from emulator.wire.packets import PacketType
-from emulator.wire.requests import SqlBatch
-from emulator.wire.tokens import Row
+from tailrace_emulator.serving.server import Limits
+from tailrace_emulator.serving.tls import ensure_certificate
+from tailrace_emulator.wire.login7 import Login7
+from tailrace_emulator.wire.packets import PacketType
+from tailrace_emulator.wire.requests import SqlBatch
+from tailrace_emulator.wire.tokens import Row
 from tests.fix_emulator import EmulatorProcess
 from tests.wire.test_server import Client
 

@@ -2,13 +2,23 @@
 
 import pytest
 
-from emulator.wire.bulk_load import BulkLoad
-from emulator.wire.connection import NEED_DATA, Received, ServerConnection, State, TlsHandshake
-from emulator.wire.errors import LocalProtocolError, RemoteProtocolError, UnsupportedTypeError
-from emulator.wire.login7 import Login7, scramble_password, unscramble_password
-from emulator.wire.packets import PacketStatus, PacketType, frame
-from emulator.wire.prelogin import Encryption, Prelogin, choose_encryption
-from emulator.wire.requests import (
+from tailrace_emulator.wire.bulk_load import BulkLoad
+from tailrace_emulator.wire.connection import (
+    NEED_DATA,
+    Received,
+    ServerConnection,
+    State,
+    TlsHandshake,
+)
+from tailrace_emulator.wire.errors import (
+    LocalProtocolError,
+    RemoteProtocolError,
+    UnsupportedTypeError,
+)
+from tailrace_emulator.wire.login7 import Login7, scramble_password, unscramble_password
+from tailrace_emulator.wire.packets import PacketStatus, PacketType, frame
+from tailrace_emulator.wire.prelogin import Encryption, Prelogin, choose_encryption
+from tailrace_emulator.wire.requests import (
     AllHeaders,
     Attention,
     ParameterStatus,
@@ -20,8 +30,8 @@ from emulator.wire.requests import (
     TransactionRequest,
     TransactionRequestType,
 )
-from emulator.wire.table_values import TABLE_TYPE, TableColumn, TableValue
-from emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
+from tailrace_emulator.wire.table_values import TABLE_TYPE, TableColumn, TableValue
+from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
 
 HEADERS = "16000000 12000000 0200 0807060504030201 01000000"
 IN_TRANSACTION = AllHeaders(0x0102030405060708)

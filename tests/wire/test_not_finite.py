@@ -6,12 +6,12 @@ import struct
 import pyodbc
 import pytest
 
-from emulator.wire.login7 import Login7
-from emulator.wire.packets import PacketType
-from emulator.wire.requests import ProcedureId, RpcCall, RpcParameter, RpcRequest
-from emulator.wire.table_values import TABLE_TYPE, TableColumn, TableValue
-from emulator.wire.tokens import ColMetadata, Column, Done, Row, ServerMessage, TokenType
-from emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
+from tailrace_emulator.wire.login7 import Login7
+from tailrace_emulator.wire.packets import PacketType
+from tailrace_emulator.wire.requests import ProcedureId, RpcCall, RpcParameter, RpcRequest
+from tailrace_emulator.wire.table_values import TABLE_TYPE, TableColumn, TableValue
+from tailrace_emulator.wire.tokens import ColMetadata, Column, Done, Row, ServerMessage, TokenType
+from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
 from tests.wire.test_server import Client
 
 NVARCHAR = TypeInfo(DataType.NVARCHAR, 8000, collation=DEFAULT_COLLATION_BYTES)

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.wire.errors import LocalProtocolError, RemoteProtocolError
-from emulator.wire.packets import (
+from tailrace_emulator.wire.errors import LocalProtocolError, RemoteProtocolError
+from tailrace_emulator.wire.packets import (
     Message,
     MessageReader,
     MessageWriter,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from emulator import results
-from emulator.errors import SqlError
-from emulator.responses import CHUNK_ROWS, FLUSH_BYTES, ColumnSets, Response
-from emulator.results import ColumnMeta
-from emulator.types import BIGINT, INT, SqlType
-from emulator.wire.token_reader import read_tokens
-from emulator.wire.tokens import (
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.serving.responses import CHUNK_ROWS, FLUSH_BYTES, ColumnSets, Response
+from tailrace_emulator.values import results
+from tailrace_emulator.values.results import ColumnMeta
+from tailrace_emulator.values.types import BIGINT, INT, SqlType
+from tailrace_emulator.wire.token_reader import read_tokens
+from tailrace_emulator.wire.tokens import (
     ColMetadata,
     Command,
     Done,

@@ -5,18 +5,18 @@ import ssl
 
 import pytest
 
-from emulator.wire.login7 import Login7
-from emulator.wire.packets import Message, MessageReader, PacketStatus, PacketType, frame
-from emulator.wire.prelogin import Encryption, Prelogin
-from emulator.wire.requests import (
+from tailrace_emulator.wire.login7 import Login7
+from tailrace_emulator.wire.packets import Message, MessageReader, PacketStatus, PacketType, frame
+from tailrace_emulator.wire.prelogin import Encryption, Prelogin
+from tailrace_emulator.wire.requests import (
     AllHeaders,
     RpcRequest,
     SqlBatch,
     TransactionRequest,
     TransactionRequestType,
 )
-from emulator.wire.token_reader import read_tokens
-from emulator.wire.tokens import (
+from tailrace_emulator.wire.token_reader import read_tokens
+from tailrace_emulator.wire.tokens import (
     Done,
     DoneStatus,
     EnvChange,
@@ -281,13 +281,13 @@ def test_positioned_changes_are_refused_by_name(session):
 
 
 def _positioned_change():
-    from emulator.wire.requests import ProcedureId, RpcCall
+    from tailrace_emulator.wire.requests import ProcedureId, RpcCall
 
     return RpcRequest((RpcCall(ProcedureId.CURSOR),))
 
 
 def test_bad_password_file(tmp_path):
-    from emulator.__main__ import main
+    from tailrace_emulator.__main__ import main
 
     password_file = tmp_path / "password"
     password_file.write_text("short")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from emulator.tds_types import from_wire, to_wire
-from emulator.types import (
+from tailrace_emulator.values.tds_types import from_wire, to_wire
+from tailrace_emulator.values.types import (
     BIGINT,
     BIT,
     DATE,
@@ -25,8 +25,8 @@ from emulator.types import (
     varbinary,
     varchar,
 )
-from emulator.wire.reader import Reader
-from emulator.wire.types import PLP, DataType, TypeInfo, decode_type_info, encode_type_info
+from tailrace_emulator.wire.reader import Reader
+from tailrace_emulator.wire.types import PLP, DataType, TypeInfo, decode_type_info, encode_type_info
 
 SAME_BOTH_WAYS = [
     *(BIT, TINYINT, SMALLINT, INT, BIGINT, FLOAT, REAL, MONEY, SMALLMONEY),

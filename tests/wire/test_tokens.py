@@ -1,9 +1,9 @@
 import pytest
 
-from emulator.wire.errors import RemoteProtocolError
-from emulator.wire.row_encoder import RowEncoder
-from emulator.wire.token_reader import read_tokens
-from emulator.wire.tokens import (
+from tailrace_emulator.wire.errors import RemoteProtocolError
+from tailrace_emulator.wire.row_encoder import RowEncoder
+from tailrace_emulator.wire.token_reader import read_tokens
+from tailrace_emulator.wire.tokens import (
     ColMetadata,
     Column,
     ColumnFlags,
@@ -22,7 +22,7 @@ from emulator.wire.tokens import (
     collation_change,
     transaction_change,
 )
-from emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
+from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
 
 INT = TypeInfo(DataType.INTN, 4)
 NVARCHAR = TypeInfo(DataType.NVARCHAR, 8, collation=DEFAULT_COLLATION_BYTES)

@@ -6,11 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from emulator.wire.code_pages import code_page
-from emulator.wire.errors import LocalProtocolError, RemoteProtocolError, UnsupportedTypeError
-from emulator.wire.reader import Reader
-from emulator.wire.row_encoder import FEW_ROWS, ROW_TOKEN, RowEncoder
-from emulator.wire.types import (
+from tailrace_emulator.wire.code_pages import code_page
+from tailrace_emulator.wire.errors import (
+    LocalProtocolError,
+    RemoteProtocolError,
+    UnsupportedTypeError,
+)
+from tailrace_emulator.wire.reader import Reader
+from tailrace_emulator.wire.row_encoder import FEW_ROWS, ROW_TOKEN, RowEncoder
+from tailrace_emulator.wire.types import (
     DEFAULT_COLLATION_BYTES,
     PLP,
     DataType,

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from emulator.catalog.cdc_extension import ChangeDataCapture
-from emulator.cdc.capture_scan import scan
-from emulator.cdc.enable_database import enable_database
-from emulator.cdc.enable_table import EnableTable, enable_table
-from emulator.clock import ManualClock
-from emulator.storage import ddl
-from emulator.storage.engine import Database, Engine
-from emulator.storage.model import Column, Index, Table
-from emulator.storage.transaction import StoreSession
-from emulator.types import INT, MAX, decimal_type, nvarchar
+from tailrace_emulator.cdc.capture_scan import scan
+from tailrace_emulator.cdc.enable_database import enable_database
+from tailrace_emulator.cdc.enable_table import EnableTable, enable_table
+from tailrace_emulator.cdc.extension import ChangeDataCapture
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Database, Engine
+from tailrace_emulator.storage.model import Column, Index, Table
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.clock import ManualClock
+from tailrace_emulator.values.types import INT, MAX, decimal_type, nvarchar
 
 START_TICKS = 638_000_000_000_000_000
 

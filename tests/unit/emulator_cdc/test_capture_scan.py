@@ -2,16 +2,16 @@ import threading
 
 import pytest
 
-from emulator import messages
-from emulator.cdc import capture_scan, functions
-from emulator.cdc.capture_instance import find_instance
-from emulator.cdc.lsn import ZERO_LSN
-from emulator.cdc.runtime import runtime
-from emulator.errors import SqlError
-from emulator.storage import alter, ddl
-from emulator.storage.model import Column, Identity
-from emulator.storage.transaction import GENERATED, StoreSession
-from emulator.types import (
+from tailrace_emulator import messages
+from tailrace_emulator.cdc import capture_scan, functions
+from tailrace_emulator.cdc.capture_instance import find_instance
+from tailrace_emulator.cdc.lsn import ZERO_LSN
+from tailrace_emulator.cdc.runtime import runtime
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import alter, ddl
+from tailrace_emulator.storage.model import Column, Identity
+from tailrace_emulator.storage.transaction import GENERATED, StoreSession
+from tailrace_emulator.values.types import (
     BIGINT,
     INT,
     MAX,

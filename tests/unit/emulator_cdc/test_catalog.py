@@ -4,21 +4,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from emulator.catalog.cdc_declarations import DECLARED
-from emulator.catalog.configuration import reconfigure
-from emulator.catalog.context import SessionContext
-from emulator.catalog.functions import global_variable, scalar_function, table_function
-from emulator.catalog.names import ObjectName, split_name
-from emulator.catalog.procedures import PROCEDURES, REQUIRED, find_procedure
-from emulator.catalog.registry import VIEWS
-from emulator.catalog.views import system_view
-from emulator.errors import SqlError
-from emulator.results import Message, ResultSet, ReturnStatus, Rows
-from emulator.storage import ddl
-from emulator.storage.model import Column, Identity
-from emulator.storage.transaction import StoreSession
-from emulator.types import BIGINT, INT, MAX, SqlType, decimal_type, nvarchar
-from emulator.variants import unpacked
+from tailrace_emulator.catalog.configuration import reconfigure
+from tailrace_emulator.catalog.context import SessionContext
+from tailrace_emulator.catalog.functions import global_variable, scalar_function, table_function
+from tailrace_emulator.catalog.names import ObjectName, split_name
+from tailrace_emulator.catalog.procedures import PROCEDURES, REQUIRED, find_procedure
+from tailrace_emulator.catalog.registry import VIEWS
+from tailrace_emulator.catalog.views import system_view
+from tailrace_emulator.cdc.surface.declarations import DECLARED
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.model import Column, Identity
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.results import Message, ResultSet, ReturnStatus, Rows
+from tailrace_emulator.values.types import BIGINT, INT, MAX, SqlType, decimal_type, nvarchar
+from tailrace_emulator.values.variants import unpacked
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 import pytest
 
-from emulator.cdc import cleanup, jobs
-from emulator.cdc.jobs import JobOptions
-from emulator.errors import SqlError
-from emulator.storage.model import Column
-from emulator.types import INT
+from tailrace_emulator.cdc import cleanup, jobs
+from tailrace_emulator.cdc.jobs import JobOptions
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage.model import Column
+from tailrace_emulator.values.types import INT
 
 MINUTE_S = 60
 

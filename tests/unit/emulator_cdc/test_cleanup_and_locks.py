@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from emulator.agent import Agent
-from emulator.cdc import cleanup, job_runs
-from emulator.errors import SqlError
-from emulator.storage.transaction import StatementRestart, StoreSession
+from tailrace_emulator.cdc import cleanup, job_runs
+from tailrace_emulator.cdc.agent import Agent
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage.transaction import StatementRestart, StoreSession
 from tests.unit.emulator_cdc.conftest import Shop
 from tests.unit.emulator_cdc.test_cleanup import captured_hourly, set_retention
 from tests.unit.emulator_storage.conftest import Background, wait_until_blocked

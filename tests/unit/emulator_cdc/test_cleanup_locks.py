@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from emulator.catalog.cdc_extension import ChangeDataCapture
-from emulator.clock import ManualClock
-from emulator.storage.engine import Engine
+from tailrace_emulator.cdc.extension import ChangeDataCapture
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.values.clock import ManualClock
 from tests.unit.emulator_tsql.conftest import NOW, Session
 
 CLEANUP = (

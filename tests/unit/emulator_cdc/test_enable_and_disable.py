@@ -1,19 +1,19 @@
 import pytest
 
-from emulator.catalog.cdc_extension import ChangeDataCapture
-from emulator.cdc import jobs
-from emulator.cdc.capture_instance import capture_instances
-from emulator.cdc.column_list import split_column_list
-from emulator.cdc.disable import disable_table
-from emulator.cdc.enable_database import disable_database, enable_database
-from emulator.cdc.enable_table import EnableTable, enable_table
-from emulator.errors import SqlError
-from emulator.storage import ddl
-from emulator.storage.engine import Engine
-from emulator.storage.model import Column, Index
-from emulator.storage.principal_model import Principal
-from emulator.storage.transaction import StoreSession
-from emulator.types import INT, nvarchar
+from tailrace_emulator.cdc import jobs
+from tailrace_emulator.cdc.capture_instance import capture_instances
+from tailrace_emulator.cdc.column_list import split_column_list
+from tailrace_emulator.cdc.disable import disable_table
+from tailrace_emulator.cdc.enable_database import disable_database, enable_database
+from tailrace_emulator.cdc.enable_table import EnableTable, enable_table
+from tailrace_emulator.cdc.extension import ChangeDataCapture
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.storage.model import Column, Index
+from tailrace_emulator.storage.principal_model import Principal
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.types import INT, nvarchar
 
 METADATA_COLUMNS = {
     "captured_columns": [

@@ -2,20 +2,20 @@
 
 import pytest
 
-from emulator.batch import BatchRunner
-from emulator.catalog.cdc_extension import ChangeDataCapture
-from emulator.catalog.context import SessionContext
-from emulator.cdc.capture_scan import scan
-from emulator.clock import SystemClock
-from emulator.encoded_rows import keep_encoded_rows
-from emulator.responses import ColumnSets
-from emulator.results import EncodedRows, ResultSet, ReturnValue, Rows
-from emulator.rpc import Procedures
-from emulator.storage.encoded_rows import kept_columns
-from emulator.storage.engine import Engine
-from emulator.storage.transaction import StoreSession
-from emulator.wire.requests import ProcedureId, RpcCall, RpcParameter
-from emulator.wire.types import DataType, TypeInfo
+from tailrace_emulator.catalog.context import SessionContext
+from tailrace_emulator.cdc.capture_scan import scan
+from tailrace_emulator.cdc.extension import ChangeDataCapture
+from tailrace_emulator.serving.batch import BatchRunner
+from tailrace_emulator.serving.encoded_rows import keep_encoded_rows
+from tailrace_emulator.serving.responses import ColumnSets
+from tailrace_emulator.serving.rpc import Procedures
+from tailrace_emulator.storage.encoded_rows import kept_columns
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.clock import SystemClock
+from tailrace_emulator.values.results import EncodedRows, ResultSet, ReturnValue, Rows
+from tailrace_emulator.wire.requests import ProcedureId, RpcCall, RpcParameter
+from tailrace_emulator.wire.types import DataType, TypeInfo
 
 TYPES = (
     "bigint", "smallint", "bit", "nvarchar(50)", "varchar(20)", "char(5)", "decimal(18,4)", "money",

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.cdc import functions, lsn, query_functions
-from emulator.cdc.capture_instance import find_instance
-from emulator.cdc.update_mask import full_mask, is_bit_set, mask_bytes
-from emulator.errors import SqlError
+from tailrace_emulator.cdc import functions, lsn, query_functions
+from tailrace_emulator.cdc.capture_instance import find_instance
+from tailrace_emulator.cdc.update_mask import full_mask, is_bit_set, mask_bytes
+from tailrace_emulator.messages.errors import SqlError
 
 lsns = st.binary(min_size=10, max_size=10)
 

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from emulator.agent import Agent, AgentMode
-from emulator.cdc import jobs
-from emulator.cdc.enable_database import disable_database, enable_database
-from emulator.cdc.enable_table import EnableTable, enable_table
-from emulator.cdc.job_runs import is_running
-from emulator.cdc.runtime import runtime
-from emulator.storage.model import Column
-from emulator.types import INT
+from tailrace_emulator.cdc import jobs
+from tailrace_emulator.cdc.agent import Agent, AgentMode
+from tailrace_emulator.cdc.enable_database import disable_database, enable_database
+from tailrace_emulator.cdc.enable_table import EnableTable, enable_table
+from tailrace_emulator.cdc.job_runs import is_running
+from tailrace_emulator.cdc.runtime import runtime
+from tailrace_emulator.storage.model import Column
+from tailrace_emulator.values.types import INT
 
 
 def runs(shop, job_type="capture"):

@@ -2,19 +2,19 @@ import threading
 
 import pytest
 
-from emulator import messages
-from emulator.agent import Agent, AgentMode
-from emulator.cdc import jobs
-from emulator.cdc.capture_scan import scan
-from emulator.cdc.enable_database import enable_database
-from emulator.cdc.enable_table import EnableTable, enable_table
-from emulator.cdc.job_runs import is_running
-from emulator.cdc.jobs import JobOptions
-from emulator.cdc.runtime import runtime
-from emulator.cdc.scan_cycle import ScanCycle
-from emulator.errors import SqlError
-from emulator.storage.model import Column
-from emulator.types import INT, TICKS_PER_DAY
+from tailrace_emulator import messages
+from tailrace_emulator.cdc import jobs
+from tailrace_emulator.cdc.agent import Agent, AgentMode
+from tailrace_emulator.cdc.capture_scan import scan
+from tailrace_emulator.cdc.enable_database import enable_database
+from tailrace_emulator.cdc.enable_table import EnableTable, enable_table
+from tailrace_emulator.cdc.job_runs import is_running
+from tailrace_emulator.cdc.jobs import JobOptions
+from tailrace_emulator.cdc.runtime import runtime
+from tailrace_emulator.cdc.scan_cycle import ScanCycle
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage.model import Column
+from tailrace_emulator.values.types import INT, TICKS_PER_DAY
 
 HOUR_S = 3600
 

@@ -2,12 +2,12 @@
 
 import json
 
-from emulator.catalog.cdc_extension import ChangeDataCapture
-from emulator.cdc.capture_scan import scan
-from emulator.fetching import fetch
-from emulator.storage.engine import Engine
-from emulator.storage.model import EncodedColumns
-from emulator.storage.transaction import StoreSession
+from tailrace_emulator.cdc.capture_scan import scan
+from tailrace_emulator.cdc.extension import ChangeDataCapture
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.storage.model import EncodedColumns
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.fetching import fetch
 
 
 def age(engine: Engine) -> None:

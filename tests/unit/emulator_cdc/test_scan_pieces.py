@@ -4,15 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from emulator.catalog.cdc_extension import ChangeDataCapture
-from emulator.cdc import capture_scan, disable
-from emulator.cdc.enable_database import disable_database
-from emulator.cdc.scan_cycle import PIECE_ROWS
-from emulator.errors import SqlError
-from emulator.storage.engine import Engine
-from emulator.storage.model import Column
-from emulator.storage.transaction import StoreSession
-from emulator.types import INT
+from tailrace_emulator.cdc import capture_scan, disable
+from tailrace_emulator.cdc.enable_database import disable_database
+from tailrace_emulator.cdc.extension import ChangeDataCapture
+from tailrace_emulator.cdc.scan_cycle import PIECE_ROWS
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.storage.model import Column
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.types import INT
 
 PIECES = 6
 

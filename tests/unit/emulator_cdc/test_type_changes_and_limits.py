@@ -2,13 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.catalog.configuration import configure, reconfigure
-from emulator.cdc.guards import refuse_index_removal
-from emulator.cdc.retype import conversion
-from emulator.errors import SqlError
-from emulator.storage import ddl
-from emulator.storage.model import Index
-from emulator.types import (
+from tailrace_emulator.catalog.configuration import configure, reconfigure
+from tailrace_emulator.cdc.guards import refuse_index_removal
+from tailrace_emulator.cdc.retype import conversion
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.model import Index
+from tailrace_emulator.values.types import (
     BIGINT,
     DATE,
     INT,

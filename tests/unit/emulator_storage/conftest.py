@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from emulator.clock import ManualClock
-from emulator.fetching import fetch
-from emulator.storage import ddl
-from emulator.storage.engine import Database, Engine
-from emulator.storage.model import Column, Index, Table
-from emulator.storage.transaction import StoreSession
-from emulator.types import INT, nvarchar
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Database, Engine
+from tailrace_emulator.storage.model import Column, Index, Table
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.clock import ManualClock
+from tailrace_emulator.values.fetching import fetch
+from tailrace_emulator.values.types import INT, nvarchar
 
 WAIT_S = 10
 

@@ -9,14 +9,14 @@ from functools import partial
 
 import pytest
 
-from emulator.errors import SqlError
-from emulator.fetching import fetch
-from emulator.log.records import RowChange
-from emulator.storage import ddl
-from emulator.storage.engine import Database, Engine
-from emulator.storage.model import Column, Table
-from emulator.storage.transaction import StoreSession
-from emulator.types import INT
+from tailrace_emulator.log.records import RowChange
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Database, Engine
+from tailrace_emulator.storage.model import Column, Table
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.fetching import fetch
+from tailrace_emulator.values.types import INT
 from tests.unit.emulator_storage.conftest import Background, rows
 
 ACCOUNTS = 5

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-from emulator.errors import SqlError
-from emulator.fetching import fetch
-from emulator.log.records import RowChange
-from emulator.storage import ddl
-from emulator.storage.engine import Database, Engine
-from emulator.storage.model import Column, ForeignKey, Identity, Index, Table
-from emulator.storage.transaction import GENERATED, StoreSession
-from emulator.types import (
+from tailrace_emulator.log.records import RowChange
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Database, Engine
+from tailrace_emulator.storage.model import Column, ForeignKey, Identity, Index, Table
+from tailrace_emulator.storage.transaction import GENERATED, StoreSession
+from tailrace_emulator.values.fetching import fetch
+from tailrace_emulator.values.types import (
     BIGINT,
     DATE,
     DATETIME,

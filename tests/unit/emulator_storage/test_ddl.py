@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from emulator.clock import ManualClock
-from emulator.errors import SqlError
-from emulator.log.records import DdlChange
-from emulator.storage import ddl
-from emulator.storage.engine import Database, Engine
-from emulator.storage.model import Check, Column, Identity, Index, Table
-from emulator.storage.transaction import StatementRestart, StoreSession
-from emulator.types import BIGINT, INT, StorageValue, nvarchar
+from tailrace_emulator.log.records import DdlChange
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Database, Engine
+from tailrace_emulator.storage.model import Check, Column, Identity, Index, Table
+from tailrace_emulator.storage.transaction import StatementRestart, StoreSession
+from tailrace_emulator.values.clock import ManualClock
+from tailrace_emulator.values.types import BIGINT, INT, StorageValue, nvarchar
 from tests.unit.emulator_storage.conftest import Background, rid_of, rows, wait_until_blocked
 
 Connect = Callable[[], StoreSession]

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.clock import ManualClock
-from emulator.fetching import fetch
-from emulator.log.lsn import RECORDS_PER_BLOCK, RECORDS_PER_VLF, lsn_of, position_of
-from emulator.log.records import RowAction, RowChange
-from emulator.storage import ddl
-from emulator.storage.engine import Database, DataDirectoryInUse, Engine
-from emulator.storage.model import Column, Table
-from emulator.storage.transaction import StoreSession
-from emulator.types import INT, nvarchar
+from tailrace_emulator.log.lsn import RECORDS_PER_BLOCK, RECORDS_PER_VLF, lsn_of, position_of
+from tailrace_emulator.log.records import RowAction, RowChange
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Database, DataDirectoryInUse, Engine
+from tailrace_emulator.storage.model import Column, Table
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.clock import ManualClock
+from tailrace_emulator.values.fetching import fetch
+from tailrace_emulator.values.types import INT, nvarchar
 from tests.unit.emulator_storage.conftest import rid_of
 
 POSITIONS = st.integers(0, 2**50)
@@ -214,9 +214,9 @@ def test_one_process_per_data_directory(engine: Engine, tmp_path: Path, clock: M
 WRITER = """
 import sys
 from pathlib import Path
-from emulator.clock import SystemClock
-from emulator.storage.engine import Engine
-from emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.clock import SystemClock
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.storage.transaction import StoreSession
 engine = Engine(Path(sys.argv[1]), SystemClock())
 database = engine.database("shop")
 table = database.table("dbo", "t")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from emulator.errors import SqlError
-from emulator.storage import ddl
-from emulator.storage.engine import Database
-from emulator.storage.model import Column, ForeignKey, Table
-from emulator.storage.transaction import StoreSession
-from emulator.types import INT
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl
+from tailrace_emulator.storage.engine import Database
+from tailrace_emulator.storage.model import Column, ForeignKey, Table
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.types import INT
 from tests.unit.emulator_storage.conftest import rows
 
 Connect = Callable[[], StoreSession]

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from emulator.clock import ManualClock
-from emulator.errors import SqlError
-from emulator.fetching import fetch
-from emulator.log.records import RowChange
-from emulator.storage.engine import Database, Engine
-from emulator.storage.model import Table
-from emulator.storage.transaction import StatementRestart, StoreSession
+from tailrace_emulator.log.records import RowChange
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage.engine import Database, Engine
+from tailrace_emulator.storage.model import Table
+from tailrace_emulator.storage.transaction import StatementRestart, StoreSession
+from tailrace_emulator.values.clock import ManualClock
+from tailrace_emulator.values.fetching import fetch
 from tests.unit.emulator_storage.conftest import Background, rid_of, rows, wait_until_blocked
 
 Connect = Callable[[], StoreSession]

@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.clock import ManualClock, SystemClock
-from emulator.storage.collation import (
+from tailrace_emulator.storage.collation import (
     BINARY,
     CASE_INSENSITIVE,
     collation_key,
     sqlite_collation,
 )
-from emulator.storage.values import (
+from tailrace_emulator.storage.values import (
     datetime_of,
     decimal_text,
     round_datetime,
     ticks_of,
     value_text,
 )
-from emulator.types import SqlType, pack_offset
+from tailrace_emulator.values.clock import ManualClock, SystemClock
+from tailrace_emulator.values.types import SqlType, pack_offset
 
 
 @given(st.datetimes())

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from emulator.batch import BatchRunner
-from emulator.catalog.context import SessionContext
-from emulator.clock import UNIX_EPOCH_TICKS, ManualClock
-from emulator.errors import SqlError
-from emulator.results import (
+from tailrace_emulator.catalog.context import SessionContext
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.serving.batch import BatchRunner
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.storage.transaction import StoreSession
+from tailrace_emulator.values.clock import UNIX_EPOCH_TICKS, ManualClock
+from tailrace_emulator.values.results import (
     ColumnMeta,
     ErrorMessage,
     Event,
@@ -24,9 +26,7 @@ from emulator.results import (
     Rows,
     StatementDone,
 )
-from emulator.storage.engine import Engine
-from emulator.storage.transaction import StoreSession
-from emulator.types import SqlType
+from tailrace_emulator.values.types import SqlType
 
 NOW = UNIX_EPOCH_TICKS + 1_600_000_000 * 10_000_000  # 2020-09-13 12:26:40
 

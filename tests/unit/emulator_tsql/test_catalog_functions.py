@@ -3,7 +3,7 @@
 import cProfile
 import pstats
 
-from emulator.catalog import objects
+from tailrace_emulator.catalog import objects
 
 TABLES = 60
 

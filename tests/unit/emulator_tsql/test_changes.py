@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from emulator.types import INT, SqlType, nvarchar
+from tailrace_emulator.values.types import INT, SqlType, nvarchar
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.clock import ManualClock
-from emulator.results import Parameter
-from emulator.storage.engine import Engine
-from emulator.types import INT, nvarchar
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.values.clock import ManualClock
+from tailrace_emulator.values.results import Parameter
+from tailrace_emulator.values.types import INT, nvarchar
 from tests.unit.emulator_tsql.conftest import NOW, Session
 
 

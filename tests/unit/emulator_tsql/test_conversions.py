@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.errors import SqlError
-from emulator.tsql.compile import types_of
-from emulator.tsql.conversions import assigner, convert, converter
-from emulator.tsql.conversions.temporal import TICKS_MAX
-from emulator.tsql.functions.operators import (
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.tsql.compile import types_of
+from tailrace_emulator.tsql.conversions import assigner, convert, converter
+from tailrace_emulator.tsql.conversions.temporal import TICKS_MAX
+from tailrace_emulator.tsql.functions.operators import (
     decimal_add,
     decimal_divide,
     decimal_multiply,
     decimal_subtract,
 )
-from emulator.types import (
+from tailrace_emulator.values.types import (
     BIGINT,
     DATETIME,
     INT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.date_order import arranged
+from tailrace_emulator.values.date_order import arranged
 
 OLD, NEW = True, False
 

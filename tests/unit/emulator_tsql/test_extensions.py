@@ -10,17 +10,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from emulator.catalog.database_objects import DatabaseObject, GeneratedObject, derived_id
-from emulator.catalog.extensions import CatalogExtension, Declarations
-from emulator.catalog.procedure_registry import ProcedureParameter, result_set
-from emulator.catalog.table_functions import TableFunction, TableSource
-from emulator.clock import ManualClock
-from emulator.errors import SqlError
-from emulator.results import ColumnMeta
-from emulator.storage.engine import Engine
-from emulator.storage.extensions import Extension
-from emulator.storage.model import Column
-from emulator.types import INT, SYSNAME
+from tailrace_emulator.catalog.database_objects import DatabaseObject, GeneratedObject, derived_id
+from tailrace_emulator.catalog.extensions import CatalogExtension, Declarations
+from tailrace_emulator.catalog.procedure_registry import ProcedureParameter, result_set
+from tailrace_emulator.catalog.table_functions import TableFunction, TableSource
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.storage.extensions import Extension
+from tailrace_emulator.storage.model import Column
+from tailrace_emulator.values.clock import ManualClock
+from tailrace_emulator.values.results import ColumnMeta
+from tailrace_emulator.values.types import INT, SYSNAME
 from tests.unit.emulator_tsql.conftest import NOW, Session
 
 DECLARED = Declarations()

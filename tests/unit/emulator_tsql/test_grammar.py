@@ -2,10 +2,10 @@
 
 import pytest
 
-from emulator.errors import SqlError
-from emulator.tsql.syntax.grammar import Grammar
-from emulator.tsql.syntax.parse_base import TokenCursor
-from emulator.tsql.syntax.statements import Ignored, Statement
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.tsql.syntax.grammar import Grammar
+from tailrace_emulator.tsql.syntax.parse_base import TokenCursor
+from tailrace_emulator.tsql.syntax.statements import Ignored, Statement
 
 
 def named(name: str):

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator.errors import SqlError
-from emulator.results import Parameter, Rows
-from emulator.tsql.compile.lexicographic import keyset
-from emulator.tsql.syntax.parser import parse_expression
-from emulator.types import INT, LSN, nvarchar
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.tsql.compile.lexicographic import keyset
+from tailrace_emulator.tsql.syntax.parser import parse_expression
+from tailrace_emulator.values.results import Parameter, Rows
+from tailrace_emulator.values.types import INT, LSN, nvarchar
 
 NESTED = "a > @p1 OR (a = @p2 AND (b > @p3 OR (b = @p4 AND c > @p5)))"
 FLAT = "(a = @p1 AND b = @p2 AND c > @p3) OR (a = @p4 AND b > @p5) OR (a > @p6)"

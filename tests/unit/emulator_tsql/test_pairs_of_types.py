@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from emulator.errors import SqlError
-from emulator.tsql.conversions import assigner, check_allowed, convert
-from emulator.types import (
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.tsql.conversions import assigner, check_allowed, convert
+from tailrace_emulator.values.types import (
     BIGINT,
     BIT,
     DATE,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.errors import SqlError
-from emulator.tsql.syntax.definition_statements import CreateModule
-from emulator.tsql.syntax.parser import parse_batch
-from emulator.tsql.syntax.tokens import Kind, tokenize
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.tsql.syntax.definition_statements import CreateModule
+from tailrace_emulator.tsql.syntax.parser import parse_batch
+from tailrace_emulator.tsql.syntax.tokens import Kind, tokenize
 
 
 def kinds(sql: str) -> list[tuple[Kind, str]]:

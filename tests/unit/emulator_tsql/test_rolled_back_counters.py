@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.clock import ManualClock
-from emulator.storage.engine import Engine
+from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.values.clock import ManualClock
 from tests.unit.emulator_tsql.conftest import NOW, Session
 
 LETTERS = "('a'), ('b')"

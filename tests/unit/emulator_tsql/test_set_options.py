@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS
-from emulator.types import INT
+from tailrace_emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS
+from tailrace_emulator.values.types import INT
 from tests.unit.emulator_tsql.conftest import Session
 
 NULL_ELIMINATED = "Warning: Null value is eliminated by an aggregate or other SET operation."

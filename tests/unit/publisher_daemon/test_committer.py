@@ -9,15 +9,15 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.daemon.book import Book
-from publisher.daemon.committer import Committer
-from publisher.deliver.delivery import KafkaDelivery
-from publisher.encode.rows import EncodedRows
-from publisher.metrics import Metrics
-from publisher.source.merge import merge
-from publisher.source.queries import DatabaseIdentity
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, pack_position
+from tailrace_publisher.daemon.book import Book
+from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.source.merge import merge
+from tailrace_publisher.source.queries import DatabaseIdentity
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, pack_position
 
 
 @dataclass

@@ -2,9 +2,9 @@
 
 import pytest
 
-from publisher.config import PublisherConfig
-from publisher.errors import ConfigError
-from schemas.topics import TableName
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.errors import ConfigError
+from tailrace_schemas.topics import TableName
 
 GOOD = {
     "source": {"host": "h", "database": "db", "user": "u", "password": "s3cret"},

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from publisher.daemon.lease import Lease
-from publisher.errors import LeaseLost
-from schemas.checkpoint import CheckpointKey, CheckpointRecord
+from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.errors import LeaseLost
+from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 
 KEY = CheckpointKey("server", "db", "")
 RECORD = CheckpointRecord(

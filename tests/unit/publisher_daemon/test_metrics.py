@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from publisher.metrics import Metrics
-from schemas.lsn import Lsn
+from tailrace_publisher.metrics import Metrics
+from tailrace_schemas.lsn import Lsn
 
 
 def test_the_endpoint_tells_the_published_lsn_and_ends_with_the_publisher():

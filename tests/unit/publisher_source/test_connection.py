@@ -7,10 +7,10 @@ from typing import Any
 import pyodbc
 import pytest
 
-from publisher.config import SourceConfig
-from publisher.errors import SourceError
-from publisher.source import connection as connections
-from publisher.source.connection import (
+from tailrace_publisher.config import SourceConfig
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.source import connection as connections
+from tailrace_publisher.source.connection import (
     Connection,
     connection_string,
     datetimeoffset_text,

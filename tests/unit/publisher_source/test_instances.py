@@ -3,14 +3,19 @@
 from dataclasses import replace
 from datetime import datetime
 
-from publisher.change.instance import CapturedColumn, CaptureInstance
-from publisher.source.instances import choose_instance, choose_key
-from publisher.source.pages import PageStatements, value_expression
-from publisher.source.versions import current_columns, registered_form, timeline, version_at
-from schemas.envelope import SchemaColumn, TableSchema, envelope_schema, table_schema_of
-from schemas.lsn import Lsn
-from schemas.topics import TableName
-from schemas.types import ColumnType
+from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
+from tailrace_publisher.source.instances import choose_instance, choose_key
+from tailrace_publisher.source.pages import PageStatements, value_expression
+from tailrace_publisher.source.versions import (
+    current_columns,
+    registered_form,
+    timeline,
+    version_at,
+)
+from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, table_schema_of
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType
 
 TABLE = TableName("db", "dbo", "flights")
 

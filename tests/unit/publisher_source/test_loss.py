@@ -2,15 +2,20 @@
 
 import pytest
 
-from publisher.errors import CaptureInstanceGone, DatabaseReplaced, LsnWentBack, PositionExpired
-from publisher.source.loss import (
+from tailrace_publisher.errors import (
+    CaptureInstanceGone,
+    DatabaseReplaced,
+    LsnWentBack,
+    PositionExpired,
+)
+from tailrace_publisher.source.loss import (
     check_not_backwards,
     check_not_expired,
     check_place_kept,
     check_same_database,
 )
-from publisher.source.queries import DatabaseIdentity
-from schemas.lsn import Lsn
+from tailrace_publisher.source.queries import DatabaseIdentity
+from tailrace_schemas.lsn import Lsn
 
 
 def test_rows_at_the_low_watermark_are_still_there():

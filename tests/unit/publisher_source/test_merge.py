@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.encode.rows import EncodedRows
-from publisher.source.merge import Block, merge
-from schemas.position import pack_position
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.source.merge import Block, merge
+from tailrace_schemas.position import pack_position
 
 
 def lsn(number: int) -> bytes:

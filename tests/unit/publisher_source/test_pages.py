@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.change.page import ChangeRow, join_carried
-from publisher.change.ranges import LsnRange, first_lsn_after, is_closed
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition, Operation
+from tailrace_publisher.change.page import ChangeRow, join_carried
+from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
 
 
 @st.composite

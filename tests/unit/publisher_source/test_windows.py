@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from publisher.source.queries import CommitTime
-from publisher.source.windows import plan_window
-from schemas.lsn import Lsn
-from schemas.position import ChangePosition
+from tailrace_publisher.source.queries import CommitTime
+from tailrace_publisher.source.windows import plan_window
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
 
 START = ChangePosition.end_of(Lsn(1, 0, 0))
 

@@ -1,0 +1,213 @@
+"""The locked jars: downloaded once, checked by SHA-256, shared by every process on the machine."""
+
+import hashlib
+import re
+import shutil
+import sys
+import tarfile
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from tailrace_compose.local import ivy
+from tailrace_compose.local.cache import cache_dir, exclusive
+from tailrace_compose.local.errors import ArtifactUnavailable, LockInvalid
+
+Group = Literal["spark", "kafka", "registry", "connect", "debezium", "jdbc"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+# What everybody needs; the other groups serve some tests, which fetch them themselves.
+_SET_UP: tuple[Group, ...] = ("spark", "kafka", "registry")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class LockedArtifact(NamedTuple):
+    """One line of `jars.lock`."""
+
+    group: str
+    coordinate: ivy.Coordinate
+    sha256: str
+
+
+def locked(group: Group) -> list[LockedArtifact]:
+    """Returns the artifacts of one group, in the order of the lock."""
+    return [item for item in parse_lock(_lock_path().read_text()) if item.group == group]
+
+
+def version_of(group: Group, artifact: str) -> str:
+    """Returns the locked version of an artifact, as in `version_of("kafka", "kafka_2.13")`.
+
+    Raises:
+        LockInvalid: the group has no such artifact.
+    """
+    for item in locked(group):
+        if item.coordinate.artifact == artifact:
+            return item.coordinate.version
+    raise LockInvalid(f"jars.lock has no artifact {artifact} in [{group}].")
+
+
+def ensure(group: Group, progress: ivy.Progress | None = None) -> list[Path]:
+    """Returns the files of a group, after downloading those that are missing.
+
+    Every file's SHA-256 is checked each time: a cache is as open to accidents as a network.
+
+    Args:
+        group: as in the brackets of `jars.lock`.
+        progress: receives lines while something is downloaded; standard error when None.
+
+    Raises:
+        ArtifactUnavailable: an artifact cannot be had, or its bytes are not the locked ones.
+    """
+    artifacts = locked(group)
+    folder = cache_dir() / "jars" / group
+    if not _unusable(artifacts, folder):
+        return _paths(artifacts, folder)
+    report = progress or _to_stderr
+    with exclusive("jars"):
+        # Whoever held the lock before may have downloaded the same files.
+        wanted = _unusable(artifacts, folder)
+        if wanted:
+            _download(group, wanted, folder, report)
+    return _paths(artifacts, folder)
+
+
+def spark_jars(progress: ivy.Progress | None = None) -> list[Path]:
+    """Returns the jars for Spark's `spark.jars`."""
+    return ensure("spark", progress)
+
+
+def registry_home(progress: ivy.Progress | None = None) -> Path:
+    """Returns the folder of the unpacked schema registry, with `lib` and its runner jar in it."""
+    (artifact,) = locked("registry")
+    # The hash in the name makes a folder unpacked from another archive a different one.
+    home = cache_dir() / "registry" / f"{artifact.coordinate.version}-{artifact.sha256[:12]}"
+    if home.is_dir():
+        return home
+    (archive,) = ensure("registry", progress)
+    with exclusive("jars"):
+        if not home.is_dir():
+            partial = home.with_name(f"{home.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            with tarfile.open(archive) as tar:
+                # Python before 3.11.4 has no filters; there the hash alone vouches for the archive.
+                tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+                tar.extractall(partial)  # noqa: S202  # its SHA-256 is the locked one
+            partial.rename(home)
+    return home
+
+
+def parse_lock(text: str) -> list[LockedArtifact]:
+    """Reads the text of a lock.
+
+    Raises:
+        LockInvalid: a line is not understood; the message has its number.
+    """
+    artifacts = []
+    group = ""
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.split("#", 1)[0].strip()
+        if not line:
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            group = line[1:-1]
+            continue
+        fields = line.split()
+        if len(fields) not in (4, 6) or not group or not _SHA256.fullmatch(fields[-1]):
+            raise LockInvalid(
+                f"jars.lock line {number}: expected `organisation artifact version "
+                f"[classifier extension] sha256` below a [group], found {line!r}."
+            )
+        organisation, artifact, version, *rest, sha256 = fields
+        classifier, extension = rest or (None, "jar")
+        coordinate = ivy.Coordinate(organisation, artifact, version, classifier, extension or "jar")
+        artifacts.append(LockedArtifact(group, coordinate, sha256))
+    return artifacts
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the SHA-256 of a file as hexadecimal digits."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _lock_path() -> Path:
+    return Path(str(resources.files("tailrace_compose.local") / "jars.lock"))
+
+
+def _paths(artifacts: list[LockedArtifact], folder: Path) -> list[Path]:
+    return [folder / item.coordinate.file_name for item in artifacts]
+
+
+def _unusable(artifacts: list[LockedArtifact], folder: Path) -> list[LockedArtifact]:
+    """Lists the artifacts that are not there or not what the lock says."""
+    return [item for item in artifacts if not _is_locked_file(item, folder)]
+
+
+def _is_locked_file(item: LockedArtifact, folder: Path) -> bool:
+    path = folder / item.coordinate.file_name
+    return path.is_file() and sha256_of(path) == item.sha256
+
+
+def _download(
+    group: Group, wanted: list[LockedArtifact], folder: Path, report: ivy.Progress
+) -> None:
+    """Downloads into a folder of its own, checks, and only then moves the files to their place."""
+    started = time.monotonic()
+    work = cache_dir() / "ivy"
+    arrived = work / "arrived"
+    shutil.rmtree(arrived, ignore_errors=True)
+    report(f"{group} jars: downloading {len(wanted)} from {ivy.mirror() or 'Maven Central'}")
+    ivy.retrieve(
+        [item.coordinate for item in wanted],
+        arrived,
+        work,
+        lambda line: report(f"{group} jars: {line}"),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    size = 0
+    for item in wanted:
+        path = arrived / item.coordinate.file_name
+        found = sha256_of(path)
+        if found != item.sha256:
+            shutil.rmtree(work)
+            raise ArtifactUnavailable(
+                f"{item.coordinate} from {ivy.mirror() or 'Maven Central'} has SHA-256 {found}, "
+                f"but jars.lock says {item.sha256}. It was thrown away. Run again; if it stays so, "
+                "the repository or a proxy serves other bytes than this version was tested with."
+            )
+        size += path.stat().st_size
+        path.replace(folder / path.name)
+    # Ivy's copies are of no more use: the files are in place, and twice the disk is not needed.
+    shutil.rmtree(work)
+    seconds = time.monotonic() - started
+    report(f"{group} jars: {len(wanted)} files, {size / 1e6:.0f} MB, in {seconds:.0f} s")
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """Downloads groups (`fetch spark`), for `make setup` without a name; returns the status."""
+    verb, *names = arguments or [""]
+    groups = [group for group in GROUPS if group in (names or _SET_UP)]
+    if verb != "fetch" or not set(names) <= set(GROUPS):
+        sys.stderr.write(
+            f"usage: python -m tailrace_compose.local.jars fetch [{'|'.join(GROUPS)}]...\n"
+        )
+        return 2
+    try:
+        for group in groups:
+            if group == "registry":
+                registry_home()
+            else:
+                ensure(group)
+    except (ArtifactUnavailable, LockInvalid) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

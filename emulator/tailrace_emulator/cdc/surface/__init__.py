@@ -1,0 +1,1 @@
+"""The faces of change data capture in T-SQL: procedures, functions and views."""

@@ -1,0 +1,52 @@
+"""##global temporary tables: tables of tempdb, which go with the session that made them.
+
+https://learn.microsoft.com/sql/t-sql/statements/create-table-transact-sql
+
+Locks, transactions and visibility are those of any other table. One that another transaction still
+holds when its session ends is out of sight at once, and is dropped when a later session ends or
+makes a table of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage import ddl as store_ddl
+
+if TYPE_CHECKING:
+    from tailrace_emulator.catalog.context import SessionContext
+    from tailrace_emulator.storage.engine import Engine
+
+
+def drop_global_tables(engine: Engine, object_ids: Iterable[int]) -> None:
+    """A session ended: its tables go, and with them what earlier sessions had to leave.
+
+    Args:
+        engine: the server's storage.
+        object_ids: of the tables that the session made; some may be gone.
+    """
+    engine.abandoned_tables.update(object_ids)
+    tempdb = engine.databases["tempdb"]
+    for object_id in list(engine.abandoned_tables):
+        try:
+            with engine.write() as connection:
+                table = tempdb.table_by_id(object_id)
+                if table is not None:
+                    store_ddl.drop_table(connection, tempdb, table)
+        except SqlError:
+            continue  # locked: it is tried again later
+        engine.abandoned_tables.discard(object_id)
+
+
+def make_room(context: SessionContext, name: str) -> None:
+    """Before a ##table is made: what an ended session left under that name goes.
+
+    Raises:
+        SqlError: 1222 or 1205 while another transaction holds it.
+    """
+    tempdb = context.engine.databases["tempdb"]
+    table = tempdb.table("dbo", name)
+    if table is not None and table.object_id in context.engine.abandoned_tables:
+        store_ddl.drop_table(context.store, tempdb, table)

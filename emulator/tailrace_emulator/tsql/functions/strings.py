@@ -1,0 +1,392 @@
+"""String functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace_emulator import messages
+from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.tsql.compile.values import Value, converted
+from tailrace_emulator.tsql.conversions.families import Family, family, is_national
+from tailrace_emulator.tsql.conversions.texts import units
+from tailrace_emulator.tsql.functions.registry import builtin
+from tailrace_emulator.tsql.functions.sqlite_functions import sqlite_function
+from tailrace_emulator.tsql.functions.text_search import without_accents
+from tailrace_emulator.values.collations import (
+    LIKE_ACCENTLESS,
+    LIKE_SENSITIVE,
+    page_of,
+    search_flags,
+)
+from tailrace_emulator.values.types import (
+    BIGINT,
+    DEFAULT_COLLATION,
+    INT,
+    MAX,
+    SqlType,
+    nvarchar,
+    varbinary,
+    varchar,
+)
+from tailrace_emulator.values.variants import data_bytes
+from tailrace_emulator.wire.code_pages import UTF8, code_page
+
+if TYPE_CHECKING:
+    from tailrace_emulator.tsql.compile.compilers import Expressions
+
+
+def variable_text(source: SqlType, length: int) -> SqlType:
+    """(n)varchar(length) of the same kind and collation as ``source``."""
+    national = is_national(source)
+    limit = 4000 if national else 8000
+    if length != MAX:
+        length = max(1, min(length, limit))
+    return SqlType(
+        "nvarchar" if national else "varchar",
+        length=length,
+        collation=source.collation or DEFAULT_COLLATION,
+    )
+
+
+def widest(source: SqlType) -> int:
+    """The most units of a type's length that a character takes."""
+    if is_national(source):
+        return 1
+    page = page_of(source.collation)
+    return 1 if not page.is_multibyte else 4 if page.number == UTF8 else 2
+
+
+def longest_text(*sources: SqlType) -> SqlType:
+    """The longest (n)varchar of the same kind; (max) when one of them is."""
+    national = any(is_national(source) for source in sources)
+    is_max = any(source.length == MAX for source in sources if source.is_character)
+    length = MAX if is_max else 4000 if national else 8000
+    base = nvarchar(length) if national else varchar(length)
+    return replace(base, collation=sources[0].collation or base.collation)
+
+
+def constant_int(value: Value) -> int | None:
+    """An integer known at compile time."""
+    known = value.constant.value if value.constant else None
+    return known if isinstance(known, int) else None
+
+
+@builtin("LEN", 1)
+def length(compiler: Expressions, arguments: list[Value]) -> Value:
+    """Characters without trailing blanks."""
+    value = arguments[0]
+    result = BIGINT if value.type.length == MAX else INT
+    if family(value.type) is Family.BINARY:
+        return Value(f"length({value.sql})", result, value.nullable)
+    value = compiler.as_text(value)
+    return Value(f"t_len({value.sql})", result, value.nullable)
+
+
+@sqlite_function("t_len", 1)
+def _len(text: str) -> int:
+    return units(text.rstrip(" "))
+
+
+@builtin("DATALENGTH", 1)
+def data_length(_: Expressions, arguments: list[Value]) -> Value:
+    """Bytes."""
+    value = arguments[0]
+    result = BIGINT if value.type.length == MAX else INT
+    kind = family(value.type)
+    if kind is Family.TEXT:
+        page = 0 if is_national(value.type) else page_of(value.type.collation).number
+        return Value(f"t_datalength({value.sql}, {page})", result)
+    if kind is Family.BINARY:
+        return Value(f"length({value.sql})", result)
+    if kind is Family.VARIANT:
+        return Value(f"t_variant_bytes({value.sql})", result)
+    size = storage_size(value.type)
+    return Value(f"(CASE WHEN {value.sql} IS NULL THEN NULL ELSE {size} END)", result)
+
+
+@sqlite_function("t_variant_bytes", 1)
+def _variant_bytes(value: str) -> int:
+    return data_bytes(value)
+
+
+@sqlite_function("t_datalength", 2)
+def _datalength(text: str, page: int) -> int:
+    return code_page(page).size(text) if page else units(text) * 2
+
+
+def storage_size(sql_type: SqlType) -> int:
+    """Bytes of a value of a type of fixed size."""
+    sizes = {
+        "bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "float": 8, "real": 4,
+        "money": 8, "smallmoney": 4, "date": 3, "datetime": 8, "smalldatetime": 4,
+        "uniqueidentifier": 16,
+    }  # fmt: skip
+    if sql_type.name in sizes:
+        return sizes[sql_type.name]
+    if sql_type.name in {"decimal", "numeric"}:
+        return next(n for p, n in ((9, 5), (19, 9), (28, 13), (38, 17)) if sql_type.precision <= p)
+    fraction = 3 if sql_type.scale <= 2 else 4 if sql_type.scale <= 4 else 5
+    return fraction + {"time": 0, "datetime2": 3, "datetimeoffset": 5}[sql_type.name]
+
+
+def _case(name: str, function: str) -> None:
+    """Registers UPPER and LOWER."""
+
+    @builtin(name, 1)
+    def build(compiler: Expressions, arguments: list[Value]) -> Value:
+        value = compiler.as_text(arguments[0])
+        return Value(
+            f"t_{function}({value.sql})",
+            variable_text(value.type, value.type.length),
+            value.nullable,
+        )
+
+
+_case("UPPER", "upper")
+_case("LOWER", "lower")
+
+
+@sqlite_function("t_upper", 1)
+def _upper(text: str) -> str:
+    changed = text.upper()
+    return (
+        changed
+        if len(changed) == len(text)
+        else "".join(c.upper() if len(c.upper()) == 1 else c for c in text)
+    )
+
+
+@sqlite_function("t_lower", 1)
+def _lower(text: str) -> str:
+    changed = text.lower()
+    return (
+        changed
+        if len(changed) == len(text)
+        else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    )
+
+
+def _trim(name: str, function: str) -> None:
+    """Registers LTRIM, RTRIM and TRIM."""
+
+    @builtin(name, 1, 2)
+    def build(compiler: Expressions, arguments: list[Value]) -> Value:
+        value = compiler.as_text(arguments[0])
+        characters = compiler.as_text(arguments[1]) if len(arguments) > 1 else None
+        removed = "' '" if characters is None else characters.sql
+        return Value(
+            f"{function}({value.sql}, {removed})",
+            variable_text(value.type, value.type.length),
+            value.nullable or (characters is not None and characters.nullable),
+        )
+
+
+_trim("LTRIM", "ltrim")
+_trim("RTRIM", "rtrim")
+_trim("TRIM", "trim")
+
+
+def _end(name: str) -> None:
+    """Registers LEFT and RIGHT."""
+
+    @builtin(name, 2)
+    def build(compiler: Expressions, arguments: list[Value]) -> Value:
+        value = compiler.as_text(arguments[0])
+        count = compiler.as_int(arguments[1])
+        known = constant_int(count)
+        size = value.type.length
+        if known is not None and known >= 0 and size != MAX:
+            size = min(known * widest(value.type), size)
+        return Value(
+            f"t_{name.lower()}({value.sql}, {count.sql})",
+            variable_text(value.type, size),
+            value.nullable or count.nullable,
+        )
+
+
+_end("LEFT")
+_end("RIGHT")
+
+
+def _invalid_length(function: str) -> SqlError:
+    """536 or 537."""
+    if function == "LEFT":
+        return messages.error(537)
+    return messages.error(536, function)
+
+
+@sqlite_function("t_left", 2)
+def _left(text: str, count: int) -> str:
+    if count < 0:
+        raise _invalid_length("LEFT")
+    return text[:count]
+
+
+@sqlite_function("t_right", 2)
+def _right(text: str, count: int) -> str:
+    if count < 0:
+        raise _invalid_length("RIGHT")
+    return text[-count:] if count else ""
+
+
+_SUBSTRING_BYTES: Final = {"text": 8000, "ntext": 4000, "image": 8000}
+"""Of these SUBSTRING gives varchar, nvarchar and varbinary of those lengths, or shorter."""
+
+
+@builtin("SUBSTRING", 2, 3)
+def substring(compiler: Expressions, arguments: list[Value]) -> Value:
+    """SUBSTRING(text or binary, start, length)."""
+    value = arguments[0]
+    start = compiler.as_int(arguments[1])
+    count = compiler.as_int(arguments[2]) if len(arguments) > 2 else None
+    known = constant_int(count) if count else None
+    if family(value.type) is Family.BINARY:
+        size = _SUBSTRING_BYTES.get(value.type.name) or value.type.length or 8
+        if known is not None and known >= 0 and size != MAX:
+            size = max(1, min(known, size))
+        result = varbinary(size)
+    else:
+        value = compiler.as_text(value)
+        size = _SUBSTRING_BYTES.get(value.type.name) or value.type.length
+        if known is not None and known >= 0 and size != MAX:
+            size = min(known * widest(value.type), size)
+        result = variable_text(value.type, size)
+    last = count.sql if count else str(2**31 - 1)
+    return Value(f"t_substring({value.sql}, {start.sql}, {last})", result)
+
+
+@sqlite_function("t_substring", 3)
+def _substring(value: Any, start: int, count: int) -> Any:
+    if count < 0:
+        raise _invalid_length("LEFT")
+    first = start - 1
+    end = first + count
+    return value[max(first, 0) : max(end, 0)]
+
+
+@builtin("REPLACE", 3)
+def replace_text(compiler: Expressions, arguments: list[Value]) -> Value:
+    """REPLACE, case-insensitive as the collation is."""
+    values = [compiler.as_text(a) for a in arguments]
+    texts = ", ".join(v.sql for v in values)
+    flags = search_flags(values[0].type.collation)
+    return Value(
+        f"t_replace({texts}, {flags})",
+        longest_text(*(v.type for v in values)),
+        any(v.nullable for v in values),
+    )
+
+
+@sqlite_function("t_replace", 4)
+def _replace(text: str, old: str, new: str, flags: int) -> str:
+    if not old:
+        return text
+    folded, needle = text, old
+    if flags & LIKE_ACCENTLESS:
+        folded, needle = without_accents(text), without_accents(old)
+    if not flags & LIKE_SENSITIVE:
+        folded, needle = folded.lower(), needle.lower()
+    if folded == text and needle == old:
+        return text.replace(old, new)
+    if len(folded) != len(text):
+        return text.replace(old, new)
+    pieces, position = [], 0
+    while (found := folded.find(needle, position)) >= 0:
+        pieces.append(text[position:found])
+        position = found + len(needle)
+    return new.join([*pieces, text[position:]])
+
+
+@builtin("REPLICATE", 2)
+def replicate(compiler: Expressions, arguments: list[Value]) -> Value:
+    """REPLICATE(text, count)."""
+    value, count = compiler.as_text(arguments[0]), compiler.as_int(arguments[1])
+    result = longest_text(value.type)
+    limit = 0 if result.length == MAX else result.length
+    return Value(f"t_replicate({value.sql}, {count.sql}, {limit})", result)
+
+
+@sqlite_function("t_replicate", 3)
+def _replicate(text: str, count: int, limit: int) -> str | None:
+    if count < 0:
+        return None
+    repeated = text * min(count, limit + 1 if limit else count)
+    return repeated[:limit] if limit else repeated
+
+
+@builtin("SPACE", 1)
+def space(compiler: Expressions, arguments: list[Value]) -> Value:
+    """SPACE(count)."""
+    count = compiler.as_int(arguments[0])
+    return Value(f"t_replicate(' ', {count.sql}, 8000)", varchar(8000))
+
+
+@builtin("REVERSE", 1)
+def reverse(compiler: Expressions, arguments: list[Value]) -> Value:
+    """REVERSE(text)."""
+    value = compiler.as_text(arguments[0])
+    return Value(f"t_reverse({value.sql})", variable_text(value.type, value.type.length))
+
+
+@sqlite_function("t_reverse", 1)
+def _reverse(text: str) -> str:
+    return text[::-1]
+
+
+@builtin("STUFF", 4)
+def stuff(compiler: Expressions, arguments: list[Value]) -> Value:
+    """STUFF(text, start, length, replacement)."""
+    value, new = compiler.as_text(arguments[0]), compiler.as_text(arguments[3])
+    start, count = compiler.as_int(arguments[1]), compiler.as_int(arguments[2])
+    return Value(
+        f"t_stuff({value.sql}, {start.sql}, {count.sql}, coalesce({new.sql}, ''))",
+        longest_text(value.type, new.type),
+    )
+
+
+@sqlite_function("t_stuff", 4)
+def _stuff(text: str, start: int, count: int, new: str) -> str | None:
+    if start < 1 or count < 0 or start > len(text):
+        return None
+    return text[: start - 1] + new + text[start - 1 + count :]
+
+
+@builtin("CONCAT", 2, 254)
+def concat(compiler: Expressions, arguments: list[Value]) -> Value:
+    """CONCAT: NULL counts as an empty string."""
+    values = [_concat_text(compiler, a) for a in arguments]
+    text = " || ".join(f"coalesce({v.sql}, '')" for v in values)
+    return Value(f"({text})", _joined_type(values, 0), nullable=False)
+
+
+@builtin("CONCAT_WS", 3, 254)
+def concat_with_separator(compiler: Expressions, arguments: list[Value]) -> Value:
+    """CONCAT_WS: NULL arguments are left out."""
+    values = [_concat_text(compiler, a) for a in arguments]
+    text = ", ".join(v.sql for v in values)
+    separators = (len(values) - 2) * max(values[0].type.length, 0)
+    return Value(f"t_concat_ws({text})", _joined_type(values[1:], separators), nullable=False)
+
+
+def _concat_text(compiler: Expressions, value: Value) -> Value:
+    """An argument of CONCAT as text; NULL is varchar(1)."""
+    if value.is_null:
+        return replace(value, type=varchar(1))
+    if family(value.type) is Family.INTEGER:
+        return converted(value, varchar(12 if value.type.name != "bigint" else 20))
+    return compiler.as_text(value)
+
+
+def _joined_type(values: list[Value], extra: int) -> SqlType:
+    """Type of several texts joined."""
+    national = any(is_national(v.type) for v in values)
+    if any(v.type.length == MAX for v in values):
+        return nvarchar(MAX) if national else varchar(MAX)
+    total = sum(v.type.length for v in values) + extra
+    return nvarchar(min(total, 4000)) if national else varchar(min(total, 8000))
+
+
+@sqlite_function("t_concat_ws", takes_null=True)
+def _concat_ws(separator: str | None, *texts: str | None) -> str:
+    return (separator or "").join(text for text in texts if text is not None)

@@ -1,0 +1,1 @@
+"""Leaves: types and their values, collations, errors, clocks; every room may use them."""

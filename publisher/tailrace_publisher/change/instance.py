@@ -1,0 +1,75 @@
+"""Capture instances: what SQL Server captures of a table, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedColumn:
+    """A column of a change table, as ``cdc.captured_columns`` and ``sys.columns`` describe it.
+
+    Attributes:
+        column_id: ``column_id`` of the source table; it survives renames.
+        name: as the change table spells it.
+        ordinal: 1-based place in the change table, which is its bit in the update mask.
+        type: the type that the change table's values have now.
+        nullable: whether the source column allows NULL; True when it was dropped.
+        is_computed: whether its values are always NULL in the change table.
+        in_source: whether the source table still has the column.
+        collation: the column's collation where it is not the database's own, else None.
+    """
+
+    column_id: int
+    name: str
+    ordinal: int
+    type: ColumnType
+    nullable: bool
+    is_computed: bool
+    in_source: bool
+    collation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureInstance:
+    """One row of ``cdc.change_tables`` with its columns.
+
+    Attributes:
+        name: ``capture_instance``; its change table is ``cdc.[<name>_CT]``.
+        table: the source table.
+        start_lsn: lowest LSN that the change table holds; the cleanup job moves it. None until the
+            capture process has recognised the instance.
+        create_date: when it was made, in the server's local time.
+        object_id: of the change table.
+        source_object_id: of the source table.
+        supports_net_changes: whether net changes can be asked for.
+        has_command_id: whether the change table has ``__$command_id`` (added by cumulative updates
+            to SQL Server 2012 to 2016).
+        columns: captured columns by ordinal.
+        key: names of the columns of the event key, in key order; empty for a keyless table.
+        key_is_unique: whether the key is a primary key or unique index over non-null columns, so
+            that a snapshot can be cut into chunks by it.
+    """
+
+    name: str
+    table: TableName
+    start_lsn: Lsn | None
+    create_date: datetime
+    object_id: int
+    source_object_id: int
+    supports_net_changes: bool
+    has_command_id: bool
+    columns: tuple[CapturedColumn, ...]
+    key: tuple[str, ...]
+    key_is_unique: bool
+
+    @property
+    def key_columns(self) -> tuple[CapturedColumn, ...]:
+        """The columns of the event key, in key order."""
+        by_name = {column.name: column for column in self.columns}
+        return tuple(by_name[name] for name in self.key)

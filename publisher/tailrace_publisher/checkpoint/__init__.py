@@ -1,0 +1,6 @@
+"""Reading back what was committed: the state a publisher goes on from."""
+
+from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.checkpoint.watermarks import high_watermarks
+
+__all__ = ["high_watermarks", "read_checkpoints"]

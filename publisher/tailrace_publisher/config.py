@@ -1,0 +1,357 @@
+"""The publisher's options: unit, default, bounds, and what happens at both ends.
+
+Built with :meth:`PublisherConfig.load` from one mapping (the command line merges file, environment
+and flags into it), so that every wrong option is reported together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from tailrace_publisher.errors import ConfigError
+from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
+from tailrace_schemas.topics import TopicNames
+
+
+class Encrypt(StrEnum):
+    """TLS to SQL Server, by the names that the Microsoft ODBC driver uses."""
+
+    NO = "no"
+    YES = "yes"
+    STRICT = "strict"
+
+
+class ApplicationIntent(StrEnum):
+    """Where an availability group may send the connection."""
+
+    READ_WRITE = "ReadWrite"
+    READ_ONLY = "ReadOnly"
+
+
+class SnapshotMode(StrEnum):
+    """What to publish of a table that has no checkpoint yet."""
+
+    INITIAL = "initial"
+    NO_DATA = "no_data"
+
+
+class OnGap(StrEnum):
+    """What becomes of a table whose change rows were cleaned up before they were read."""
+
+    STOP = "stop"
+    SNAPSHOT = "snapshot"
+
+
+class SourceConfig(Section):
+    """The SQL Server database whose changes are published."""
+
+    host: str = Field(
+        min_length=1, description="Host name or address; with an instance name: host\\instance."
+    )
+    port: int = Field(
+        default=1433, ge=1, le=65535, description="TCP port; default 1433, bounds 1 to 65535."
+    )
+    database: str = Field(
+        min_length=1,
+        max_length=128,
+        description="The one database to publish; every database needs a prefix of its own.",
+    )
+    user: str = Field(min_length=1, description="SQL Server login.")
+    password: SecretStr | None = Field(
+        default=None, description="Its password; give this or password_file. Never logged."
+    )
+    password_file: Path | None = Field(
+        default=None,
+        description="File whose first line is the password; read at every connect, so a rotated"
+        " password needs no restart.",
+    )
+    encrypt: Encrypt = Field(
+        default=Encrypt.YES,
+        description="TLS: no (clear text, where the server allows it), yes (default), strict"
+        " (TDS 8: TLS before anything else, certificate always checked).",
+    )
+    trust_server_certificate: bool = Field(
+        default=False,
+        description="Accept any certificate; default false. True is for tests and private"
+        " networks: it leaves the connection open to a man in the middle.",
+    )
+    application_intent: ApplicationIntent = Field(
+        default=ApplicationIntent.READ_WRITE,
+        description="ReadOnly lets an availability group route to a secondary, which may lag.",
+    )
+    login_timeout_s: int = Field(
+        default=15,
+        ge=1,
+        le=300,
+        description="Seconds to wait for a connection; 1 to 300, default 15.",
+    )
+    query_timeout_s: int = Field(
+        default=300,
+        ge=1,
+        le=3600,
+        description="Seconds a query may take; 1 to 3600, default 300. Too low repeats pages of"
+        " a slow server for ever, too high notices a hanging server late.",
+    )
+    driver: str | None = Field(
+        default=None,
+        description="ODBC driver name or path of its library; default: the newest installed"
+        " 'ODBC Driver NN for SQL Server', else the one of the package mssql-python-odbc.",
+    )
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if (self.password is None) == (self.password_file is None):
+            raise ValueError("give exactly one of password and password_file")
+        return self
+
+    def read_password(self) -> str:
+        """The password, from the option or from its file.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        if self.password is not None or self.password_file is None:
+            return self.password.get_secret_value() if self.password else ""
+        try:
+            lines = self.password_file.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise ConfigError(
+                [f"source.password_file {self.password_file}: {error.strerror}; make it readable"]
+            ) from error
+        return lines[0] if lines else ""
+
+
+class KafkaConfig(Section):
+    """The Kafka cluster that takes the events."""
+
+    bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
+    extra: dict[str, SecretStr] = Field(
+        default_factory=dict,
+        description="Further librdkafka options, e.g. security.protocol and sasl.*; they may not"
+        " name what exactly-once delivery rests on. Never logged.",
+    )
+    partitions: int = Field(
+        default=4,
+        ge=1,
+        le=10_000,
+        description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
+        " gives a total order per table, many let consumers share the work.",
+    )
+    replication_factor: int = Field(
+        default=1,
+        ge=1,
+        le=32,
+        description="Copies of every topic when it is created; 1 to 32, default 1 (a single"
+        " broker); production wants 3.",
+    )
+    start_timeout_s: float = Field(
+        default=10.0,
+        ge=1.0,
+        le=300.0,
+        description="Seconds to wait for brokers at a start before it is told and tried again; 1"
+        " to 300, default 10. Too low never gets through slow brokers, too high is silent long.",
+    )
+    commit_timeout_s: float = Field(
+        default=60.0,
+        ge=1.0,
+        le=3600.0,
+        description="Seconds until a transaction's outcome counts as unknown; 1 to 3600, default"
+        " 60. Then the producer is replaced and the checkpoint read back.",
+    )
+
+    @field_validator("extra")
+    @classmethod
+    def _nothing_protected(cls, extra: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        protected = ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers")
+        leave_alone(extra, protected, "exactly-once delivery sets it")
+        return extra
+
+    def librdkafka_options(self) -> dict[str, str]:
+        """The further options with their secrets, for the producer and the admin client only."""
+        return {name: value.get_secret_value() for name, value in self.extra.items()}
+
+
+class CapturedTables(TableSelection):
+    """Which tables are published: those that match include and do not match exclude.
+
+    A pattern of include that is a plain name must be captured.
+    """
+
+    def plain_names(self) -> list[str]:
+        """The include patterns that name one table: those tables must be captured."""
+        return [p for p in self.include if re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", p)]
+
+
+class SnapshotConfig(Section):
+    """The first reading of a table that has no checkpoint."""
+
+    mode: SnapshotMode = Field(
+        default=SnapshotMode.INITIAL,
+        description="initial (default) publishes every row once as op r; no_data starts with the"
+        " changes from now on.",
+    )
+    on_gap: OnGap = Field(
+        default=OnGap.STOP,
+        description="What becomes of a table whose change rows were gone before they were read,"
+        " by cleanup or because its older capture instance was disabled too early: stop (default)"
+        " leaves it out, loudly, until the publisher is started again; snapshot takes a new"
+        " snapshot of it at once. In the lake a new snapshot replaces the table; subscribers of its"
+        " topic miss the changes that are gone.",
+    )
+    chunk_rows: int = Field(
+        default=50_000,
+        ge=1,
+        le=10_000_000,
+        description="Rows that are read, of one or more tables, before the snapshot waits for the"
+        " capture job to pass them; 1 to 10000000, default 50000. The wait is about the capture"
+        " job's polling interval (5 s by default), so few rows are slow; the rows are held in"
+        " memory. A table without a unique key is one chunk whatever its size.",
+    )
+
+
+Columns = Annotated[list[str], Field(min_length=1)]
+
+
+class PublisherConfig(Section):
+    """All options of one publisher: one database, one prefix, one process."""
+
+    source: SourceConfig
+    kafka: KafkaConfig
+    registry: RegistryConfig
+    prefix: str = Field(description="First part of every topic name; letters, digits and '-'.")
+    server_name: str = Field(
+        default="",
+        description="Logical name of the server in source.name and in checkpoints; default: the"
+        " prefix. Changing it starts anew, with a new snapshot.",
+    )
+    tables: CapturedTables = Field(default_factory=CapturedTables)
+    message_keys: dict[str, Columns] = Field(
+        default_factory=dict,
+        description="schema.table to the columns of its event key, for tables without a primary"
+        " key or unique index, or to override it.",
+    )
+    lossless_columns: dict[str, Columns] = Field(
+        default_factory=dict,
+        description="schema.table to its time(7) and datetime2(7) columns that are to be carried"
+        " as text with all seven digits; others are cut to microseconds.",
+    )
+    tombstones: bool = Field(
+        default=True,
+        description="Follow each delete by a record with its key and a null value, so that"
+        " compaction forgets the key; default true.",
+    )
+    page_rows: int = Field(
+        default=2_000,
+        ge=1,
+        le=100_000,
+        description="Change rows per page; 1 to 100000, default 2000 (500 to 2000 measured best;"
+        " much more costs cache, much less costs round trips).",
+    )
+    window_transactions: int = Field(
+        default=5_000,
+        ge=1,
+        le=100_000,
+        description="Source transactions per poll at most; 1 to 100000, default 5000. A poll costs"
+        " three statements whatever it brings, so few are slow in catching up; of many, only the"
+        " commit times are held in memory.",
+    )
+    rows_per_transaction: int = Field(
+        default=10_000,
+        ge=1,
+        le=10_000_000,
+        description="Rows from which on a Kafka transaction is closed at the next end of a source"
+        " transaction; 1 to 10000000, default 10000. A source transaction with more rows spans"
+        " several.",
+    )
+    linger_ms: int = Field(
+        default=150,
+        ge=0,
+        le=60_000,
+        description="Milliseconds a Kafka transaction may wait for more rows; 0 to 60000, default"
+        " 150. 0 commits every source transaction by itself, which loads the brokers.",
+    )
+    poll_interval_ms: int = Field(
+        default=500,
+        ge=1,
+        le=600_000,
+        description="Milliseconds between polls when there was no news; 1 to 600000, default 500."
+        " It adds to the capture job's own interval (5 s by default).",
+    )
+    heartbeat_s: float = Field(
+        default=10.0,
+        ge=0.1,
+        le=3600.0,
+        description="Seconds between progress records of an idle publisher; 0.1 to 3600, default"
+        " 10. They keep the lag known and let a fenced publisher notice it.",
+    )
+    capture_stall_s: float = Field(
+        default=60.0,
+        ge=1.0,
+        le=86_400.0,
+        description="Age of the newest log scan session, in seconds, from which on the capture"
+        " job counts as stopped; 1 to 86400, default 60.",
+    )
+    retry_backoff_max_s: float = Field(
+        default=30.0,
+        ge=0.01,
+        le=3600.0,
+        description="Longest pause between attempts while a part is unavailable, in seconds; 0.01"
+        " to 3600, default 30; pauses start at 0.25 and double.",
+    )
+    snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of the Prometheus endpoint; 0 takes a free one; default: none is opened.",
+    )
+    metrics_host: str = Field(
+        default="127.0.0.1",
+        description="Address the Prometheus endpoint listens on; default 127.0.0.1. 0.0.0.0 lets"
+        " other machines and containers read the figures: the endpoint asks for no password.",
+    )
+
+    @field_validator("prefix")
+    @classmethod
+    def _usable_prefix(cls, prefix: str) -> str:
+        return TopicNames(prefix).prefix
+
+    @model_validator(mode="after")
+    def _default_server_name(self) -> Self:
+        if not self.server_name:
+            object.__setattr__(self, "server_name", self.prefix)
+        return self
+
+    @property
+    def topics(self) -> TopicNames:
+        """The topic names under the prefix."""
+        return TopicNames(self.prefix)
+
+    @property
+    def transactional_id(self) -> str:
+        """Stable per prefix and database: whoever takes it fences the one before."""
+        return f"tailrace-{self.prefix}-{self.source.database}"
+
+    @classmethod
+    def load(cls, options: Mapping[str, Any]) -> PublisherConfig:
+        """Check a mapping of options.
+
+        Raises:
+            ConfigError: names every wrong option, its value, and what would be right.
+        """
+        try:
+            return cls.model_validate(dict(options))
+        except ValidationError as error:
+            raise ConfigError(problems(error)) from None

@@ -1,0 +1,5 @@
+"""The conductor of the publisher: the only code in it that knows all of its rooms."""
+
+from tailrace_publisher.daemon.loop import run
+
+__all__ = ["run"]

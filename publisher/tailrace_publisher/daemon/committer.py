@@ -1,0 +1,218 @@
+"""Decides where Kafka transactions end, and commits them with the state that they make true."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+
+from tailrace_publisher.change.ranges import is_closed
+from tailrace_publisher.daemon.book import Book
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.source.merge import Block
+from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
+from tailrace_schemas.lsn import LSN_BYTES, Lsn
+from tailrace_schemas.position import POSITION_BYTES, ChangePosition
+
+Checkpoints = Mapping[CheckpointKey, CheckpointRecord | None]
+
+_END_OF_TRANSACTION = b"\xff" * (POSITION_BYTES - LSN_BYTES)
+
+
+class Committer:
+    """Sends blocks in Kafka transactions that end where source transactions end.
+
+    A Kafka transaction is closed at the first end of a source transaction once it holds
+    ``rows_per_transaction`` rows or is ``linger_ms`` old. Only a source transaction that has more
+    rows than that spans several: those before its last one repeat the last closed LSN.
+
+    Args:
+        delivery: takes the rows.
+        book: keeps the position.
+        rows_per_transaction: see the option.
+        linger_ms: see the option.
+        metrics: counts.
+        snapshotting: data topics of tables that are not part of the cut yet.
+        clock_ms: milliseconds UTC.
+        on_committed: given the checkpoint records of each committed transaction.
+        on_step: called with a name at each step, for tests that stop the process there.
+    """
+
+    def __init__(
+        self,
+        delivery: KafkaDelivery,
+        book: Book,
+        *,
+        rows_per_transaction: int,
+        linger_ms: int,
+        metrics: Metrics,
+        snapshotting: Callable[[], list[str]],
+        clock_ms: Callable[[], int],
+        on_committed: Callable[[Checkpoints], None],
+        on_step: Callable[[str], None],
+    ) -> None:
+        self._delivery = delivery
+        self._book = book
+        self._rows_max = rows_per_transaction
+        self._linger_s = linger_ms / 1000
+        self._metrics = metrics
+        self._snapshotting = snapshotting
+        self._clock_ms = clock_ms
+        self._on_committed = on_committed
+        self._on_step = on_step
+        self._opened_at = 0.0
+        self._open_rows = 0
+        self._committed_at = time.monotonic()
+        self._announced: set[str] = set()
+        self._times: dict[bytes, int] = {}
+        self._position_ms: int | None = None
+        self._through_ms: int | None = None
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last Kafka transaction."""
+        return time.monotonic() - self._committed_at
+
+    def add_times(self, commit_ms: Mapping[bytes, int]) -> None:
+        """Make commit times known, before the blocks that need them."""
+        self._times = {**commit_ms}
+
+    def add(self, block: Block) -> None:
+        """Send a block, committing wherever a transaction is due."""
+        parts = block.parts
+        while parts:
+            room = max(self._rows_max - self._delivery.rows_in_transaction, 1)
+            frontier = block.frontier
+            behind: list[EncodedRows] = []
+            if sum(map(len, parts)) > room:
+                # The source transaction that fills the Kafka transaction is its last one.
+                frontier = _commit_lsn_of_row(parts, room) + _END_OF_TRANSACTION
+                parts, behind = Block(frontier, parts).up_to(frontier)
+            self._send(parts)
+            if behind:
+                self._close(frontier)
+                self.commit()
+            elif block.ends_transaction:
+                self._close(block.frontier)
+                self._commit_if_due()
+            else:
+                self._leave_open(block.frontier, parts)
+            parts = behind
+
+    def pass_to(self, lsn: Lsn, *, is_last: bool) -> None:
+        """Move to the end of a window: nothing else is up to it.
+
+        Args:
+            lsn: last commit of the window.
+            is_last: whether we have caught up, so that waiting for more rows makes no sense.
+        """
+        self._book.position = ChangePosition.end_of(lsn)
+        self._position_ms = self._times.get(lsn.to_bytes(), self._position_ms)
+        self._open_rows = 0
+        if self._delivery.rows_in_transaction and is_last:
+            self.commit()
+        else:
+            self._commit_if_due()
+
+    def add_snapshot(self, parts: Iterable[EncodedRows]) -> None:
+        """Send snapshot rows that are current at the closed position; commit follows."""
+        self._send(parts)
+
+    def heartbeat(self, known_ms: int | None) -> None:
+        """Commit a progress record though there may be no rows.
+
+        Args:
+            known_ms: time up to which it is known that nothing newer was committed at the source,
+                milliseconds UTC; None when more is known to come.
+        """
+        if not is_closed(self._book.position):
+            return
+        if known_ms is not None:
+            self._position_ms = max(known_ms, self._position_ms or 0)
+        self.commit()
+
+    def announce_snapshots(self) -> None:
+        """Name every table that is not part of the cut, before the first row of its snapshot.
+
+        A reader takes what a table brings from there on for the whole of it.
+        """
+        if not self._announced.issuperset(self._snapshotting()):
+            self.heartbeat(None)
+
+    def finish(self) -> None:
+        """Commit what was sent before a clean stop; it is whole up to the position."""
+        if self._delivery.rows_in_transaction:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit what was sent with the progress and checkpoint records.
+
+        Raises:
+            DeliveryError, LeaseLost: see :meth:`KafkaDelivery.commit`.
+        """
+        book = self._book
+        closed = is_closed(book.position)
+        through = book.position.commit_lsn if closed else book.through
+        through_ms = self._position_ms if closed else self._through_ms
+        rows = self._delivery.rows_in_transaction
+        checkpoints = book.records_to_write(through, self._clock_ms)
+        snapshotting = self._snapshotting()
+        self._on_step("before_commit")
+        self._delivery.commit(
+            after_lsn=book.through,
+            through_lsn=through,
+            through_commit_ms=through_ms,
+            closed=closed,
+            snapshotting=snapshotting,
+            checkpoints=checkpoints,
+        )
+        self._on_committed(checkpoints)
+        book.written(through)
+        self._announced = set(snapshotting)
+        self._through_ms = through_ms
+        self._committed_at = time.monotonic()
+        self._open_rows = 0
+        self._metrics.committed(through, through_ms)
+        self._on_step("committed" if rows else "heartbeat")
+
+    def _send(self, parts: Iterable[EncodedRows]) -> None:
+        if not self._delivery.rows_in_transaction:
+            self._opened_at = time.monotonic()
+        for part in parts:
+            self._delivery.send(part)
+            self._metrics.rows.labels(topic=part.topic).inc(len(part))
+        self._on_step("sent")
+
+    def _close(self, frontier: bytes) -> None:
+        lsn = frontier[:LSN_BYTES]
+        self._book.position = ChangePosition.end_of(Lsn.from_bytes(lsn))
+        self._position_ms = self._times.get(lsn, self._position_ms)
+        self._open_rows = 0
+
+    def _commit_if_due(self) -> None:
+        rows = self._delivery.rows_in_transaction
+        if rows >= self._rows_max or (
+            rows and time.monotonic() - self._opened_at >= self._linger_s
+        ):
+            self.commit()
+
+    def _leave_open(self, frontier: bytes, parts: list[EncodedRows]) -> None:
+        """The source transaction goes on: commit inside it only when it alone fills one."""
+        self._book.position = ChangePosition.from_bytes(frontier)
+        lsn = frontier[:LSN_BYTES]
+        starts = [bisect_left(part.positions, lsn) for part in parts]
+        if any(starts):
+            self._open_rows = 0
+        self._open_rows += sum(len(part) - start for part, start in zip(parts, starts, strict=True))
+        if self._open_rows >= self._rows_max:
+            self.commit()
+
+
+def _commit_lsn_of_row(parts: list[EncodedRows], number: int) -> bytes:
+    """Commit LSN of the event with that 1-based number in position order."""
+    if len(parts) == 1:
+        return parts[0].positions[number - 1][:LSN_BYTES]
+    positions = sorted(position for part in parts for position in part.positions)
+    return positions[number - 1][:LSN_BYTES]

@@ -1,0 +1,129 @@
+"""The conductor: one life after another, with growing pauses while a part is unavailable."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.book import DATABASE_RECORD
+from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.session import Session
+from tailrace_publisher.daemon.stopped import StoppedTables
+from tailrace_publisher.errors import LeaseLost, PublisherError, SchemaRefused, TableFailed
+from tailrace_publisher.metrics import Metrics
+from tailrace_schemas.checkpoint import CheckpointKey
+from tailrace_schemas.registry import RegistryError
+
+_log = structlog.get_logger(__name__)
+
+_BACKOFF_FIRST_S = 0.25
+
+
+def run(
+    config: PublisherConfig,
+    stop: threading.Event,
+    *,
+    metrics: Metrics | None = None,
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Publish the changes of one database until the stop is set.
+
+    What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
+    and tried again from the checkpoint; everything else is raised.
+
+    Args:
+        config: the options.
+        stop: set to end it cleanly: what is sent is committed or aborted as a whole.
+        metrics: counts; default those that the option metrics_port asks for.
+        clock_ms: milliseconds UTC.
+        on_step: called with a name at each step (window, page, sent, before_commit, committed,
+            heartbeat, snapshot_read), for tests that stop the process there.
+
+    Raises:
+        ConfigError: an option is not usable.
+        PreflightError: the source is not ready; names every problem.
+        PublisherError: what waiting does not cure.
+    """
+    with metrics or Metrics(config.metrics_port, host=config.metrics_host) as counted:
+        if counted.port is not None:
+            _log.info("metrics", url=f"http://{config.metrics_host}:{counted.port}/metrics")
+        _Conductor(config, stop, counted, clock_ms, on_step).run()
+
+
+class _Conductor:
+    def __init__(
+        self,
+        config: PublisherConfig,
+        stop: threading.Event,
+        metrics: Metrics,
+        clock_ms: Callable[[], int],
+        on_step: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._stop = stop
+        self._metrics = metrics
+        self._clock_ms = clock_ms
+        self._on_step = on_step
+        self._attempts = 0
+        self._stopped = StoppedTables(config.snapshot, metrics)
+        self._lease = Lease(
+            CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
+        )
+
+    def run(self) -> None:
+        while not self._stop.is_set():
+            session = Session(
+                self._config,
+                self._stop,
+                self._metrics,
+                self._clock_ms,
+                self._stepped,
+                self._lease,
+                self._stopped,
+            )
+            try:
+                session.run()
+            except TableFailed as error:
+                if not self._stopped.add(error.table, error.cause):
+                    raise
+                if self._stopped.is_taken_up(error.cause):
+                    self._wait(error)
+            except LeaseLost as error:
+                self._lease.doubt(error)
+                self._wait(error)
+            except (PublisherError, RegistryError) as error:
+                if not error.retryable:
+                    _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
+                    if isinstance(error, RegistryError):
+                        raise SchemaRefused(str(error)) from error
+                    raise
+                self._wait(error)
+
+    def _stepped(self, step: str) -> None:
+        if self._attempts and step in {"committed", "heartbeat"}:
+            _log.info("goes_on", attempts=self._attempts)
+            self._attempts = 0
+        self._on_step(step)
+
+    def _wait(self, error: PublisherError | RegistryError) -> None:
+        pause_s = backoff_s(self._attempts, self._config.retry_backoff_max_s)
+        self._attempts += 1
+        self._metrics.retries.labels(error=type(error).__name__).inc()
+        _log.warning(
+            "waiting",
+            error=type(error).__name__,
+            reason=str(error),
+            attempt=self._attempts,
+            pause_s=round(pause_s, 2),
+        )
+        self._stop.wait(pause_s)
+
+
+def backoff_s(attempts: int, longest_s: float) -> float:
+    """Seconds to pause after that many failed attempts: 0.25, doubled each time, bounded."""
+    return float(min(_BACKOFF_FIRST_S * 2 ** min(attempts, 30), longest_s))

@@ -1,0 +1,245 @@
+"""What must be true of the source before publishing: every problem is found and told at once.
+
+What concerns the database ends the start. What concerns single tables is given back: the first
+start refuses it, and a later one (there is a checkpoint) leaves those tables out and goes on with
+the others, as it would have if it had met the problem while it ran (ADR 0008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.errors import PermissionMissing, PreflightError
+from tailrace_publisher.source import catalog
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.instances import read_catalog
+from tailrace_publisher.source.queries import is_cdc_enabled, server_version
+from tailrace_publisher.source.versions import current_columns
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import UnsupportedType, avro_type
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TableProblem:
+    """What keeps one table from being published.
+
+    Attributes:
+        table: the table.
+        text: the problem and the statement that fixes it.
+        is_missing: whether the table is not there, or not captured.
+    """
+
+    table: TableName
+    text: str
+    is_missing: bool = False
+
+
+def check_source(config: PublisherConfig, connection: Connection) -> list[TableProblem]:
+    """Check the database, the tables and the options that name tables.
+
+    Returns:
+        What is wrong with single tables.
+
+    Raises:
+        PreflightError: what is wrong with all of it, with the statement that fixes it.
+        SourceError: the server did not answer.
+    """
+    database = config.source.database
+    _log.info("source_connected", version=server_version(connection), database=database)
+    if not is_cdc_enabled(connection):
+        raise PreflightError(
+            [
+                f"CDC is not enabled for database {database}: run EXEC sys.sp_cdc_enable_db in it,"
+                " then EXEC sys.sp_cdc_enable_table for each table to publish"
+            ]
+        )
+    try:
+        tables = catalog.tables(connection)
+        instances = read_catalog(connection, database, config.message_keys).instances
+        hidden = catalog.hidden_instances(connection)
+        gated = catalog.gated_instances(connection)
+    except PermissionMissing as error:
+        raise PreflightError(
+            [
+                f"login {config.source.user} may not read the CDC tables of {database} ({error}):"
+                f" GRANT SELECT ON SCHEMA::cdc TO [{config.source.user}], and the same on the"
+                " schemas of the tables for the initial snapshot"
+            ]
+        ) from error
+    selected = [i for i in instances if config.tables.selects(i.table)]
+    problems = [
+        *_table_problems(config, tables, selected, hidden),
+        *_topic_problems(config, selected),
+        *_gate_problems(config, selected, gated),
+        *_option_problems(config, selected),
+        *_column_problems(config, selected),
+    ]
+    if not selected:
+        raise PreflightError([problem.text for problem in problems] or [_nothing(config, hidden)])
+    _warn(config, tables, selected)
+    return problems
+
+
+def _nothing(config: PublisherConfig, hidden: list[str]) -> str:
+    return (
+        f"no table of database {config.source.database} is captured and matches tables.include"
+        f" {config.tables.include} without tables.exclude {config.tables.exclude}: run EXEC"
+        f" sys.sp_cdc_enable_table for each table to publish{_unseen(config, hidden)}"
+    )
+
+
+def _unseen(config: PublisherConfig, hidden: list[str]) -> str:
+    """Which tables these are cannot be told: only where some are missing may it be these."""
+    if not hidden:
+        return ""
+    return (
+        f"; or login {config.source.user} cannot see the source tables of the capture instances"
+        f" {', '.join(hidden)}: GRANT SELECT ON SCHEMA::dbo (or on the tables) TO"
+        f" [{config.source.user}]"
+    )
+
+
+def _table_problems(
+    config: PublisherConfig,
+    tables: dict[str, bool],
+    selected: Iterable[CaptureInstance],
+    hidden: list[str],
+) -> list[TableProblem]:
+    captured = {f"{i.table.schema}.{i.table.table}".casefold() for i in selected}
+    by_name = {name.casefold(): name for name in tables}
+    problems: list[TableProblem] = []
+    for pattern in config.tables.plain_names():
+        name = pattern.replace("\\", "")
+        if name.casefold() in captured:
+            continue
+        if name.casefold() in by_name:
+            table = _named(config, by_name[name.casefold()])
+            text = (
+                f"table {table.schema}.{table.table} is not captured: run EXEC"
+                f" sys.sp_cdc_enable_table @source_schema = N'{table.schema}',"
+                f" @source_name = N'{table.table}', @role_name = NULL"
+            )
+        else:
+            table = _named(config, name)
+            text = (
+                f"table {name} (tables.include) does not exist in database"
+                f" {config.source.database}: check its spelling and the login's permissions"
+                f"{_unseen(config, hidden)}"
+            )
+        problems.append(TableProblem(table, text, is_missing=True))
+    return problems
+
+
+def _topic_problems(
+    config: PublisherConfig, selected: Iterable[CaptureInstance]
+) -> list[TableProblem]:
+    problems: list[TableProblem] = []
+    for table in sorted({instance.table for instance in selected}, key=str):
+        try:
+            config.topics.data(table)
+        except ValueError as error:
+            problems.append(TableProblem(table, str(error), is_missing=True))
+    return problems
+
+
+def _named(config: PublisherConfig, name: str) -> TableName:
+    """The table of a name as the configuration has it: schema.table."""
+    schema, _, table = name.partition(".")
+    return TableName(config.source.database, schema, table)
+
+
+def _gate_problems(
+    config: PublisherConfig, selected: Iterable[CaptureInstance], gated: dict[str, str | None]
+) -> list[TableProblem]:
+    user = config.source.user
+    problems = []
+    for instance in selected:
+        if instance.name not in gated:
+            continue
+        role = gated[instance.name]
+        gate = (
+            "" if role is None else f"ALTER ROLE [{role}] ADD MEMBER [{user}] (its gating role), "
+        )
+        text = (
+            f"login {user} may not read the changes of capture instance {instance.name}:"
+            f" {gate}GRANT SELECT on all captured columns of {instance.table} TO [{user}]"
+        )
+        problems.append(TableProblem(instance.table, text))
+    return problems
+
+
+def _option_problems(
+    config: PublisherConfig, selected: list[CaptureInstance]
+) -> list[TableProblem]:
+    published = {f"{i.table.schema}.{i.table.table}".casefold(): i for i in selected}
+    problems: list[TableProblem] = []
+    for option, named in (
+        ("message_keys", config.message_keys),
+        ("lossless_columns", config.lossless_columns),
+    ):
+        for table, wanted in named.items():
+            instance = published.get(table.casefold())
+            if instance is None:
+                text = f"{option}: table {table} is not published: check its spelling"
+                problems.append(TableProblem(_named(config, table), text, is_missing=True))
+                continue
+            known = {column.name.casefold() for column in instance.columns}
+            problems += [
+                TableProblem(
+                    instance.table,
+                    f"{option}.{table}: column {column} is not captured: check its spelling or"
+                    " @captured_column_list",
+                )
+                for column in wanted
+                if column.casefold() not in known
+            ]
+    return problems
+
+
+def _column_problems(
+    config: PublisherConfig, selected: list[CaptureInstance]
+) -> list[TableProblem]:
+    lossless = {name.casefold(): columns for name, columns in config.lossless_columns.items()}
+    problems: list[TableProblem] = []
+    for instance in selected:
+        table = f"{instance.table.schema}.{instance.table.table}"
+        for column in current_columns(instance, lossless.get(table.casefold(), ())):
+            try:
+                avro_type(column.type, lossless=column.lossless)
+            except UnsupportedType as error:
+                text = (
+                    f"table {table}, column {column.name}: {error}; capture the table with a"
+                    " @captured_column_list without it"
+                )
+                problems.append(TableProblem(instance.table, text))
+    return problems
+
+
+def _warn(
+    config: PublisherConfig, tables: dict[str, bool], selected: list[CaptureInstance]
+) -> None:
+    """Tell what works but may surprise."""
+    uncaptured = [
+        name
+        for name, is_captured in tables.items()
+        if not is_captured
+        and config.tables.selects(TableName(config.source.database, *name.split(".", 1)))
+    ]
+    if uncaptured:
+        _log.warning("tables_without_cdc", tables=sorted(uncaptured), effect="not published")
+    for instance in selected:
+        computed = [column.name for column in instance.columns if column.is_computed]
+        if computed:
+            _log.warning(
+                "computed_columns_captured",
+                table=str(instance.table),
+                columns=computed,
+                effect="CDC always gives NULL for them",
+            )

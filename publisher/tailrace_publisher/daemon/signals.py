@@ -1,0 +1,133 @@
+"""Signals of operators, taken beside the stream.
+
+What a signal changes, and the offset behind it, go into the book, hence into the same Kafka
+transaction: a signal is taken once, whatever dies in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from tailrace_publisher.daemon.book import Book
+from tailrace_publisher.daemon.tables import PublishedTables
+from tailrace_publisher.deliver.delivery import KafkaDelivery
+from tailrace_publisher.deliver.topics import TopicSpec
+from tailrace_publisher.errors import DeliveryRejected
+from tailrace_schemas.signals import SnapshotSignal
+
+_log = structlog.get_logger(__name__)
+
+_KEPT_MS: Final = 7 * 24 * 3600 * 1000
+_AT_ONCE: Final = 100
+_REFUSED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+)
+
+
+class Signals:
+    """Reads the signals topic and does what it says.
+
+    Args:
+        bootstrap: comma-separated host:port of some brokers.
+        topic: the signals topic.
+        delivery: creates it.
+        book: keeps the offset behind the last signal.
+        tables: what is published.
+        extra: further librdkafka options of the connection.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        delivery: KafkaDelivery,
+        book: Book,
+        tables: PublishedTables,
+        extra: Mapping[str, str],
+    ) -> None:
+        self._topic = topic
+        self._book = book
+        self._tables = tables
+        self._consumer: Consumer | None = None
+        try:
+            delivery.ensure_topics([TopicSpec(topic, 1, {"retention.ms": str(_KEPT_MS)})])
+        except DeliveryRejected as error:
+            self._do_without(str(error))
+            return
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                **extra,
+                "group.id": f"{topic}-reader",  # required by the client; never joined
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+            },
+            logger=logging.getLogger("publisher.kafka"),
+        )
+        self._consumer.assign([TopicPartition(topic, 0, book.signals_offset or 0)])
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def take(self) -> None:
+        """Do what arrived since the last call; never waits.
+
+        To be called between source transactions. Wrong signals are told and passed over.
+
+        Raises:
+            PublisherError: the catalog or the topics of a table could not be asked.
+        """
+        if self._consumer is None:
+            return
+        try:
+            messages = self._consumer.consume(_AT_ONCE, 0)
+        except KafkaException as error:
+            self._do_without(str(error))
+            return
+        for message in messages:
+            failure = message.error()
+            if failure is None:
+                self._take(message.offset() or 0, message.value())
+            elif failure.code() in _REFUSED:
+                self._do_without(failure.str())
+                return
+
+    def _take(self, offset: int, value: bytes | None) -> None:
+        self._book.signals_offset = offset + 1
+        try:
+            signal = SnapshotSignal.from_bytes(value)
+        except ValueError as error:
+            _log.error("signal_refused", topic=self._topic, offset=offset, reason=str(error))
+            return
+        for name in signal.tables:
+            found = self._tables.find(name)
+            if found is None:
+                _log.error(
+                    "signal_refused",
+                    topic=self._topic,
+                    offset=offset,
+                    table=name,
+                    reason="no such table is published",
+                    fix="name it as schema.table; it must be captured and selected by tables",
+                )
+            else:
+                self._tables.begin_again(found)
+
+    def _do_without(self, reason: str) -> None:
+        self.close()
+        _log.warning(
+            "signals_not_available",
+            topic=self._topic,
+            reason=reason,
+            effect="new snapshots cannot be asked for",
+            fix="grant Create and Read on the topic",
+        )

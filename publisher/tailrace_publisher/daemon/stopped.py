@@ -1,0 +1,146 @@
+"""Tables that cannot go on: each stops alone, or is taken up anew, and the others go on.
+
+What was lost or cannot be carried concerns one table. It is named in every progress record like a
+table whose snapshot is not over, so no reader takes its lake table for a part of the cut. A signal
+or the next start of the publisher takes it up with a new snapshot, which replaces what the lake
+has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.config import OnGap, SnapshotConfig, SnapshotMode
+from tailrace_publisher.daemon.book import Book, InstanceState
+from tailrace_publisher.daemon.preflight import TableProblem
+from tailrace_publisher.errors import PositionExpired, PreflightError, PublisherError
+from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+
+_log = structlog.get_logger(__name__)
+
+_EFFECT: Final = "the other tables go on; this one is not part of the lake's cuts"
+
+_STOPPED: Final = SnapshotProgress(SnapshotState.STOPPED)
+
+
+class StoppedTables:
+    """The tables that cannot go on, and why; kept from one life of the publisher to the next.
+
+    Args:
+        options: says what becomes of a table with a gap.
+        metrics: counts.
+    """
+
+    def __init__(self, options: SnapshotConfig, metrics: Metrics) -> None:
+        self._options = options
+        self._metrics = metrics
+        self._errors: dict[TableName, Exception] = {}
+        self._missing: set[TableName] = set()
+
+    def add(self, table: TableName, error: Exception) -> bool:
+        """Note what a table cannot go on for; False when it was noted already."""
+        known = table in self._errors
+        self._errors[table] = error
+        return not known
+
+    def error_of(self, table: TableName) -> Exception | None:
+        """What the table cannot go on for."""
+        return self._errors.get(table)
+
+    def leave_out(self, problems: Iterable[TableProblem]) -> None:
+        """Note tables that a later start cannot publish, as the check of the source found."""
+        for problem in problems:
+            if problem.is_missing:
+                self.miss(problem.table, problem.text)
+            else:
+                self.add(problem.table, PreflightError([problem.text]))
+
+    def miss(self, table: TableName, reason: str) -> None:
+        """Tell, once, that a table is not there any more, or not captured."""
+        if table in self._missing:
+            return
+        self._missing.add(table)
+        _log.error(
+            "table_stopped",
+            table=str(table),
+            reason=reason,
+            effect=_EFFECT,
+            fix="mend the cause (sys.sp_cdc_enable_table, GRANT SELECT), and it gets a new"
+            " snapshot; or leave it out with tables.exclude",
+        )
+        self._metrics.stopped_tables.labels(table=str(table)).set(1)
+
+    def miss_all_but(self, found: Iterable[TableName]) -> None:
+        """Tell of tables that cannot go on and are not even seen any more (permissions)."""
+        for table in self._errors.keys() - set(found):
+            self.miss(table, str(self._errors[table]))
+
+    def found(self, table: TableName) -> None:
+        """A table is captured: it may have been missing."""
+        if table in self._missing:
+            self._missing.remove(table)
+            self._metrics.stopped_tables.labels(table=str(table)).set(0)
+
+    def forgive(self, table: TableName) -> None:
+        """An operator asks for the table again: what stopped it counts no more."""
+        self._errors.pop(table, None)
+
+    def is_taken_up(self, error: Exception | None) -> bool:
+        """Whether the configuration wants a new snapshot rather than a stop."""
+        return isinstance(error, PositionExpired) and self._options.on_gap is OnGap.SNAPSHOT
+
+    def stop(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
+        """Write into the book that a table is not followed any more."""
+        error = self._errors[table]
+        _log.error(
+            "table_stopped",
+            table=str(table),
+            error=type(error).__name__,
+            reason=str(error),
+            effect=_EFFECT,
+            fix="mend the cause, then take a new snapshot of the table: tailrace snapshot"
+            f" '{table.schema}.{table.table}', or restart the publisher",
+        )
+        self._metrics.stopped_tables.labels(table=str(table)).set(1)
+        for instance in instances:
+            if instance.start_lsn is not None:
+                covered_from = _covered_from(book, instance, instance.start_lsn)
+                book.set_instance(instance.name, InstanceState(covered_from, None, _STOPPED))
+
+    def take_up(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
+        """Write into the book that a table begins again, with what its instances hold now."""
+        error = self._errors.pop(table, None)
+        wanted = self._options.mode is SnapshotMode.INITIAL or self.is_taken_up(error)
+        state = SnapshotState.PENDING if wanted else SnapshotState.SKIPPED
+        _log.warning(
+            "table_taken_up_again",
+            table=str(table),
+            gap_behind=str(book.position.commit_lsn),
+            snapshot=state.value,
+            reason=None if error is None else str(error),
+        )
+        self._metrics.stopped_tables.labels(table=str(table)).set(0)
+        for instance in instances:
+            if instance.start_lsn is not None:
+                progress = SnapshotProgress(state)
+                book.set_instance(instance.name, InstanceState(instance.start_lsn, None, progress))
+
+    def fail(self, tables: Iterable[TableName]) -> PublisherError:
+        """The error to end with when no table can go on: that of the first."""
+        first = min(tables)
+        error = self._errors[first]
+        if isinstance(error, PublisherError):
+            return error
+        return PreflightError([f"table {first}: {error}"])
+
+
+def _covered_from(book: Book, instance: CaptureInstance, start: Lsn) -> Lsn:
+    known = book.instances.get(instance.name)
+    return start if known is None else known.covered_from

@@ -1,0 +1,327 @@
+"""Delivery of encoded rows in Kafka transactions that also hold checkpoint and progress.
+
+Theory of operation. A transaction begins with the first rows after a commit. Its data is flushed
+first, so that the delivery reports give the offsets of *this* transaction; then the progress record
+with the ledger and the changed checkpoints follow in the same transaction, and it is committed.
+
+librdkafka speaks the transaction protocol without KIP-890's per-transaction epochs, where a delayed
+request may touch a later transaction. So the ledger in the progress record proves delivery, not
+trust in the client.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Final
+
+from tailrace_publisher.deliver.kafka_errors import undelivered
+from tailrace_publisher.deliver.ledger import Ledger
+from tailrace_publisher.deliver.producer import TransactionalProducer, last_indexes
+from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_single_partition
+from tailrace_publisher.encode.records import RecordEncoder
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
+from tailrace_schemas.checkpoint import (
+    CHECKPOINT_KEY_SCHEMA,
+    CHECKPOINT_SCHEMA,
+    CheckpointKey,
+    CheckpointRecord,
+)
+from tailrace_schemas.framing import FRAME_BYTES
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.topics import TopicNames, key_subject, value_subject
+
+_COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
+_LARGE_BYTES: Final = 100_000  # from here on each record is reported: a broker may refuse it
+_KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOptions:
+    """How to talk to Kafka.
+
+    Attributes:
+        replication_factor: copies of topics that are created.
+        tombstones: whether deletes are followed by a record with a null value.
+        commit_timeout_s: until an unfinished transaction counts as failed or unknown.
+        start_timeout_s: longest wait for brokers at the start.
+        transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
+            exceed the longest one.
+        extra: further librdkafka options, e.g. ``security.protocol``.
+    """
+
+    replication_factor: int = 1
+    tombstones: bool = True
+    commit_timeout_s: float = 60.0
+    start_timeout_s: float = 30.0
+    transaction_timeout_ms: int = 300_000
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+class KafkaDelivery:
+    """Delivers encoded rows in Kafka transactions; one per transactional id at a time.
+
+    Args:
+        bootstrap: comma-separated host:port of some brokers.
+        transactional_id: stable per publisher; whoever starts with it fences the one before.
+        topics: names under the prefix.
+        registry: where the fixed records' schemas are registered.
+        server: logical name of the source server, for the progress records.
+        database: the source database.
+        shard: number of the publisher among several of one database.
+        options: see DeliveryOptions.
+        clock_ms: the time in milliseconds UTC.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        transactional_id: str,
+        topics: TopicNames,
+        *,
+        registry: SchemaRegistry,
+        server: str,
+        database: str,
+        shard: int = 0,
+        options: DeliveryOptions | None = None,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._options = options or DeliveryOptions()
+        self._connection = {"bootstrap.servers": bootstrap, **self._options.extra}
+        self._transactional_id = transactional_id
+        self._topics = topics
+        self._registry = registry
+        self._server = server
+        self._database = database
+        self._shard = shard
+        self._clock_ms = clock_ms
+        self._producer: TransactionalProducer | None = None
+        self._partitions: dict[str, int] = {}
+        self._records: dict[str, RecordEncoder] = {}
+        self._ledger = Ledger()
+        self._rows = 0
+
+    @property
+    def rows_in_transaction(self) -> int:
+        """Events sent since the last commit."""
+        return self._rows
+
+    def start(self) -> None:
+        """Create checkpoint and progress topics and fence the producer before.
+
+        Raises:
+            KafkaUnavailable: no broker answered; calling again may help.
+            RegistryError: the registry did not take the fixed records' schemas.
+            DeliveryRejected: the brokers refuse us.
+        """
+        self.ensure_topics(
+            [
+                TopicSpec(self._topics.offsets, 1, _COMPACTED),
+                TopicSpec(self._topics.progress, 1, _KEPT),
+            ]
+        )
+        require_single_partition(self._partitions, [self._topics.offsets, self._topics.progress])
+        for subject, schema in (
+            (value_subject(self._topics.progress), PROGRESS_SCHEMA),
+            (key_subject(self._topics.offsets), CHECKPOINT_KEY_SCHEMA),
+            (value_subject(self._topics.offsets), CHECKPOINT_SCHEMA),
+        ):
+            schema_id = self._registry.register(subject, schema)
+            self._records[schema["name"]] = RecordEncoder(schema, schema_id)
+        producer = TransactionalProducer(
+            self._connection,
+            self._transactional_id,
+            self._options.transaction_timeout_ms,
+            self._options.commit_timeout_s,
+        )
+        producer.init_transactions(self._options.start_timeout_s)
+        self._producer = producer
+
+    def ensure_topics(self, specs: Sequence[TopicSpec]) -> None:
+        """Create the topics that do not exist; one that does keeps its partitions.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+            DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
+        """
+        admin = TopicAdmin(
+            self._connection, self._options.replication_factor, self._options.start_timeout_s
+        )
+        self._partitions.update(admin.ensure(specs))
+
+    def send(self, encoded: EncodedRows) -> None:
+        """Queue events, beginning a transaction when none is open.
+
+        The partition is crc32 of the key's Avro payload modulo the number of partitions; the frame
+        is left out, so that a new version of the key's schema does not move keys. Events without
+        key go to partition 0: any other choice would lose their order.
+
+        Raises:
+            KafkaUnavailable: the queue stays full: the brokers take nothing.
+            RecordTooLarge: a record is larger than the producer may send.
+            DeliveryRejected: its topic was never ensured.
+            OutcomeUnknown, LeaseLost: the producer is used up.
+        """
+        if not len(encoded):
+            return
+        count = self._partitions.get(encoded.topic)
+        if count is None:
+            raise DeliveryRejected(f"topic {encoded.topic}: ensure_topics was not asked for it")
+        producer = self._started()
+        producer.begin()
+        partitions = _choose_partitions(encoded.keys, count)
+        self._ledger.add(encoded, partitions)
+        self._rows += len(encoded)
+        keys: Sequence[bytes | None] = encoded.keys
+        values: Sequence[bytes | None] = encoded.values
+        if encoded.deletes and self._options.tombstones and keys[encoded.deletes[0]] is not None:
+            keys, values, partitions = _with_tombstones(encoded, partitions)
+        reports = {
+            index: self._ledger.entry(encoded.topic, partition).on_delivery
+            for partition, index in last_indexes(partitions).items()
+        }
+        for partition, messages in Counter(partitions).items():
+            entry = self._ledger.entry(encoded.topic, partition)
+            if entry.messages == 0:
+                reports[partitions.index(partition)] = entry.on_delivery
+            entry.messages += messages
+        for index, value in enumerate(values):
+            if value is not None and len(value) > _LARGE_BYTES:
+                reports[index] = self._ledger.entry(encoded.topic, partitions[index]).on_delivery
+        producer.produce(encoded.topic, zip(keys, values, partitions, strict=True), reports)
+
+    def commit(
+        self,
+        *,
+        after_lsn: Lsn,
+        through_lsn: Lsn,
+        through_commit_ms: int | None,
+        closed: bool,
+        snapshotting: Sequence[str] = (),
+        checkpoints: Mapping[CheckpointKey, CheckpointRecord | None],
+    ) -> Progress:
+        """Commit what was sent together with its progress record and the checkpoints.
+
+        With nothing sent it is the heartbeat: a transaction of the progress record alone, which
+        also is how a fenced publisher learns that it is one.
+
+        Args:
+            after_lsn: the last closed LSN of the record before.
+            through_lsn: everything up to it is out once this is committed.
+            through_commit_ms: its commit time, milliseconds UTC.
+            closed: false inside a source transaction that goes on in the next Kafka transaction.
+            snapshotting: data topics of tables that are not part of the cut yet.
+            checkpoints: the records that changed; None takes one away.
+
+        Returns:
+            The progress record that was committed.
+
+        Raises:
+            DeliveryTimeout, KafkaUnavailable: not committed; start again from the checkpoint.
+            OutcomeUnknown: perhaps committed; start again from the checkpoint, read back.
+            DeliveryRejected, TopicRefused: not committed, and it would be refused again.
+            LeaseLost: not committed; another publisher has taken over.
+        """
+        producer = self._started()
+        producer.begin()
+        if self._rows:
+            producer.flush(self._failure)
+        try:
+            partitions = self._ledger.progress()
+        except PublisherError:
+            self.close()
+            raise
+        progress = Progress(
+            shard=self._shard,
+            server=self._server,
+            database=self._database,
+            after_lsn=str(after_lsn),
+            through_lsn=str(through_lsn),
+            through_commit_ms=through_commit_ms,
+            closed=closed,
+            published_ms=self._clock_ms(),
+            partitions=partitions,
+            snapshotting=list(snapshotting),
+        )
+        record = self._records["Progress"].encode(progress)
+        producer.produce(self._topics.progress, [(None, record, 0)], {})
+        if checkpoints:
+            encode_key = self._records["CheckpointKey"].encode
+            encode_value = self._records["Checkpoint"].encode
+            messages = [
+                (encode_key(key), None if record is None else encode_value(record), 0)
+                for key, record in checkpoints.items()
+            ]
+            producer.produce(self._topics.offsets, messages, {})
+        producer.commit()
+        self._reset()
+        return progress
+
+    def abort(self) -> None:
+        """Throw away what was sent since the last commit; nothing happens when that is nothing.
+
+        Raises:
+            KafkaUnavailable, OutcomeUnknown, LeaseLost: the producer is used up; what was sent will
+                still never be visible.
+        """
+        self._reset()
+        if self._producer is not None:
+            self._producer.abort()
+
+    def close(self) -> None:
+        """Abort an open transaction as far as that is possible and let the producer go."""
+        self._reset()
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+    def _failure(self) -> PublisherError | None:
+        entry = self._ledger.failed()
+        if entry is None:
+            return None
+        return undelivered(entry.topic, entry.partition, entry.failure)
+
+    def _started(self) -> TransactionalProducer:
+        if self._producer is None:
+            raise OutcomeUnknown("the delivery is not started or was closed: call start")
+        return self._producer
+
+    def _reset(self) -> None:
+        self._ledger = Ledger()
+        self._rows = 0
+
+
+def _choose_partitions(keys: Sequence[bytes | None], count: int) -> list[int]:
+    if count == 1 or keys[0] is None:
+        return list(repeat(0, len(keys)))
+    crc32 = zlib.crc32
+    return [crc32(key[FRAME_BYTES:]) % count if key is not None else 0 for key in keys]
+
+
+def _with_tombstones(
+    encoded: EncodedRows, partitions: Sequence[int]
+) -> tuple[list[bytes | None], list[bytes | None], list[int]]:
+    """Put a null value with the same key behind every delete."""
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    targets: list[int] = []
+    done = 0
+    for index in encoded.deletes:
+        keys += encoded.keys[done : index + 1]
+        values += encoded.values[done : index + 1]
+        targets += partitions[done : index + 1]
+        keys.append(encoded.keys[index])
+        values.append(None)
+        targets.append(partitions[index])
+        done = index + 1
+    keys += encoded.keys[done:]
+    values += encoded.values[done:]
+    targets += partitions[done:]
+    return keys, values, targets

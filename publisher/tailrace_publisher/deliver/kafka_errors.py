@@ -1,0 +1,155 @@
+"""librdkafka's error codes in our words."""
+
+# ruff: noqa: SLF001 - the names of librdkafka's own (not the broker's) codes begin with an underscore
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tailrace_publisher.errors import (
+    DeliveryError,
+    DeliveryRejected,
+    KafkaUnavailable,
+    LeaseLost,
+    OutcomeUnknown,
+    PublisherError,
+    RecordTooLarge,
+    TopicRefused,
+)
+
+FENCED: Final = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+IS_FATAL: Final = KafkaError._FATAL
+"""The producer died before, of an error that this one does not tell."""
+_UNAVAILABLE: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._WAIT_COORD,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+    }
+)
+_FIXES: Final = {
+    KafkaError.MSG_SIZE_TOO_LARGE: (
+        "raise max.message.bytes of the topic, message.max.bytes of the brokers and"
+        " kafka.extra message.max.bytes together, or capture the table without its large column"
+    ),
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant Write, Describe and Create on the topic",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant Write on the transactional id",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant IdempotentWrite on the cluster",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "check sasl.username and sasl.password in kafka.extra",
+    KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* options in kafka.extra",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: (
+        "the topic was deleted, and its events with it: take a new snapshot of its table, which"
+        " makes it anew"
+    ),
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: (
+        "raise transaction.max.timeout.ms of the brokers above the publisher's transaction timeout"
+    ),
+    KafkaError.INVALID_REPLICATION_FACTOR: "kafka.replication_factor exceeds the number of brokers",
+    KafkaError.POLICY_VIOLATION: "the brokers' create.topic.policy refuses it: create it yourself",
+    KafkaError.TOPIC_EXCEPTION: "the topic's name is not valid: choose another prefix",
+}
+
+_OF_ONE_TOPIC: Final[Mapping[int, type[TopicRefused]]] = {
+    KafkaError.MSG_SIZE_TOO_LARGE: RecordTooLarge,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: TopicRefused,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: TopicRefused,
+}
+"""What concerns the table of one topic, whatever the others do."""
+
+
+def kafka_error(error: KafkaException | SystemError) -> KafkaError | None:
+    """The error inside, or None for a SystemError that does not carry one.
+
+    confluent-kafka raises SystemError from flush, poll and commit when a fatal error arrives while
+    a delivery report is pending (seen in 2.16.1): the callback is called with the exception already
+    set, and Python makes it the cause. The producer is as dead as by the exception itself.
+    """
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    if isinstance(cause, KafkaException) and cause.args:
+        inner = cause.args[0]
+        if isinstance(inner, KafkaError):
+            return inner
+    return None
+
+
+def translate(
+    what: str, error: KafkaException | SystemError, topic: str | None = None
+) -> PublisherError:
+    """Our error for one of librdkafka's.
+
+    Args:
+        what: what was being done: "committing a transaction".
+        error: what was raised.
+        topic: the data topic that it was done with, where that is known.
+    """
+    inner = kafka_error(error)
+    if inner is None:
+        return OutcomeUnknown(f"{what}: the producer died ({error!r})")
+    return translate_code(what, inner, topic)
+
+
+def undelivered(topic: str, partition: int, failure: object) -> PublisherError:
+    """Our error for a delivery report that is one: the transaction cannot be committed any more.
+
+    Args:
+        topic: the data topic.
+        partition: its partition.
+        failure: the report's error.
+    """
+    where = f"topic {topic} partition {partition}"
+    if not isinstance(failure, KafkaError):
+        return OutcomeUnknown(f"{where}: a record was not delivered: {failure}")
+    error = translate_code(f"{where}: a record was not delivered", failure, topic)
+    # What is not known to be for good may go away with a new producer.
+    is_known = isinstance(error, LeaseLost) or error.retryable or failure.code() in _FIXES
+    return error if is_known else OutcomeUnknown(str(error))
+
+
+def translate_code(what: str, inner: KafkaError, topic: str | None = None) -> PublisherError:
+    """Our error for a code.
+
+    Args:
+        what: what was being done.
+        inner: librdkafka's error.
+        topic: the data topic that it was done with, where that is known.
+    """
+    code = inner.code()
+    reason = f"{what}: {inner.name()}: {inner.str()}"
+    if code in FENCED:
+        return LeaseLost(
+            f"{reason}: another publisher with the same transactional id has taken over"
+        )
+    if topic is not None and code in _OF_ONE_TOPIC:
+        return _OF_ONE_TOPIC[code](f"{reason}; {_FIXES[code]}", topic=topic, code=code)
+    if code in _FIXES:
+        return DeliveryRejected(f"{reason}; {_FIXES[code]}", code=code)
+    if code in _UNAVAILABLE:
+        return KafkaUnavailable(reason, code=code)
+    if code == IS_FATAL or inner.fatal() or inner.txn_requires_abort() or inner.retriable():
+        return OutcomeUnknown(reason, code=code)
+    return DeliveryError(reason, code=code)

@@ -1,0 +1,143 @@
+"""What one Kafka transaction put into which topic-partition (no Kafka calls in here).
+
+Offsets come from delivery reports. Reports are asked for only on the first message of a partition
+and on the last one of each batch: a partition's messages arrive in order, so those two suffice, and
+a report per message would cost up to a fifth of the rate.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
+from tailrace_schemas.progress import PartitionProgress, signed
+
+
+class _Report(Protocol):
+    def offset(self) -> int | None:
+        """Offset of the message that was delivered."""
+
+
+class PartitionLedger:
+    """Counts for one topic-partition within a transaction.
+
+    Attributes:
+        messages: records including tombstones.
+        count: events.
+        position_sum: sum of the position hashes, unbounded.
+        first_offset: offset of the first record, None until it was reported.
+        last_offset: offset of the last one reported.
+        failure: error of a delivery report, None while all is well.
+    """
+
+    __slots__ = (
+        "count",
+        "failure",
+        "first_offset",
+        "last_offset",
+        "messages",
+        "partition",
+        "position_sum",
+        "schema_ids",
+        "topic",
+    )
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.messages = 0
+        self.count = 0
+        self.position_sum = 0
+        self.schema_ids: set[int] = set()
+        self.first_offset: int | None = None
+        self.last_offset: int | None = None
+        self.failure: object = None
+
+    def on_delivery(self, error: object, message: _Report) -> None:
+        """Note a delivery report; must not raise, librdkafka's callbacks cannot."""
+        if error is not None:
+            self.failure = self.failure or error
+            return
+        offset = message.offset()
+        if self.first_offset is None:
+            self.first_offset = offset
+        self.last_offset = offset
+
+    def progress(self) -> PartitionProgress:
+        """The entry of the progress record.
+
+        Raises:
+            OutcomeUnknown: a report failed or gave no offset.
+            DeliveryRejected: somebody else's records are among ours.
+        """
+        where = f"topic {self.topic} partition {self.partition}"
+        if self.failure is not None:
+            raise OutcomeUnknown(f"{where}: a record was not delivered: {self.failure}")
+        first, last = self.first_offset, self.last_offset
+        if first is None or last is None or first < 0 or last < 0:
+            raise OutcomeUnknown(f"{where}: the broker reported no offset")
+        if last + 1 - first != self.messages:
+            raise DeliveryRejected(
+                f"{where}: {self.messages} records were sent but offsets {first} to {last} hold"
+                f" {last + 1 - first}: another producer writes to this topic; take its Write"
+                " permission away, or use another prefix"
+            )
+        return PartitionProgress(
+            self.topic,
+            self.partition,
+            first,
+            last + 1,
+            self.count,
+            signed(self.position_sum),
+            sorted(self.schema_ids),
+        )
+
+
+class Ledger:
+    """All partitions of one transaction."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[tuple[str, int], PartitionLedger] = {}
+
+    def entry(self, topic: str, partition: int) -> PartitionLedger:
+        """The partition's counts, begun when new."""
+        key = (topic, partition)
+        entry = self._partitions.get(key)
+        if entry is None:
+            entry = self._partitions[key] = PartitionLedger(topic, partition)
+        return entry
+
+    def add(self, encoded: EncodedRows, partitions: Sequence[int]) -> None:
+        """Count events.
+
+        Args:
+            encoded: the events.
+            partitions: the partition of each.
+        """
+        hashes = map(zlib.crc32, encoded.positions)
+        counts: dict[int, int] = {}
+        sums: dict[int, int] = {}
+        for partition, position_hash in zip(partitions, hashes, strict=True):
+            sums[partition] = sums.get(partition, 0) + position_hash
+            counts[partition] = counts.get(partition, 0) + 1
+        for partition, count in counts.items():
+            entry = self.entry(encoded.topic, partition)
+            entry.count += count
+            entry.position_sum += sums[partition]
+            entry.schema_ids.add(encoded.schema_id)
+
+    def failed(self) -> PartitionLedger | None:
+        """A partition of which a delivery report was an error; None while all is well."""
+        return next((entry for entry in self._partitions.values() if entry.failure), None)
+
+    def progress(self) -> list[PartitionProgress]:
+        """The entries of the progress record, by topic and partition.
+
+        Raises:
+            OutcomeUnknown: an offset is not known.
+            DeliveryRejected: somebody else's records are among ours.
+        """
+        return [self._partitions[key].progress() for key in sorted(self._partitions)]

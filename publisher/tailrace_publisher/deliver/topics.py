@@ -1,0 +1,157 @@
+"""Creating topics and learning how many partitions they have."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
+from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
+
+_POLL_S: Final = 0.05
+_GONE_S: Final = 5.0
+_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it is created when it does not exist; one that does is left as it is.
+
+    Attributes:
+        name: the topic.
+        partitions: number of partitions.
+        config: topic options, e.g. ``cleanup.policy``.
+        holds_events: events were published there: should it be gone, they are lost with it, and a
+            new one in its place would hide that.
+    """
+
+    name: str
+    partitions: int
+    config: Mapping[str, str] = field(default_factory=dict)
+    holds_events: bool = False
+
+
+class TopicAdmin:
+    """Kafka's administrative side.
+
+    Args:
+        settings: librdkafka options of the connection.
+        replication_factor: copies of new topics.
+        timeout_s: longest wait for brokers.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, str], replication_factor: int, timeout_s: float
+    ) -> None:
+        self._admin = AdminClient(dict(settings))
+        self._replication_factor = replication_factor
+        self._timeout_s = timeout_s
+
+    def ensure(self, specs: Sequence[TopicSpec]) -> dict[str, int]:
+        """Create what is missing and wait until every partition has a leader.
+
+        Returns:
+            Number of partitions by topic, as they are, not as they were asked for.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+            TopicRefused: a topic may not be used, or one that holds events is gone.
+            DeliveryRejected: the brokers refused a new topic.
+        """
+        began = time.monotonic()
+        present = self._partitions()
+        missing = [spec for spec in specs if spec.name not in present]
+        new = [spec for spec in missing if not spec.holds_events]
+        if new:
+            self._create(new)
+        ticks = threading.Event()
+        while missing:
+            present = self._partitions()
+            missing = [spec for spec in missing if spec.name not in present]
+            waited_s = time.monotonic() - began
+            for spec in missing:
+                self._check_usable(spec, waited_s)
+            if missing and waited_s > self._timeout_s:
+                names = ", ".join(spec.name for spec in missing)
+                raise KafkaUnavailable(f"no leader for topics within time: {names}")
+            if missing:
+                ticks.wait(_POLL_S)
+        return {spec.name: present[spec.name] for spec in specs}
+
+    def _check_usable(self, spec: TopicSpec, waited_s: float) -> None:
+        """Tell a topic that waits for a leader from one that we may not see, or that is gone.
+
+        Raises:
+            TopicRefused: it may not be used, or it held events and the brokers do not know it.
+        """
+        asked = self._admin.describe_topics(  # unlike list_topics it never creates one
+            TopicCollection([spec.name]), request_timeout=self._timeout_s
+        )
+        try:
+            asked[spec.name].result(self._timeout_s + _MARGIN_S)
+        except TimeoutError as error:
+            raise KafkaUnavailable(f"describing topic {spec.name}: no answer") from error
+        except KafkaException as error:
+            inner = kafka_error(error)
+            code = None if inner is None else inner.code()
+            # A new topic, or any topic on a broker that has just started, is unknown for a moment.
+            if code == KafkaError.UNKNOWN_TOPIC_OR_PART and (
+                not spec.holds_events or waited_s < min(_GONE_S, self._timeout_s / 2)
+            ):
+                return
+            raise translate(f"describing topic {spec.name}", error, spec.name) from error
+
+    def _create(self, specs: Sequence[TopicSpec]) -> None:
+        futures = self._admin.create_topics(
+            [
+                NewTopic(
+                    spec.name,
+                    num_partitions=spec.partitions,
+                    replication_factor=self._replication_factor,
+                    config=dict(spec.config),
+                )
+                for spec in specs
+            ],
+            request_timeout=self._timeout_s,
+        )
+        for name, future in futures.items():
+            try:
+                future.result(self._timeout_s + _MARGIN_S)
+            except TimeoutError as error:
+                raise KafkaUnavailable(f"creating topic {name}: no answer") from error
+            except KafkaException as error:
+                inner = kafka_error(error)
+                if inner is None or inner.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise translate(f"creating topic {name}", error) from error
+
+    def _partitions(self) -> dict[str, int]:
+        """Partitions by topic, of topics whose partitions all have a leader."""
+        try:
+            metadata = self._admin.list_topics(timeout=self._timeout_s)
+        except KafkaException as error:
+            raise translate("listing topics", error) from error
+        return {
+            name: len(topic.partitions)
+            for name, topic in metadata.topics.items()
+            if topic.partitions and all(p.leader >= 0 for p in topic.partitions.values())
+        }
+
+
+def require_single_partition(partitions: Mapping[str, int], topics: Sequence[str]) -> None:
+    """Checkpoint and progress records rest on the order within one partition.
+
+    Raises:
+        DeliveryRejected: a topic of that name has more.
+    """
+    for topic in topics:
+        if partitions[topic] != 1:
+            raise DeliveryRejected(
+                f"topic {topic} has {partitions[topic]} partitions, it must have one: delete it if"
+                " it is not in use, or choose another prefix"
+            )

@@ -1,0 +1,119 @@
+"""What stands behind the row images: ``source``, ``op``, ``ts_ms``, ``transaction``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tailrace_publisher.encode.kinds import HAS_AFTER, OP, Kind
+from tailrace_publisher.encode.update_mask import UpdateMask
+from tailrace_publisher.encode.varint import (
+    NULL,
+    PRESENT,
+    encode_long,
+    encode_string,
+    encode_strings,
+)
+from tailrace_schemas.envelope import CONNECTOR, VERSION, TableSchema
+from tailrace_schemas.lsn import Lsn, lsn_text
+from tailrace_schemas.position import Operation
+
+_SUFFIXES_MAX: Final = 8192
+SuffixKey = tuple[int, int, bytes | None, tuple[str, ...]]
+"""(kind, command id, update mask, names of unavailable columns)."""
+
+
+class Suffixes(dict[SuffixKey, bytes]):
+    """Source from event_serial_no on, and op: built once per combination."""
+
+    def __init__(self, schema: TableSchema, mask: UpdateMask) -> None:
+        super().__init__()
+        self._instance = encode_string(schema.capture_instance)
+        self._schema_lsn = encode_string(str(schema.schema_lsn))
+        self._mask = mask
+
+    def __missing__(self, key: SuffixKey) -> bytes:
+        number, command_id, mask, unavailable = key
+        kind = Kind(number)
+        # Debezium counts the events of one change LSN. The count that needs no state: a delete is
+        # the first, whatever carries an after image the second, so a key change keeps its order.
+        serial = NULL if kind is Kind.READ else PRESENT + encode_long(1 + (kind in HAS_AFTER))
+        is_update = kind.operation in {Operation.UPDATE_BEFORE, Operation.UPDATE_AFTER}
+        suffix = b"".join(
+            (
+                serial,
+                PRESENT,
+                encode_long(command_id, 32),
+                PRESENT,
+                encode_long(kind.operation),
+                self._instance,
+                self._schema_lsn,
+                encode_strings(self._mask.changed(mask) if is_update else ()),
+                encode_strings(unavailable),
+                encode_string(OP[kind]),
+            )
+        )
+        if len(self) >= _SUFFIXES_MAX:
+            self.clear()
+        self[key] = suffix
+        return suffix
+
+
+class SourceParts:
+    """Builds the parts that are constant per capture instance, transaction or page.
+
+    Args:
+        server_name: logical name of the server.
+        schema: the version.
+    """
+
+    def __init__(self, server_name: str, schema: TableSchema) -> None:
+        table = schema.table
+        self.mask = UpdateMask(schema)
+        self.suffixes = Suffixes(schema, self.mask)
+        self._source = b"".join(map(encode_string, (VERSION, CONNECTOR, server_name)))
+        self._table = b"".join(map(encode_string, (table.database, table.schema, table.table)))
+        self._lsn_length = encode_long(len(str(Lsn.ZERO)))
+
+    def commits(self, commit_ms: Mapping[bytes, int]) -> tuple[dict[bytes, bytes], ...]:
+        """What is before the text of change_lsn, and behind it, for each transaction.
+
+        Args:
+            commit_ms: commit time in milliseconds UTC by commit LSN.
+        """
+        heads = {
+            commit: b"".join(
+                (self._source, encode_long(ms), NULL, self._table, PRESENT, self._lsn_length)
+            )
+            for commit, ms in commit_ms.items()
+        }
+        middles = {commit: PRESENT + encode_string(lsn_text(commit)) for commit in commit_ms}
+        return heads, middles
+
+    def snapshot(self, fence: Lsn, read_ms: int, state: str) -> bytes:
+        """Everything behind the after image of a snapshot row.
+
+        The position is written out (zero change LSN, command id and operation), so that a reader
+        builds it as from any other event.
+        """
+        return b"".join(
+            (
+                self._source,
+                encode_long(read_ms),
+                PRESENT,
+                encode_string(state),
+                self._table,
+                PRESENT,
+                encode_string(str(Lsn.ZERO)),
+                PRESENT,
+                encode_string(str(fence)),
+                self.suffixes[Kind.READ, 0, None, ()],
+                envelope_end(read_ms),
+            )
+        )
+
+
+def envelope_end(processed_ms: int | None) -> bytes:
+    """``ts_ms``, and no transaction: its numbers would need state that a restart does not have."""
+    stamp = NULL if processed_ms is None else PRESENT + encode_long(processed_ms)
+    return stamp + NULL

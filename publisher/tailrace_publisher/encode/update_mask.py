@@ -1,0 +1,85 @@
+"""What ``__$update_mask`` says: one bit per captured column.
+
+The bit of ordinal 1 is the lowest bit of the last byte (reference: cdc-walkthrough; observed with
+sys.fn_cdc_is_bit_set). Inserts and deletes have all bits set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.names import avro_name
+from tailrace_schemas.position import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class _LargeColumn:
+    index: int
+    name: str
+    null_on_delete: bool
+
+
+class UpdateMask:
+    """Names of the columns that changed, and of large ones whose value the row does not hold.
+
+    Names are the Avro field names, so that a reader finds them in the record.
+
+    Args:
+        schema: the captured columns in the change table's order, which is the order of ordinals.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._names = tuple(avro_name(column.name) for column in schema.columns)
+        self._large = tuple(
+            _LargeColumn(
+                index,
+                avro_name(column.name),
+                column.type.name in {"text", "ntext", "image"},
+            )
+            for index, column in enumerate(schema.columns)
+            if column.type.is_large
+        )
+
+    @property
+    def has_large_columns(self) -> bool:
+        """Whether any column can be unavailable."""
+        return bool(self._large)
+
+    def changed(self, mask: bytes | None) -> tuple[str, ...]:
+        """Names of the columns whose bit is set; empty without a mask."""
+        bits = int.from_bytes(mask or b"", "big")
+        return tuple(name for ordinal, name in enumerate(self._names) if bits >> ordinal & 1)
+
+    def unavailable(
+        self,
+        columns: Sequence[Sequence[Any]],
+        rows: Iterable[int],
+        operations: Sequence[int],
+        masks: Sequence[bytes | None],
+    ) -> list[tuple[str, ...]]:
+        """Names of large columns that are NULL because CDC did not log them, per event.
+
+        Updates log a large value only when it changed: NULL with the bit off is "not known", NULL
+        with the bit on is NULL. Deletes never hold text, ntext and image (reference:
+        capture-instance-ct-table, Large Object Data Types).
+
+        Args:
+            columns: values by column.
+            rows: index of each event's row.
+            operations: operation of each event's row.
+            masks: update mask of each event's row.
+        """
+        found: list[tuple[str, ...]] = []
+        for row, operation, mask in zip(rows, operations, masks, strict=True):
+            empty = [large for large in self._large if columns[large.index][row] is None]
+            if not empty or operation == Operation.INSERT:
+                found.append(())
+            elif operation == Operation.DELETE:
+                found.append(tuple(large.name for large in empty if large.null_on_delete))
+            else:
+                bits = int.from_bytes(mask or b"", "big")
+                found.append(tuple(lob.name for lob in empty if not bits >> lob.index & 1))
+        return found

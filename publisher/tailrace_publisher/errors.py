@@ -1,0 +1,277 @@
+"""Every error of the publisher: what went wrong, where, and what to do about it.
+
+Each class declares ``retryable``. One loop in the daemon retries those, with backoff and a log
+line; everything else stops the daemon loudly. Errors of libraries are translated at the rim, by
+code (SQLSTATE, native error number, Kafka error code), never by their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+
+
+class PublisherError(Exception):
+    """Base of all errors that the publisher raises on purpose."""
+
+    retryable: ClassVar[bool] = False
+
+
+class ConfigError(PublisherError):
+    """The configuration is not usable; names every wrong option at once.
+
+    Attributes:
+        problems: one sentence per wrong option: option, value, bounds and fix.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("configuration: " + "; ".join(self.problems))
+
+
+class PreflightError(PublisherError):
+    """The source is not ready to be published; names every problem at once.
+
+    Attributes:
+        problems: one sentence per problem, with the statement or grant that fixes it.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("the source is not ready: " + "; ".join(self.problems))
+
+
+class SourceError(PublisherError):
+    """SQL Server did not do what was asked.
+
+    Attributes:
+        sqlstate: five characters of the ODBC diagnostic record, empty when the error is ours.
+        number: SQL Server's native error number, 0 when there is none.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str = "", number: int = 0) -> None:
+        self.sqlstate = sqlstate
+        self.number = number
+        super().__init__(message)
+
+
+class SourceUnavailable(SourceError):
+    """The server cannot be reached, or broke the connection off: waiting may help."""
+
+    retryable = True
+
+
+class SourceBusy(SourceError):
+    """A deadlock, a lock timeout or a query timeout: the same statement may succeed next time."""
+
+    retryable = True
+
+
+class LoginRefused(SourceError):
+    """User or password are wrong, or the account may not log in."""
+
+
+class DatabaseUnknown(SourceError):
+    """The database does not exist, or the login may not open it."""
+
+
+class EncryptionRefused(SourceError):
+    """Server and client do not agree on TLS, or the certificate is not trusted."""
+
+
+class PermissionMissing(SourceError):
+    """A statement was refused for want of a permission."""
+
+
+class PositionExpired(SourceError):
+    """Change rows behind our position are gone before they were read: a gap.
+
+    Attributes:
+        instance: the capture instance.
+        requested: LSN from which rows are still needed.
+        minimum: lowest LSN that the capture instance holds; None where it is not known yet.
+        disabled: instances that held the rows and were disabled; empty when cleanup took them.
+    """
+
+    def __init__(
+        self, instance: str, requested: Lsn, minimum: Lsn | None, disabled: Sequence[str] = ()
+    ) -> None:
+        self.instance = instance
+        self.requested = requested
+        self.minimum = minimum
+        self.disabled = tuple(disabled)
+        begins = (
+            f"holds its table's changes from {minimum} on"
+            if minimum is not None
+            else "was disabled, and no other is recognised by the capture process yet"
+        )
+        text = (
+            f"capture instance {instance}: rows after {requested} are needed but its change table"
+            f" starts at {minimum} (sys.fn_cdc_get_min_lsn): the cleanup job has removed rows that"
+            " were never published. Take a new snapshot of its table (tailrace snapshot, or"
+            " snapshot.on_gap: snapshot),"
+            " and raise the retention with sys.sp_cdc_change_job @job_type = N'cleanup',"
+            " @retention = <minutes>"
+        )
+        if disabled:
+            text = (
+                f"capture instance {instance}: rows after {requested} are needed but it {begins}:"
+                f" {', '.join(disabled)} was disabled (sys.sp_cdc_disable_table) before its rows"
+                " up to there were published. Take a new snapshot of its table (tailrace snapshot,"
+                " or snapshot.on_gap: snapshot), and disable an older instance only when"
+                " the closed LSN (tailrace status) is behind the newer one's start"
+            )
+        super().__init__(text)
+
+
+class CaptureInstanceGone(SourceError):
+    """A capture instance that is being read was disabled.
+
+    Starting again reads the catalog again; a table without a capture instance is then left out,
+    loudly, and the others go on.
+
+    Attributes:
+        instance: the capture instance.
+    """
+
+    retryable = True
+
+    def __init__(self, instance: str, message: str = "") -> None:
+        self.instance = instance
+        super().__init__(
+            message
+            or f"capture instance {instance} is gone (sys.sp_cdc_disable_table): enable the table"
+            " again with sys.sp_cdc_enable_table and take a new snapshot of it, or leave it out"
+            " with tables.exclude"
+        )
+
+
+class DatabaseReplaced(SourceError):
+    """The database was restored or replaced: its LSNs do not continue those already published."""
+
+
+class LsnWentBack(SourceError):
+    """The newest LSN of the database is older than our position: it was restored or replaced."""
+
+
+class UnsupportedSchemaChange(SourceError):
+    """A column changed in a way that events cannot follow."""
+
+
+class TableFailed(PublisherError):
+    """One table cannot go on; the others can.
+
+    Attributes:
+        table: the table.
+        cause: what it cannot go on for.
+    """
+
+    def __init__(self, table: TableName, cause: Exception) -> None:
+        self.table = table
+        self.cause = cause
+        super().__init__(f"table {table}: {cause}")
+
+
+class UnexpectedTableError(PublisherError):
+    """Something that nobody foresaw happened while one table was read or encoded.
+
+    Attributes:
+        doing: what was being done, and where.
+        cause: the exception.
+    """
+
+    def __init__(self, doing: str, cause: Exception) -> None:
+        self.doing = doing
+        self.cause = cause
+        super().__init__(
+            f"{doing}: {type(cause).__name__}: {cause}. This is a fault of Tailrace: please report"
+            " it with the log's traceback (unexpected_error). Until then capture the table without"
+            " the column, or leave the table out with tables.exclude"
+        )
+
+
+class SchemaRefused(PublisherError):
+    """The schema registry refused a schema for good; the text names the subject and the fix."""
+
+
+class EncodeError(PublisherError):
+    """A value does not fit its Avro type: never a silent NULL.
+
+    Attributes:
+        table: database.schema.table.
+        column: name of the column.
+        position: text form of the change's position.
+    """
+
+    def __init__(self, table: str, column: str, position: str, reason: str) -> None:
+        self.table = table
+        self.column = column
+        self.position = position
+        super().__init__(f"table {table}, column {column}, position {position}: {reason}")
+
+
+class DeliveryError(PublisherError):
+    """Kafka did not take what was sent.
+
+    Attributes:
+        code: Kafka's error code, 0 when there is none.
+    """
+
+    def __init__(self, message: str, *, code: int = 0) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class KafkaUnavailable(DeliveryError):
+    """No broker answers: waiting may help. Nothing was in doubt."""
+
+    retryable = True
+
+
+class DeliveryTimeout(DeliveryError):
+    """A transaction did not finish in time: abandon the producer and start from the checkpoint."""
+
+    retryable = True
+
+
+class DeliveryRejected(DeliveryError):
+    """A broker refused records for good: too large, not authorized, a topic of another shape."""
+
+
+class TopicRefused(DeliveryRejected):
+    """A topic takes nothing from us: no authorization, or it is gone.
+
+    Attributes:
+        topic: the data topic, so that its table can be told.
+    """
+
+    def __init__(self, message: str, *, topic: str, code: int) -> None:
+        self.topic = topic
+        super().__init__(message, code=code)
+
+
+class RecordTooLarge(TopicRefused):
+    """An event is larger than the producer or its topic allows."""
+
+
+class OutcomeUnknown(DeliveryError):
+    """A commit may or may not have happened: only the checkpoint, read back, tells."""
+
+    retryable = True
+
+
+class CheckpointError(PublisherError):
+    """The checkpoint cannot be read or does not fit this publisher."""
+
+
+class CheckpointUnavailable(CheckpointError):
+    """The checkpoint could not be read to its end in time: waiting may help."""
+
+    retryable = True
+
+
+class LeaseLost(CheckpointError):
+    """Another publisher with the same transactional id has taken over: this one must end."""

@@ -1,0 +1,144 @@
+"""What the publisher counts, for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from tailrace_schemas.lsn import Lsn
+
+
+class Metrics:
+    """Counters and gauges of one publisher in a registry of their own.
+
+    Args:
+        port: where the endpoint listens, 0 for a free one, None for none.
+        clock: seconds since the epoch.
+        host: the address it listens on.
+
+    Attributes:
+        registry: holds all of them.
+        port: where the endpoint listens, None when there is none.
+    """
+
+    def __init__(
+        self,
+        port: int | None = None,
+        clock: Callable[[], float] = time.time,
+        *,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self._clock = clock
+        self.rows = Counter(
+            "tailrace_rows",
+            "Events published, snapshot rows included.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self.snapshot_rows = Counter(
+            "tailrace_snapshot_rows", "Snapshot rows published.", ["topic"], registry=self.registry
+        )
+        self.transactions = Counter(
+            "tailrace_transactions", "Source transactions seen.", registry=self.registry
+        )
+        self.commits = Counter(
+            "tailrace_commits", "Kafka transactions committed.", registry=self.registry
+        )
+        self.queries = Counter(
+            "tailrace_source_queries", "Statements sent to SQL Server.", registry=self.registry
+        )
+        self.queries_per_poll = Histogram(
+            "tailrace_queries_per_poll",
+            "Statements sent to SQL Server in one poll.",
+            buckets=(1, 2, 3, 4, 5, 8, 16, 32, 64, 128, 256),
+            registry=self.registry,
+        )
+        self.retries = Counter(
+            "tailrace_retries",
+            "Restarts after an error that waiting may cure.",
+            ["error"],
+            registry=self.registry,
+        )
+        self.up = Gauge(
+            "tailrace_up", "1 while changes are being published.", registry=self.registry
+        )
+        self.last_commit = Gauge(
+            "tailrace_last_commit_timestamp_seconds",
+            "When the last Kafka transaction was committed.",
+            registry=self.registry,
+        )
+        self.through_commit_time = Gauge(
+            "tailrace_through_commit_timestamp_seconds",
+            "Source commit time up to which everything is out.",
+            registry=self.registry,
+        )
+        self.lag_seconds = Gauge(
+            "tailrace_lag_seconds",
+            "Age of the oldest change that is captured and not out; 0 when all are out.",
+            registry=self.registry,
+        )
+        self.published_lsn = Gauge(
+            "tailrace_published_lsn",
+            "LSN up to which everything is out; the 80-bit number, rounded.",
+            registry=self.registry,
+        )
+        self.lsn_info = Gauge(
+            "tailrace_published_lsn_info",
+            "LSN up to which everything is out, as text.",
+            ["lsn"],
+            registry=self.registry,
+        )
+        self.capture_scan_age_seconds = Gauge(
+            "tailrace_capture_scan_age_seconds",
+            "Age of the newest log scan session of the capture job; NaN when it cannot be seen.",
+            registry=self.registry,
+        )
+        self.snapshotting = Gauge(
+            "tailrace_snapshotting_tables",
+            "Tables whose snapshot is not finished.",
+            registry=self.registry,
+        )
+        self.stopped_tables = Gauge(
+            "tailrace_stopped_tables",
+            "1 for a table that cannot be published any more.",
+            ["table"],
+            registry=self.registry,
+        )
+        self._server: Any = None
+        self.port: int | None = None
+        if port is not None:
+            self._server, _ = start_http_server(port, host, self.registry)
+            self.port = int(self._server.server_address[1])
+
+    def committed(self, through: Lsn, through_commit_ms: int | None) -> None:
+        """Note a committed Kafka transaction."""
+        self.commits.inc()
+        self.last_commit.set(self._clock())
+        if through_commit_ms is not None:
+            self.through_commit_time.set(through_commit_ms / 1000)
+        self.published_lsn.set(int.from_bytes(through.to_bytes(), "big"))
+        self.lsn_info.clear()
+        self.lsn_info.labels(lsn=str(through)).set(1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the endpoint."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None

@@ -1,0 +1,65 @@
+"""Key values as text that SQL Server converts back exactly.
+
+The last key of a chunk is compared on the server, never here: its order there depends on collations
+and on the byte order of uniqueidentifier. It travels as text with an explicit conversion to the
+column's type, so that varchar keys are compared as varchar (an nvarchar parameter sorts differently
+under SQL collations) and a resume key can be kept in a checkpoint.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any, Final
+
+from tailrace_publisher.change.instance import CapturedColumn
+from tailrace_publisher.source.connection import quote_name
+
+_STYLES: Final = {
+    "date": 23,  # yyyy-mm-dd
+    "datetime": 126,  # yyyy-mm-ddThh:mi:ss.mmm
+    "smalldatetime": 126,
+    "datetime2": 121,  # yyyy-mm-dd hh:mi:ss.nnnnnnn
+    "binary": 1,  # 0x...
+    "varbinary": 1,
+    "timestamp": 1,
+}
+_CHARACTERS: Final = frozenset({"char", "varchar", "nchar", "nvarchar"})
+_SEVEN_DIGITS: Final = frozenset({"time", "datetime2"})
+
+
+def needs_server_text(column: CapturedColumn) -> bool:
+    """Whether Python's value lost digits, so that the server must write the text itself."""
+    return column.type.name in _SEVEN_DIGITS and column.type.scale == 7
+
+
+def server_text(column: CapturedColumn) -> str:
+    """The select-list expression of a key column's text."""
+    return f"CONVERT(varchar(27), {quote_name(column.name)}, 121)"
+
+
+def key_text(column: CapturedColumn, value: Any) -> str:
+    """The text of a value that pyodbc gave for a key column."""
+    if isinstance(value, bytes):
+        return "0x" + value.hex()
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, datetime):
+        if column.type.name == "datetime2":
+            return value.isoformat(sep=" ", timespec="microseconds")
+        return value.isoformat(timespec="milliseconds")
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value)
+
+
+def typed_parameter(column: CapturedColumn) -> str:
+    """The expression that turns a text parameter back into the column's value."""
+    name = column.type.name
+    if name in _CHARACTERS and column.collation:
+        return f"CAST(? COLLATE {column.collation} AS {column.type})"
+    if name in _STYLES:
+        declared = "binary(8)" if name == "timestamp" else str(column.type)
+        return f"CONVERT({declared}, ?, {_STYLES[name]})"
+    return f"CAST(? AS {column.type})"

@@ -1,0 +1,233 @@
+"""Statements about capture instances and their columns: a constant number for all tables together.
+
+https://learn.microsoft.com/sql/relational-databases/system-tables/change-data-capture-tables-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.queries import lsn_or_none
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.types import MAX, ColumnType
+
+_PRECISE = frozenset({"decimal", "numeric"})
+_FRACTIONAL = frozenset({"time", "datetime2", "datetimeoffset"})
+_DOUBLE_BYTE = frozenset({"nchar", "nvarchar"})
+_SIZED = frozenset({"char", "varchar", "binary", "varbinary"}) | _DOUBLE_BYTE
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTableRow:
+    """A row of ``cdc.change_tables`` with its source table's name."""
+
+    instance: str
+    schema: str
+    table: str
+    object_id: int
+    source_object_id: int
+    start_lsn: Lsn | None
+    create_date: datetime
+    supports_net_changes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedColumnRow:
+    """A row of ``cdc.captured_columns``."""
+
+    name: str
+    column_id: int
+    ordinal: int
+    is_computed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRow:
+    """A row of ``sys.columns`` with its base type."""
+
+    name: str
+    column_id: int
+    type: ColumnType
+    nullable: bool
+    collation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DdlRow:
+    """A row of ``cdc.ddl_history``: a DDL statement on the source table of a capture instance."""
+
+    object_id: int
+    required_column_update: bool
+    command: str
+    lsn: Lsn
+    time: datetime | None
+
+
+def change_tables(connection: Connection) -> list[ChangeTableRow]:
+    """All capture instances whose source table exists."""
+    rows = connection.query(
+        "SELECT ct.capture_instance, s.name, t.name, ct.object_id, ct.source_object_id,"
+        " ct.start_lsn, ct.create_date, ct.supports_net_changes FROM cdc.change_tables ct"
+        " JOIN sys.tables t ON t.object_id = ct.source_object_id"
+        " JOIN sys.schemas s ON s.schema_id = t.schema_id ORDER BY ct.object_id"
+    )
+    return [
+        ChangeTableRow(
+            instance=row[0],
+            schema=row[1],
+            table=row[2],
+            object_id=row[3],
+            source_object_id=row[4],
+            start_lsn=lsn_or_none(row[5]),
+            create_date=row[6],
+            supports_net_changes=bool(row[7]),
+        )
+        for row in rows
+    ]
+
+
+def hidden_instances(connection: Connection) -> list[str]:
+    """Capture instances whose source table the login cannot see."""
+    rows = connection.query(
+        "SELECT ct.capture_instance FROM cdc.change_tables ct WHERE NOT EXISTS"
+        " (SELECT * FROM sys.tables t WHERE t.object_id = ct.source_object_id)"
+        " ORDER BY ct.capture_instance"
+    )
+    return [str(row[0]) for row in rows]
+
+
+def gated_instances(connection: Connection) -> dict[str, str | None]:
+    """Capture instances whose changes the login may not read, with their gating role.
+
+    sys.fn_cdc_get_min_lsn returns zero to a login that is not in the gating role, or has no SELECT
+    on all captured columns of the source table.
+
+    https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
+    """
+    rows = connection.query(
+        "SELECT capture_instance, role_name FROM cdc.change_tables WHERE start_lsn IS NOT NULL"
+        " AND sys.fn_cdc_get_min_lsn(capture_instance) = 0x00000000000000000000"
+    )
+    return {str(row[0]): row[1] for row in rows}
+
+
+def captured_columns(connection: Connection) -> dict[int, list[CapturedColumnRow]]:
+    """Captured columns by ordinal, per change table's object id."""
+    rows = connection.query(
+        "SELECT object_id, column_name, column_id, column_ordinal, is_computed"
+        " FROM cdc.captured_columns ORDER BY object_id, column_ordinal"
+    )
+    found: defaultdict[int, list[CapturedColumnRow]] = defaultdict(list)
+    for object_id, name, column_id, ordinal, is_computed in rows:
+        found[object_id].append(CapturedColumnRow(name, column_id, ordinal, bool(is_computed)))
+    return found
+
+
+def index_columns(connection: Connection) -> dict[int, list[str]]:
+    """Columns that identify a row, in order, per change table's object id (cdc.index_columns)."""
+    rows = connection.query(
+        "SELECT object_id, column_name FROM cdc.index_columns ORDER BY object_id, index_ordinal"
+    )
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for object_id, name in rows:
+        found[object_id].append(name)
+    return found
+
+
+def primary_keys(connection: Connection) -> dict[int, list[int]]:
+    """Column ids of the primary key, in order, per captured source table's object id."""
+    rows = connection.query(
+        "SELECT i.object_id, ic.column_id FROM sys.indexes i"
+        " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
+        " WHERE i.is_primary_key = 1"
+        " AND i.object_id IN (SELECT source_object_id FROM cdc.change_tables)"
+        " ORDER BY i.object_id, ic.key_ordinal"
+    )
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for object_id, column_id in rows:
+        found[object_id].append(column_id)
+    return found
+
+
+def columns_of_captured_tables(connection: Connection) -> dict[int, list[ColumnRow]]:
+    """Columns of all change tables and their source tables, per object id.
+
+    A base type's row in sys.types has equal system and user type ids; CLR types share system type
+    240 and are known by their user type.
+    """
+    rows = connection.query(
+        "SELECT c.object_id, c.name, c.column_id, ty.name, c.max_length, c.precision, c.scale,"
+        " c.is_nullable, c.collation_name FROM sys.columns c"
+        " JOIN sys.types ty ON (ty.user_type_id = c.system_type_id AND c.system_type_id <> 240)"
+        " OR (ty.user_type_id = c.user_type_id AND c.system_type_id = 240)"
+        " WHERE c.object_id IN (SELECT object_id FROM cdc.change_tables)"
+        " OR c.object_id IN (SELECT source_object_id FROM cdc.change_tables)"
+        " ORDER BY c.object_id, c.column_id"
+    )
+    found: defaultdict[int, list[ColumnRow]] = defaultdict(list)
+    for (
+        object_id,
+        name,
+        column_id,
+        type_name,
+        length,
+        precision,
+        scale,
+        nullable,
+        collation,
+    ) in rows:
+        column_type = column_type_of(type_name, length, precision, scale)
+        found[object_id].append(ColumnRow(name, column_id, column_type, bool(nullable), collation))
+    return found
+
+
+def column_type_of(name: str, max_length: int, precision: int, scale: int) -> ColumnType:
+    """A type as sys.columns describes it: max_length in bytes, -1 for (max)."""
+    name = name.lower()
+    if name in _PRECISE:
+        return ColumnType(name, precision=precision, scale=scale)
+    if name in _FRACTIONAL:
+        return ColumnType(name, scale=scale)
+    if name == "float":
+        return ColumnType(name, precision=precision)
+    if name in _SIZED:
+        if max_length == MAX:
+            return ColumnType(name, length=MAX)
+        return ColumnType(name, length=max_length // 2 if name in _DOUBLE_BYTE else max_length)
+    return ColumnType(name)
+
+
+def database_collation(connection: Connection) -> str:
+    """The collation that string parameters take when they are cast."""
+    rows = connection.query("SELECT collation_name FROM sys.databases WHERE name = DB_NAME()")
+    return str(rows[0][0]) if rows else ""
+
+
+def ddl_history(connection: Connection) -> list[DdlRow]:
+    """DDL on captured tables, oldest first.
+
+    Entries of instances that are gone are left out: they can outlive their instance.
+
+    https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
+    """
+    rows = connection.query(
+        "SELECT d.object_id, d.required_column_update, d.ddl_command, d.ddl_lsn, d.ddl_time"
+        " FROM cdc.ddl_history d JOIN cdc.change_tables ct ON ct.object_id = d.object_id"
+        " ORDER BY d.ddl_lsn"
+    )
+    return [
+        DdlRow(row[0], bool(row[1]), str(row[2]), Lsn.from_bytes(row[3]), row[4]) for row in rows
+    ]
+
+
+def tables(connection: Connection) -> dict[str, bool]:
+    """User tables as schema.table, and whether CDC captures them."""
+    rows = connection.query(
+        "SELECT s.name, t.name, t.is_tracked_by_cdc FROM sys.tables t"
+        " JOIN sys.schemas s ON s.schema_id = t.schema_id WHERE t.is_ms_shipped = 0"
+        " AND s.name <> N'cdc'"
+    )
+    return {f"{row[0]}.{row[1]}": bool(row[2]) for row in rows}

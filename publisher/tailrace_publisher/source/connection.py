@@ -1,0 +1,229 @@
+"""One connection to SQL Server through pyodbc and the Microsoft driver.
+
+Every statement runs by itself (autocommit): the publisher never leaves a transaction open on the
+source, idle or not. Errors of the driver become typed ones by SQLSTATE and native number.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tailrace_publisher.config import SourceConfig
+from tailrace_publisher.errors import (
+    DatabaseUnknown,
+    EncryptionRefused,
+    LoginRefused,
+    PermissionMissing,
+    SourceBusy,
+    SourceError,
+    SourceUnavailable,
+)
+from tailrace_publisher.source.driver import find_driver, load_pyodbc
+
+_DATETIMEOFFSET: Final = -155
+"""SQL_SS_TIMESTAMPOFFSET, https://learn.microsoft.com/sql/relational-databases/native-client-odbc-date-time/data-type-support-for-odbc-date-and-time-improvements"""
+_CLR_TYPE: Final = -151
+"""SQL_SS_UDT: hierarchyid, geometry and geography, as their bytes."""
+_NATIONAL_TEXT: Final = (-8, -9, -10)
+"""SQL_WCHAR, SQL_WVARCHAR, SQL_WLONGVARCHAR: nchar, nvarchar, nvarchar(max) and ntext."""
+_DATETIMEOFFSET_LAYOUT: Final = struct.Struct("<6hI2h")
+# pyodbc writes "(<native number>) (<ODBC function>)" behind the first diagnostic record and
+# "(<native number>)" behind each further one; the number is not available otherwise.
+_NATIVE_NUMBER: Final = re.compile(r"\((-?\d+)\)(?=;| \(SQL|$|\s*\[)")
+
+_LOGIN_REFUSED: Final = frozenset({18456, 18470, 18486, 18487, 18488, 4064, 18452})
+_DATABASE_UNKNOWN: Final = frozenset({4060, 911, 916})
+_PERMISSION_MISSING: Final = frozenset({229, 230, 262, 297, 300, 371, 22904})
+_BUSY: Final = frozenset({1205, 1222, 3960})
+# 40613, 40197, 40501, 49918: Azure SQL is moving or throttling the database; 983, 976, 978: the
+# availability group's replica is not ready; 921, 922, 927: the database is in recovery.
+_UNAVAILABLE: Final = frozenset(
+    {40613, 40197, 40501, 49918, 983, 976, 978, 921, 922, 927, 233, 10053, 10054, 10060, 6005}
+)
+_UNAVAILABLE_STATES: Final = frozenset({"08001", "08S01", "08003", "08007", "HYT01"})
+
+
+def quote_name(name: str) -> str:
+    """An identifier in brackets, as QUOTENAME writes it."""
+    return f"[{name.replace(']', ']]')}]"
+
+
+def quote_text(text: str) -> str:
+    """A string as a T-SQL national character literal, for names inside stable statements."""
+    return "N'" + text.replace("'", "''") + "'"
+
+
+def connection_string(config: SourceConfig, driver: str) -> str:
+    """The ODBC connection string; every value in braces, so none can end early."""
+    parts = {
+        "DRIVER": driver,
+        "SERVER": f"tcp:{config.host},{config.port}",
+        "DATABASE": config.database,
+        "UID": config.user,
+        "PWD": config.read_password(),
+        "Encrypt": config.encrypt.value,
+        "TrustServerCertificate": "yes" if config.trust_server_certificate else "no",
+        "ApplicationIntent": config.application_intent.value,
+        "APP": "tailrace publisher",
+        # The driver must not reconnect behind our back: the database may be another one by then.
+        "ConnectRetryCount": "0",
+    }
+    return ";".join(f"{key}={{{value.replace('}', '}}')}}}" for key, value in parts.items())
+
+
+class Connection:
+    """A connection for one thread at a time.
+
+    Attributes:
+        queries: number of statements sent so far.
+    """
+
+    def __init__(self, config: SourceConfig) -> None:
+        """Connect.
+
+        Raises:
+            ConfigError: no driver, or an unreadable password file.
+            SourceError: the typed reason why there is no connection.
+        """
+        self.queries = 0
+        self._config = config
+        pyodbc = load_pyodbc()
+        self._errors: tuple[type[Exception], ...] = (pyodbc.Error,)
+        text = connection_string(config, find_driver(config.driver))
+        try:
+            self._odbc: Any = pyodbc.connect(text, autocommit=True, timeout=config.login_timeout_s)
+        except pyodbc.Error as error:
+            raise self._translate(error, "connecting") from None
+        self._odbc.timeout = config.query_timeout_s
+        # By default (var)char arrives in the locale's code page; UTF-16 loses nothing anywhere.
+        self._odbc.setdecoding(pyodbc.SQL_CHAR, encoding="utf-16le", ctype=pyodbc.SQL_WCHAR)
+        self._odbc.add_output_converter(_DATETIMEOFFSET, datetimeoffset_text)
+        self._odbc.add_output_converter(_CLR_TYPE, bytes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close; a connection that is broken already is closed too."""
+        try:
+            self._odbc.close()
+        except self._errors:
+            return
+
+    def query(self, sql: str, *parameters: Any) -> list[Any]:
+        """Rows of the one result set of a statement.
+
+        Args:
+            sql: the statement; ``?`` for each parameter.
+            parameters: bytes are bound as varbinary, str as nvarchar, int as int or bigint.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+        return self.query_sets(sql, *parameters)[0]
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        """Rows of every result set of a batch.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+        try:
+            return self._run(sql, parameters)
+        except UnicodeDecodeError:
+            # SQL Server stores any UTF-16 code units, halves of a pair too, and the driver's
+            # decoder refuses them. Read again with one that lets them through, so that the
+            # encoder names table, column and row. It is a call per value: not for every page.
+            for sql_type in _NATIONAL_TEXT:
+                self._odbc.add_output_converter(sql_type, utf16_text)
+            try:
+                return self._run(sql, parameters)
+            finally:
+                for sql_type in _NATIONAL_TEXT:
+                    self._odbc.remove_output_converter(sql_type)
+
+    def _run(self, sql: str, parameters: tuple[Any, ...]) -> list[list[Any]]:
+        self.queries += 1
+        sets: list[list[Any]] = []
+        try:
+            cursor = self._odbc.cursor()
+            try:
+                cursor.execute(sql, parameters)
+                sets.append(cursor.fetchall() if cursor.description else [])
+                while cursor.nextset():
+                    if cursor.description:
+                        sets.append(cursor.fetchall())
+            finally:
+                cursor.close()
+        except self._errors as error:
+            raise self._translate(error, "querying") from error
+        return sets
+
+    def _translate(self, error: Exception, doing: str) -> SourceError:
+        sqlstate = str(error.args[0]) if error.args else ""
+        text = str(error.args[-1]) if error.args else ""
+        numbers = [int(number) for number in _NATIVE_NUMBER.findall(text)]
+        make, advice = self._classify(sqlstate, set(numbers), is_login=doing == "connecting")
+        where = f"SQL Server {self._config.host}:{self._config.port}"
+        number = next((n for n in numbers if n > 0), 0)
+        return make(
+            f"{where}, database {self._config.database}: {advice}{text}",
+            sqlstate=sqlstate,
+            number=number,
+        )
+
+    def _classify(
+        self, sqlstate: str, numbers: set[int], *, is_login: bool
+    ) -> tuple[Callable[..., SourceError], str]:
+        config = self._config
+        # 18456 follows 4060 when the login may not open the database, so the database goes first.
+        if numbers & _DATABASE_UNKNOWN and (is_login or 916 in numbers):
+            return DatabaseUnknown, (
+                f"database {config.database} does not exist or login {config.user} has no user in"
+                " it: check source.database, or CREATE USER for the login. "
+            )
+        if numbers & _LOGIN_REFUSED or sqlstate == "28000":
+            return LoginRefused, (
+                f"login {config.user} was refused: check source.user and source.password. "
+            )
+        if is_login and sqlstate == "08001" and -1 in numbers and max(numbers) <= 0:
+            return EncryptionRefused, (
+                "TLS failed: trust the server's certificate on this machine, or set"
+                " source.trust_server_certificate where the network is private. "
+            )
+        if numbers & _PERMISSION_MISSING:
+            return PermissionMissing, f"login {config.user} lacks a permission. "
+        if numbers & _BUSY or sqlstate == "40001" or (sqlstate == "HYT00" and not is_login):
+            return SourceBusy, "busy. "
+        if numbers & _UNAVAILABLE or sqlstate in _UNAVAILABLE_STATES or sqlstate == "HYT00":
+            return SourceUnavailable, "not reachable. "
+        return SourceError, ""
+
+
+def utf16_text(raw: bytes) -> str:
+    """Text of UTF-16 code units as they are; half a surrogate pair stays one."""
+    return raw.decode("utf-16le", "surrogatepass")
+
+
+def datetimeoffset_text(raw: bytes) -> str:
+    """ISO 8601 text with seven digits and the offset, from the driver's structure."""
+    year, month, day, hour, minute, second, nanos, offset_h, offset_min = (
+        _DATETIMEOFFSET_LAYOUT.unpack(raw)
+    )
+    sign = "-" if offset_h < 0 or offset_min < 0 else "+"
+    return (
+        f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{nanos // 100:07d}"
+        f"{sign}{abs(offset_h):02d}:{abs(offset_min):02d}"
+    )

@@ -1,0 +1,191 @@
+"""Capture instances of the database, and which of a table's (at most two) is read at an LSN."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
+from tailrace_publisher.errors import SourceBusy
+from tailrace_publisher.source import catalog
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.queries import CatalogState, catalog_state
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+
+_COMMAND_ID = "__$command_id"
+_ATTEMPTS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything that the metadata of CDC says at one moment.
+
+    Attributes:
+        state: by which a change is noticed.
+        instances: all capture instances, oldest first.
+        ddl: DDL on captured tables, oldest first, by change table's object id.
+    """
+
+    state: CatalogState
+    instances: tuple[CaptureInstance, ...]
+    ddl: Mapping[int, Sequence[catalog.DdlRow]]
+
+
+def read_catalog(
+    connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+) -> Catalog:
+    """Read all capture instances with their columns and keys.
+
+    The statements do not run at one moment; they are repeated when DDL came between them, because
+    the types of a change table must fit the DDL history.
+
+    Args:
+        connection: where to read.
+        database: name of the database, as SQL Server spells it.
+        message_keys: schema.table to the columns of its event key.
+
+    Raises:
+        SourceBusy: DDL came between again and again.
+    """
+    state = catalog_state(connection)
+    for _ in range(_ATTEMPTS_MAX):
+        ddl: defaultdict[int, list[catalog.DdlRow]] = defaultdict(list)
+        for row in catalog.ddl_history(connection):
+            ddl[row.object_id].append(row)
+        instances = _read_instances(connection, database, message_keys)
+        state_after = catalog_state(connection)
+        if state_after.same_as(state):
+            return Catalog(state_after, tuple(instances), ddl)
+        state = state_after
+    raise SourceBusy(
+        f"database {database}: DDL kept changing the captured tables while they were read"
+    )
+
+
+def _read_instances(
+    connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+) -> list[CaptureInstance]:
+    captured = catalog.captured_columns(connection)
+    identifying = catalog.index_columns(connection)
+    primary = catalog.primary_keys(connection)
+    columns = catalog.columns_of_captured_tables(connection)
+    default_collation = catalog.database_collation(connection)
+    keys = {name.casefold(): key for name, key in message_keys.items()}
+    instances: list[CaptureInstance] = []
+    for row in catalog.change_tables(connection):
+        in_change_table = {column.name: column for column in columns[row.object_id]}
+        in_source = {column.column_id: column for column in columns[row.source_object_id]}
+        described = tuple(
+            _describe(column, in_change_table, in_source, default_collation)
+            for column in captured.get(row.object_id, ())
+            if column.name in in_change_table
+        )
+        key, unique = choose_key(
+            described,
+            primary.get(row.source_object_id, ()),
+            identifying.get(row.object_id, ()),
+            keys.get(f"{row.schema}.{row.table}".casefold(), ()),
+        )
+        instances.append(
+            CaptureInstance(
+                name=row.instance,
+                table=TableName(database, row.schema, row.table),
+                start_lsn=row.start_lsn,
+                create_date=row.create_date,
+                object_id=row.object_id,
+                source_object_id=row.source_object_id,
+                supports_net_changes=row.supports_net_changes,
+                has_command_id=_COMMAND_ID in in_change_table,
+                columns=described,
+                key=key,
+                key_is_unique=unique,
+            )
+        )
+    return sorted(instances, key=lambda instance: (instance.create_date, instance.object_id))
+
+
+def _describe(
+    column: catalog.CapturedColumnRow,
+    in_change_table: Mapping[str, catalog.ColumnRow],
+    in_source: Mapping[int, catalog.ColumnRow],
+    default_collation: str,
+) -> CapturedColumn:
+    stored = in_change_table[column.name]
+    source = in_source.get(column.column_id)
+    return CapturedColumn(
+        column_id=column.column_id,
+        name=column.name,
+        ordinal=column.ordinal,
+        type=stored.type,
+        nullable=source is None or source.nullable,
+        is_computed=column.is_computed,
+        in_source=source is not None,
+        collation=stored.collation if stored.collation != default_collation else None,
+    )
+
+
+def choose_key(
+    columns: Sequence[CapturedColumn],
+    primary_key: Sequence[int],
+    identifying: Sequence[str],
+    message_key: Sequence[str],
+) -> tuple[tuple[str, ...], bool]:
+    """The event key of a table, and whether it is unique over non-null columns.
+
+    The configured message key goes first, then the primary key, then the columns that
+    ``cdc.index_columns`` names (the unique index of @index_name).
+
+    Args:
+        columns: captured columns.
+        primary_key: column ids of the source table's primary key.
+        identifying: names from ``cdc.index_columns``.
+        message_key: names from the configuration; they must be captured columns (preflight).
+    """
+    by_id = {column.column_id: column for column in columns}
+    by_name = {column.name.casefold(): column for column in columns}
+    unique_sets: list[tuple[CapturedColumn, ...]] = []
+    if primary_key and all(column_id in by_id for column_id in primary_key):
+        unique_sets.append(tuple(by_id[column_id] for column_id in primary_key))
+    if identifying and all(name.casefold() in by_name for name in identifying):
+        unique_sets.append(tuple(by_name[name.casefold()] for name in identifying))
+    strict = [frozenset(key) for key in unique_sets if not any(c.nullable for c in key)]
+    if message_key and all(name.casefold() in by_name for name in message_key):
+        chosen = tuple(by_name[name.casefold()] for name in message_key)
+    elif unique_sets:
+        chosen = unique_sets[0]
+    else:
+        return (), False
+    return tuple(column.name for column in chosen), frozenset(chosen) in strict
+
+
+def choose_instance(
+    instances: Sequence[CaptureInstance], hand_overs: Mapping[str, Lsn], lsn: Lsn
+) -> CaptureInstance | None:
+    """The capture instance from which a table's changes of a commit are read.
+
+    While a table has two, both are filled in tandem; the newer one takes over behind its hand-over
+    LSN, the start LSN at which it was first seen.
+
+    Args:
+        instances: of one table, oldest first.
+        hand_overs: hand-over LSN of each recognised instance, by name.
+        lsn: commit LSN of the change.
+
+    Returns:
+        None when the capture process has recognised none of them yet.
+    """
+    recognised = [instance for instance in instances if instance.name in hand_overs]
+    if not recognised:
+        return None
+    begun = [instance for instance in recognised if hand_overs[instance.name] < lsn]
+    return begun[-1] if begun else recognised[0]
+
+
+def by_table(instances: Iterable[CaptureInstance]) -> dict[TableName, list[CaptureInstance]]:
+    """Capture instances per source table, oldest first."""
+    found: defaultdict[TableName, list[CaptureInstance]] = defaultdict(list)
+    for instance in instances:
+        found[instance.table].append(instance)
+    return found

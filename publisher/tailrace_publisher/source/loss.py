@@ -1,0 +1,112 @@
+"""Noticing that changes were lost, or that the database is not the one it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tailrace_publisher.errors import (
+    CaptureInstanceGone,
+    DatabaseReplaced,
+    LsnWentBack,
+    PositionExpired,
+)
+from tailrace_publisher.source.queries import DatabaseIdentity
+from tailrace_schemas.lsn import Lsn
+
+
+def check_not_expired(instance: str, needed: Lsn, minimum: Lsn | None) -> None:
+    """Check that a change table still holds everything from an LSN on.
+
+    Asked after the rows were read, it vouches for them: cleanup raises the low watermark before it
+    deletes.
+
+    Args:
+        instance: the capture instance.
+        needed: lowest LSN that rows are needed from.
+        minimum: ``sys.fn_cdc_get_min_lsn``; None when there is no such instance.
+
+    Raises:
+        PositionExpired: rows may be gone.
+        CaptureInstanceGone: the instance was disabled.
+    """
+    if minimum is None:
+        raise CaptureInstanceGone(instance)
+    if minimum > needed:
+        raise PositionExpired(instance, needed, minimum)
+
+
+def check_place_kept(
+    out: Lsn,
+    known: Mapping[str, Lsn],
+    covers: Mapping[str, Lsn],
+    *,
+    has_begun: bool,
+    may_begin: bool,
+) -> None:
+    """Check that some instance of a followed table holds the changes that come next.
+
+    A newer instance holds its table's changes from its start on only. When the older one is
+    disabled before its changes up to there were read, nothing holds them any more, and the newer
+    one's own change table looks whole.
+
+    Args:
+        out: last LSN up to which all changes are published.
+        known: LSN from which on each instance covers its table, of those met so far, gone or not;
+            empty for a table that is new.
+        covers: the same of the instances that the table has now and the capture process has
+            recognised.
+        has_begun: whether the table's snapshot has published rows: it was covered at their fence.
+        may_begin: whether none of its changes was published: nothing is needed from before the
+            snapshot that is still to come.
+
+    Raises:
+        PositionExpired: nothing holds what comes next.
+    """
+    if not known:
+        return
+    # A table that begins behind what is out is covered from there.
+    place = out if has_begun else max(out, min(known.values()))
+    if may_begin and place > out:
+        return
+    gone = sorted(known.keys() - covers.keys(), key=lambda name: known[name])
+    if not covers:
+        if gone:
+            raise PositionExpired(gone[-1], place.increment(), None, disabled=gone)
+        return
+    oldest = min(covers, key=lambda name: covers[name])
+    if covers[oldest] > place:
+        raise PositionExpired(oldest, place.increment(), covers[oldest], disabled=gone)
+
+
+def check_same_database(database: str, known: DatabaseIdentity, found: DatabaseIdentity) -> None:
+    """Check that the database is the one whose changes were published.
+
+    A part that the login could not see, then or now, is not compared.
+
+    Raises:
+        DatabaseReplaced: names both identities.
+    """
+    for what, before, now in (
+        ("database GUID", known.database_guid, found.database_guid),
+        ("recovery fork", known.recovery_fork_guid, found.recovery_fork_guid),
+    ):
+        if before and now and before != now:
+            raise DatabaseReplaced(
+                f"database {database}: its {what} was {before} and is {now}: it was restored or"
+                " replaced, so its LSNs do not continue those already published. Publish it under"
+                " a new prefix, which takes a new snapshot"
+            )
+
+
+def check_not_backwards(database: str, position: Lsn, newest: Lsn | None) -> None:
+    """Check that the database has not fallen behind what was published.
+
+    Raises:
+        LsnWentBack: the newest LSN is older than the position.
+    """
+    if newest is None or newest < position:
+        raise LsnWentBack(
+            f"database {database}: changes up to {position} were published but its newest LSN is"
+            f" {newest or 'none'}: it was restored, or CDC was disabled and enabled again. Publish"
+            " it under a new prefix, which takes a new snapshot"
+        )

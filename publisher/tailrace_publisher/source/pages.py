@@ -1,0 +1,214 @@
+"""Reading a change table page by page.
+
+A page is found by the whole position (keyset), which is the change table's clustered order, so no
+cursor stays open and a page of any size, down to one row, can be the last thing read before a
+restart. Behind each page, in the same round trip, comes the instance's low watermark: it vouches
+that nothing of the page was cleaned up before it was read.
+
+One thread reads: while a page is encoded and sent, the next one of each instance is on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
+from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
+from tailrace_publisher.errors import CaptureInstanceGone, SourceError
+from tailrace_publisher.source.connection import Connection, quote_name
+from tailrace_publisher.source.loss import check_not_expired
+from tailrace_publisher.source.queries import INVALID_OBJECT, change_table, lsn_or_none
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.types import ColumnType
+
+ROWS_AHEAD_MAX: Final = 200_000
+"""Bound on change rows in memory over all instances with news, two pages of each."""
+
+
+def value_expression(column: SchemaColumn, stored: ColumnType | None = None) -> str:
+    """The select-list expression that gives a column's value in the form its version has.
+
+    Args:
+        column: the version's column.
+        stored: type that the table has now, where it may differ from the version's.
+    """
+    name = quote_name(column.name)
+    if column.lossless:
+        # Style 121 writes all seven digits, whatever they are.
+        return f"CONVERT(varchar(27), {name}, 121)"
+    if stored is not None and stored != column.type and stored.name != "timestamp":
+        return f"CAST({name} AS {column.type})"
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class PageStatements:
+    """The statements of one (instance, version): stable texts, each a seek of the clustered index.
+
+    A page that begins inside a transaction needs that transaction's remaining rows and those of
+    later ones. One condition for both would be a chain of ORs, for which a server finds no lower
+    bound inside the transaction: each page of a large one would read it again from its beginning.
+
+    Attributes:
+        rest: remaining rows of a transaction; parameters: rows, LSN, then the bound, the command
+            id twice where the table has it, seqval twice, operation.
+        behind: rows of later transactions; parameters: rows, LSN, last LSN.
+    """
+
+    rest: str
+    behind: str
+
+    @classmethod
+    def of(cls, instance: CaptureInstance, schema: TableSchema) -> PageStatements:
+        """The statements for the columns of a version."""
+        stored = {column.name: column.type for column in instance.columns}
+        values = [value_expression(column, stored.get(column.name)) for column in schema.columns]
+        command = "[__$command_id]" if instance.has_command_id else "CAST(0 AS int)"
+        position = ["[__$start_lsn]", command, "[__$seqval]", "[__$operation]"]
+        select = (
+            f"SELECT TOP (?) {', '.join([*position, '[__$update_mask]', *values])}"
+            f" FROM {change_table(instance.name)} WHERE"
+        )
+        order = ["[__$seqval]", "[__$operation]"]
+        remaining = "[__$seqval] > ? OR ([__$seqval] = ? AND [__$operation] > ?)"
+        if instance.has_command_id:
+            order.insert(0, "[__$command_id]")
+            remaining = f"[__$command_id] > ? OR ([__$command_id] = ? AND ({remaining}))"
+        return cls(
+            rest=f"{select} [__$start_lsn] = ? AND {order[0]} >= ? AND ({remaining})"
+            f" ORDER BY [__$start_lsn], {', '.join(order)};",
+            behind=f"{select} [__$start_lsn] > ? AND [__$start_lsn] <= ?"
+            f" ORDER BY [__$start_lsn], {', '.join(order)};",
+        )
+
+
+class ChangePages:
+    """The pages of one capture instance in a range; used by one thread at a time.
+
+    Args:
+        connection: a connection of the reading thread's own.
+        instance: the capture instance.
+        schema: the version that is in force in the whole range.
+        span: the range.
+        page_rows: rows per page, at least 1; a page may have up to twice as many.
+        covered_from: LSN from which on the instance holds the table's changes; rows before it are
+            not needed from it.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        instance: CaptureInstance,
+        schema: TableSchema,
+        span: LsnRange,
+        page_rows: int,
+        covered_from: Lsn,
+    ) -> None:
+        self._connection = connection
+        self._instance = instance
+        self._schema = schema
+        self._up_to = span.up_to
+        self._after = span.after
+        self._page_rows = page_rows
+        self._covered_from = covered_from
+        self._statements = PageStatements.of(instance, schema)
+        self._carried: ChangeRow | None = None
+        self._is_in_large_transaction = False
+        self._is_finished = False
+
+    def read(self) -> ChangePage | None:
+        """The next page; it is empty when only a before image was read, None at the end.
+
+        Raises:
+            PositionExpired: change rows of the range were cleaned up.
+            CaptureInstanceGone: the instance was disabled meanwhile.
+            SourceError: the change table is damaged, or the server did not answer.
+        """
+        if self._is_finished:
+            return None
+        rows, self._is_finished = self._read_rows()
+        try:
+            whole, self._carried = join_carried(self._carried, rows)
+        except ValueError as error:
+            raise SourceError(f"change table of {self._instance.name}: {error}") from error
+        if self._is_finished and self._carried is not None:
+            raise SourceError(
+                f"change table of {self._instance.name}: the before image at"
+                f" {position_of(self._carried)} has no after image"
+            )
+        return ChangePage(self._schema, whole)
+
+    def _read_rows(self) -> tuple[list[ChangeRow], bool]:
+        """Rows behind the position, which moves, and whether they are the last ones."""
+        limit = self._page_rows
+        is_last = False
+        if is_closed(self._after):
+            (rows,) = self._fetch(self._statements.behind, *self._behind_parameters())
+            is_last = len(rows) < limit
+        elif self._is_in_large_transaction:
+            (rows,) = self._fetch(self._statements.rest, *self._rest_parameters())
+            if len(rows) < limit:
+                self._after = ChangePosition.end_of(self._after.commit_lsn)
+                self._is_in_large_transaction = False
+                return rows, False
+        else:
+            # One round trip for both; the later transactions are of no use when it is a large one.
+            rows, behind = self._fetch(
+                self._statements.rest + " " + self._statements.behind,
+                *self._rest_parameters(),
+                *self._behind_parameters(),
+            )
+            if len(rows) < limit:
+                rows += behind
+                is_last = len(behind) < limit
+        if rows:
+            self._is_in_large_transaction = rows[0][0] == rows[-1][0]
+            self._after = position_of(rows[-1])
+        return rows, is_last
+
+    def _rest_parameters(self) -> tuple[object, ...]:
+        after = self._after
+        seqval = after.seqval.to_bytes()
+        parameters: tuple[object, ...] = (seqval, seqval, int(after.operation))
+        bound: object = seqval
+        if self._instance.has_command_id:
+            parameters = (after.command_id, after.command_id, *parameters)
+            bound = after.command_id
+        return (self._page_rows, after.commit_lsn.to_bytes(), bound, *parameters)
+
+    def _behind_parameters(self) -> tuple[object, ...]:
+        return (self._page_rows, self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
+
+    def _fetch(self, statement: str, *parameters: object) -> list[list[ChangeRow]]:
+        """Result sets of a statement, vouched for by the low watermark read behind them."""
+        name = self._instance.name
+        try:
+            *sets, minimum = self._connection.query_sets(
+                statement + " SELECT sys.fn_cdc_get_min_lsn(?)", *parameters, name
+            )
+        except SourceError as error:
+            if error.number == INVALID_OBJECT:
+                raise CaptureInstanceGone(name) from error
+            raise
+        needed = max(first_lsn_after(self._after), self._covered_from)
+        check_not_expired(name, needed, lsn_or_none(minimum[0][0]))
+        return sets
+
+
+def read_ahead(pages: ChangePages, reader: Executor) -> Iterator[ChangePage]:
+    """The pages, the next one always on its way.
+
+    Args:
+        pages: what to read.
+        reader: executor with the one thread that owns the connection.
+    """
+    coming = reader.submit(pages.read)
+    while (page := coming.result()) is not None:
+        coming = reader.submit(pages.read)
+        yield page

@@ -1,0 +1,91 @@
+"""Schema versions of a capture instance, and which is in force at an LSN (pure).
+
+A version is known by (capture instance, schema_lsn). It begins at the instance's start LSN, at a
+DDL statement that changed the type of a captured column (``required_column_update`` in
+``cdc.ddl_history``; added and dropped columns leave the change table alone), or at our own position
+when the configuration gave the columns another key or form. Versions already registered are taken
+from the registry, so a restart finds the ones that rows were encoded with before. A version that
+was never registered is described by the types that the change table has now, because those are
+the types that its values arrive in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.lsn import Lsn
+
+
+def current_columns(
+    instance: CaptureInstance, lossless: Iterable[str] = ()
+) -> tuple[SchemaColumn, ...]:
+    """The event columns that a capture instance gives now.
+
+    Args:
+        instance: the capture instance.
+        lossless: names of time(7) and datetime2(7) columns to be carried as text.
+    """
+    exact = {name.casefold() for name in lossless}
+    ordinals = {name: place for place, name in enumerate(instance.key, 1)}
+    return tuple(
+        SchemaColumn(
+            column_id=column.column_id,
+            name=column.name,
+            type=column.type,
+            nullable=column.nullable,
+            key_ordinal=ordinals.get(column.name, 0),
+            lossless=column.name.casefold() in exact
+            and column.type.name in {"time", "datetime2"}
+            and column.type.scale == 7,
+        )
+        for column in instance.columns
+    )
+
+
+def timeline(
+    instance: CaptureInstance,
+    columns: tuple[SchemaColumn, ...],
+    type_changes: Sequence[Lsn],
+    registered: Sequence[TableSchema],
+    first_lsn: Lsn,
+) -> tuple[TableSchema, ...]:
+    """All versions of an instance, oldest first; never empty.
+
+    Args:
+        instance: the capture instance; recognised by the capture process.
+        columns: its event columns now.
+        type_changes: LSNs of DDL statements that changed a captured column's type.
+        registered: versions of the instance that the registry holds.
+        first_lsn: lowest LSN of rows that are still to be published.
+    """
+    start = instance.start_lsn or first_lsn
+    versions = {version.schema_lsn: version for version in registered}
+    newest = TableSchema(instance.table, instance.name, start, columns)
+    if not any(lsn <= first_lsn for lsn in versions):
+        versions[min(start, first_lsn)] = replace(newest, schema_lsn=min(start, first_lsn))
+    for lsn in type_changes:
+        if lsn not in versions and lsn > min(versions):
+            versions[lsn] = replace(newest, schema_lsn=lsn)
+    last = versions[max(versions)]
+    if last.columns != registered_form(columns) and last.columns != columns:
+        begin = max(first_lsn, start)
+        versions[begin] = replace(newest, schema_lsn=begin)
+    return tuple(versions[lsn] for lsn in sorted(versions))
+
+
+def registered_form(columns: tuple[SchemaColumn, ...]) -> tuple[SchemaColumn, ...]:
+    """Columns as they come back from a registered schema.
+
+    There, nullability says whether the Avro field is a union, which every field is but non-null
+    key columns.
+    """
+    return tuple(replace(column, nullable=not column.is_required) for column in columns)
+
+
+def version_at(versions: Sequence[TableSchema], lsn: Lsn) -> TableSchema:
+    """The version in force for a commit: the newest that begins at or before it."""
+    begun = [version for version in versions if version.schema_lsn <= lsn]
+    return begun[-1] if begun else versions[0]

@@ -1,0 +1,86 @@
+"""How far one poll reads (pure): bounded by transactions, hand-overs and schema changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tailrace_publisher.change.ranges import LsnRange
+from tailrace_publisher.source.queries import CommitTime
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The commits of one poll.
+
+    Attributes:
+        span: (our position, last commit of the window].
+        first_lsn: first commit of the window: it decides which instance and version are read.
+        commit_ms: commit time in milliseconds UTC, by the ten bytes of the commit LSN.
+        is_last: whether nothing newer was known when it was planned.
+    """
+
+    span: LsnRange
+    first_lsn: Lsn
+    commit_ms: Mapping[bytes, int]
+    is_last: bool
+
+
+def plan_window(
+    after: ChangePosition,
+    commits: Sequence[CommitTime],
+    transactions_max: int,
+    hand_overs: Iterable[Lsn],
+    schema_lsns: Iterable[Lsn],
+    utc_offset_minutes: int,
+) -> Window | None:
+    """Cut the known commits so that each table has one instance and one version in the window.
+
+    Args:
+        after: our position.
+        commits: entries of ``cdc.lsn_time_mapping`` behind the position, in order; at most
+            ``transactions_max`` of them.
+        transactions_max: bound that the entries were read with.
+        hand_overs: a window that begins at or before one of these LSNs ends there: rows at a
+            hand-over LSN still come from the older instance.
+        schema_lsns: a window that begins before one of these ends before it: rows at the LSN of a
+            DDL statement have the new version.
+        utc_offset_minutes: how far the server's local time is ahead of UTC.
+
+    Returns:
+        None when there is no news.
+    """
+    if not commits:
+        return None
+    first = commits[0].commit_lsn
+    ceiling = min(
+        [lsn for lsn in hand_overs if lsn >= first]
+        + [lsn.decrement() for lsn in schema_lsns if lsn > first],
+        default=Lsn.MAX,
+    )
+    taken = [commit for commit in commits if commit.commit_lsn <= ceiling]
+    return Window(
+        span=LsnRange(after, taken[-1].commit_lsn),
+        first_lsn=first,
+        commit_ms=_commit_ms(taken, utc_offset_minutes),
+        is_last=len(taken) == len(commits) and len(commits) < transactions_max,
+    )
+
+
+def _commit_ms(commits: Sequence[CommitTime], utc_offset_minutes: int) -> dict[bytes, int]:
+    times: dict[bytes, int] = {}
+    known = 0
+    for commit in commits:
+        if commit.local_time is not None:
+            known = milliseconds(commit.local_time, utc_offset_minutes)
+        times[commit.commit_lsn.to_bytes()] = known
+    return times
+
+
+def milliseconds(local_time: datetime, utc_offset_minutes: int) -> int:
+    """Milliseconds UTC of a moment in the server's local time."""
+    moment = local_time.replace(tzinfo=UTC) - timedelta(minutes=utc_offset_minutes)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -1,0 +1,101 @@
+"""Names of topics and registry subjects.
+
+Data ``<prefix>.<database>.<schema>.<table>``, DDL ``<prefix>.<database>.ddl``, checkpoint
+``<prefix>.offsets``, progress ``<prefix>.progress``, signals ``<prefix>.signals``. LSNs of two
+databases do not compare, so every database has a prefix of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace_schemas.names import topic_part, unescape
+
+TOPIC_CHARACTERS_MAX: Final = 249
+_PREFIX: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9-]*$")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A source table: database, schema and table as SQL Server spells them."""
+
+    database: str
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        """database.schema.table."""
+        return f"{self.database}.{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """All topic names under one prefix.
+
+    Raises:
+        ValueError: the prefix has characters other than letters, digits and ``-``.
+    """
+
+    prefix: str
+
+    def __post_init__(self) -> None:
+        """Check the prefix."""
+        if not _PREFIX.match(self.prefix):
+            raise ValueError(
+                f"topic prefix {self.prefix!r}: use letters, digits and '-', starting with a letter"
+                " or digit"
+            )
+
+    @property
+    def offsets(self) -> str:
+        """The compacted checkpoint topic."""
+        return f"{self.prefix}.offsets"
+
+    @property
+    def progress(self) -> str:
+        """The ledger: one record per Kafka transaction."""
+        return f"{self.prefix}.progress"
+
+    @property
+    def signals(self) -> str:
+        """What operators ask of the publisher (tailrace_schemas.signals)."""
+        return f"{self.prefix}.signals"
+
+    def ddl(self, database: str) -> str:
+        """DDL events of a database."""
+        return f"{self.prefix}.{topic_part(database)}.ddl"
+
+    def data(self, table: TableName) -> str:
+        """Change events of a table.
+
+        Raises:
+            ValueError: longer than Kafka allows.
+        """
+        parts = (self.prefix, *map(topic_part, (table.database, table.schema, table.table)))
+        topic = ".".join(parts)
+        if len(topic) > TOPIC_CHARACTERS_MAX:
+            raise ValueError(
+                f"topic name of {table} has {len(topic)} characters, Kafka allows"
+                f" {TOPIC_CHARACTERS_MAX}: choose a shorter prefix, or leave the table out with"
+                " tables.exclude"
+            )
+        return topic
+
+    def table_of(self, topic: str) -> TableName | None:
+        """The table whose data topic this is, or None when it is not one of ours."""
+        parts = topic.split(".")
+        if len(parts) != 4 or parts[0] != self.prefix:
+            return None
+        return TableName(*map(unescape, parts[1:]))
+
+
+def key_subject(topic: str) -> str:
+    """Registry subject of a topic's key (TopicNameStrategy)."""
+    return f"{topic}-key"
+
+
+def value_subject(topic: str) -> str:
+    """Registry subject of a topic's value (TopicNameStrategy)."""
+    return f"{topic}-value"

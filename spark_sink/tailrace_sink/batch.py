@@ -1,0 +1,317 @@
+"""One batch: every table of a plan brought to its cut, in a pool of sessions."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Container, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import UnsupportedType
+from tailrace_sink.apply import TableWork, apply_changes, empty_statement
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.ddl import LakeTables, set_retention
+from tailrace_sink.decode import WriterSchema, writer_schema
+from tailrace_sink.delta_log import table_version
+from tailrace_sink.errors import (
+    ChangesLost,
+    LedgerMismatch,
+    SinkError,
+    TopicGone,
+    TopicMadeAnew,
+    TopicUnknown,
+    UnsupportedSchemaChange,
+)
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.kafka_ranges import read_values
+from tailrace_sink.ledger import counted_by_spark, difference
+from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.progress import BatchPlan, SchemaById
+from tailrace_sink.session import TunedSession
+from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.topic_reader import TopicReader
+
+OF_ONE_TABLE: Final = (
+    UnsupportedSchemaChange,
+    ChangesLost,
+    LedgerMismatch,
+    TopicGone,
+    TopicMadeAnew,
+)
+"""Errors that concern one table, whatever the others do; a new snapshot brings it back."""
+
+Hook = Callable[[str, str], None]
+"""Called with a step (``merged``, ``committed``) and a table's path: tests stop a batch with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What one batch has for one source table, before its lake table is looked at."""
+
+    table: TableName
+    writers: tuple[WriterSchema, ...]
+    other_writers: tuple[WriterSchema, ...]
+    topic_range: TopicRange
+    values: pa.Table | None = None
+
+    @property
+    def all_writers(self) -> tuple[WriterSchema, ...]:
+        return (*self.writers, *self.other_writers)
+
+    @property
+    def versions(self) -> list[TableSchema]:
+        return [writer.version for writer in self.writers]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a batch did.
+
+    Attributes:
+        versions: path below the lake to the version of each table that was touched.
+        stopped: topic to the error of each table that the lake cannot follow.
+    """
+
+    versions: dict[str, int]
+    stopped: dict[str, SinkError]
+
+
+class BatchApplier:
+    """Applies plans to the lake.
+
+    Args:
+        spark: the session for reading small batches; every worker gets a new one of its own,
+            because temporary views and settings are per session.
+        config: the options.
+        schema_by_id: the registry's look-up.
+        metrics: where durations go.
+        hook: see ``Hook``.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: SinkConfig,
+        schema_by_id: SchemaById,
+        metrics: SinkMetrics,
+        hook: Hook | None = None,
+    ) -> None:
+        self._config = config
+        self._schema_by_id = schema_by_id
+        self._metrics = metrics
+        self._hook = hook
+        self._tables = LakeTables(config)
+        self._writers: dict[int, WriterSchema] = {}
+        self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
+        self._sessions = [TunedSession(spark) for _ in range(config.merge_pool)]
+        self._idle: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
+        for session in self._sessions:
+            self._idle.put(session.spark)
+        self._is_small = True
+        self._reader = TopicReader(spark, config)
+
+    def close(self) -> None:
+        """Wait for running tables and end the workers."""
+        self._pool.shutdown()
+
+    def forget(self) -> None:
+        """After a failure, look at the lake's tables anew."""
+        self._tables.forget()
+
+    def set_retention(self, paths: Iterable[str]) -> None:
+        """Bring known tables to the retention that the options ask for.
+
+        Args:
+            paths: below the lake, whether there is a table or not.
+
+        Raises:
+            SinkError: the first table's that failed.
+        """
+        for future in [self._pool.submit(self._set_retention, path) for path in sorted(paths)]:
+            future.result()
+
+    def _set_retention(self, path: str) -> None:
+        session = self._idle.get()
+        try:
+            set_retention(session, self._config, path)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"table {path}", error) from error
+        finally:
+            self._idle.put(session)
+
+    def apply(self, plan: BatchPlan) -> Applied:
+        """Apply every table of a plan; one that the lake cannot follow stops alone.
+
+        Raises:
+            SinkError: the first table's that failed, after all others were finished.
+            RegistryError: a schema could not be looked up.
+        """
+        sources = self._sources(plan)
+        is_small = plan.count <= self._config.local_changes_max
+        if is_small != self._is_small:
+            for session in self._sessions:
+                session.tune(is_small=is_small)
+            self._is_small = is_small
+        stopped: dict[str, SinkError] = {
+            topic.topic: TopicMadeAnew(topic.topic) for topic in plan.topics if topic.is_made_anew
+        }
+        sources = _without(sources, stopped)
+        if is_small:
+            ranges = {s.topic_range.topic: s.topic_range for s in sources if s.writers}
+            writers = {s.topic_range.topic: s.all_writers for s in sources}
+            values, lost = self._reader.values(ranges, writers)
+            stopped |= lost
+            sources = [
+                replace(source, values=values.get(source.topic_range.topic))
+                for source in _without(sources, lost)
+            ]
+        batch = plan.following.batch
+        cut = plan.following.through_lsn
+        futures = [self._pool.submit(self._apply_table, source, batch, cut) for source in sources]
+        wait(futures)
+        others: list[Future[dict[str, int]]] = []
+        for source, future in zip(sources, futures, strict=True):
+            error = future.exception()
+            topic = source.topic_range.topic
+            if isinstance(error, TopicUnknown):
+                stopped[topic] = self._reader.gone(topic, error)
+            elif isinstance(error, OF_ONE_TABLE):
+                stopped[topic] = error
+            else:
+                self._reader.known(topic)
+                others.append(future)
+        versions: dict[str, int] = {}
+        for future in _failed_last(others):
+            versions |= future.result()
+        return Applied(versions, stopped)
+
+    def _sources(self, plan: BatchPlan) -> list[_Source]:
+        sources = []
+        for topic_range in plan.topics:
+            writers = [self._writer(i, topic_range.topic) for i in sorted(topic_range.schema_ids)]
+            tables = {writer.version.table for writer in writers}
+            if topic_range.is_whole and not topic_range.partitions:
+                # A snapshot that found no row: its table is known by the topic's name only.
+                named = self._config.topics.table_of(topic_range.topic)
+                tables = set() if named is None else {named}
+            for table in sorted(tables):
+                if not self._config.tables.selects(table):
+                    continue
+                own = tuple(w for w in writers if w.version.table == table)
+                other = tuple(w for w in writers if w.version.table != table)
+                sources.append(_Source(table, own, other, topic_range))
+        return sources
+
+    def _writer(self, schema_id: int, topic: str) -> WriterSchema:
+        found = self._writers.get(schema_id)
+        if found is None:
+            found = writer_schema(schema_id, self._schema_by_id(schema_id), topic)
+            self._writers[schema_id] = found
+        return found
+
+    def _apply_table(self, source: _Source, batch: int, cut: str) -> dict[str, int]:
+        session = self._idle.get()
+        try:
+            with self._metrics.table_seconds(str(source.table)):
+                return self._apply_in(session, source, batch, cut)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"table {source.table}", error) from error
+        except UnsupportedType as error:
+            raise UnsupportedSchemaChange(
+                str(source.table), "", str(error), "leave its column out of the capture instance"
+            ) from error
+        finally:
+            self._idle.put(session)
+
+    def _apply_in(
+        self, session: SparkSession, source: _Source, batch: int, cut: str
+    ) -> dict[str, int]:
+        if not source.writers:
+            return self._empty(session, source.table, cut)
+        with self._messages(session, source) as values:
+            return self._apply_messages(session, source, values, batch, cut)
+
+    @contextmanager
+    def _messages(self, session: SparkSession, source: _Source) -> Iterator[DataFrame]:
+        """The messages of one source table, as many and the same as the ledger counts."""
+        if source.values is not None:
+            yield session.createDataFrame(source.values)
+            return
+        values = read_values(session, self._config.kafka, [source.topic_range])
+        # Read once, counted and then written: what is written is what was counted.
+        values.persist()
+        try:
+            counted = counted_by_spark(values, source.all_writers)
+            error = difference(str(source.table), source.topic_range, counted)
+            if error is not None:
+                raise error
+            yield values
+        finally:
+            values.unpersist()
+
+    def _apply_messages(
+        self, session: SparkSession, source: _Source, values: DataFrame, batch: int, cut: str
+    ) -> dict[str, int]:
+        versions = source.versions
+        keyed = any(column.key_ordinal for column in versions[0].columns)
+        table = self._tables.follow(
+            session,
+            versions,
+            is_changes=not keyed,
+            may_replace=keyed and source.topic_range.is_only_whole,
+        )
+        changes_table = None
+        if keyed and self._config.changelog.selects(source.table):
+            changes_table = self._tables.follow(session, versions, is_changes=True)
+        if source.values is None or source.values.num_rows:
+            work = TableWork(
+                table,
+                changes_table,
+                source.writers,
+                source.other_writers,
+                source.topic_range,
+                values,
+            )
+            apply_changes(session, self._config, work, batch, cut)
+        written = [table] if changes_table is None else [table, changes_table]
+        if self._hook is not None:
+            self._hook("merged", table.path)
+        return {
+            found.path: table_version(session, f"{self._config.lake}/{found.path}")
+            for found in written
+        }
+
+    def _empty(self, session: SparkSession, name: TableName, cut: str) -> dict[str, int]:
+        """The source table was found empty: so is the lake's, if there is one."""
+        table = self._tables.known(session, name)
+        if table is None or not table.key:
+            return {}
+        session.sql(empty_statement(self._config, table, cut))
+        return {table.path: table_version(session, f"{self._config.lake}/{table.path}")}
+
+
+def _without(sources: Iterable[_Source], topics: Container[str]) -> list[_Source]:
+    return [source for source in sources if source.topic_range.topic not in topics]
+
+
+def _failed_last(
+    futures: Iterable[Future[dict[str, int]]],
+) -> list[Future[dict[str, int]]]:
+    """The futures with the errors that stop the sink before those that it would try again."""
+
+    def rank(future: Future[dict[str, int]]) -> int:
+        error = future.exception()
+        if error is None:
+            return 2
+        return 1 if getattr(error, "retryable", False) else 0
+
+    return sorted(futures, key=rank)

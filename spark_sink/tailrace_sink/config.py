@@ -1,0 +1,251 @@
+"""The sink's options: unit, default, bounds, and what happens at both ends.
+
+Built with :meth:`SinkConfig.load` from one mapping (the command line merges file, environment and
+flags into it), so that every wrong option is reported together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import (
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
+from tailrace_schemas.topics import TopicNames
+from tailrace_sink.errors import ConfigError
+
+
+class DeleteMode(StrEnum):
+    """What a deleted source row becomes in the lake."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+class KafkaConfig(Section):
+    """The Kafka cluster that holds the topics."""
+
+    bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
+    extra: dict[str, SecretStr] = Field(
+        default_factory=dict,
+        description="Further options of the Java consumer, e.g. security.protocol, sasl.jaas.config"
+        " and ssl.*; they may not name what the sink sets itself. Never logged.",
+    )
+    request_timeout_s: float = Field(
+        default=15.0,
+        ge=1.0,
+        le=600.0,
+        description="Seconds until a broker that does not answer counts as unavailable; 1 to 600,"
+        " default 15. The sink then waits and tries again.",
+    )
+    poll_timeout_s: float = Field(
+        default=10.0,
+        ge=0.5,
+        le=600.0,
+        description="Seconds an executor waits for records that the ledger promises; 0.5 to 600,"
+        " default 10. Too low fails on a slow broker, too high notices lost records late.",
+    )
+
+    @field_validator("extra")
+    @classmethod
+    def _nothing_protected(cls, extra: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        protected = ("bootstrap.servers", "isolation.level", "group.id", "auto.offset.reset")
+        leave_alone(extra, protected, "the promise of exact cuts rests on it")
+        return extra
+
+
+def _no_tables() -> TableSelection:
+    return TableSelection(include=[])
+
+
+class SinkConfig(Section):
+    """All options of one sink: one prefix, one lake, one Spark application."""
+
+    kafka: KafkaConfig
+    registry: RegistryConfig
+    prefix: str = Field(description="First part of every topic name; letters, digits and '-'.")
+    lake: str = Field(
+        min_length=1,
+        description="Folder of the lake: an absolute path, or a URI that Spark's Hadoop file"
+        " systems know (s3a://, abfss://, gs://, hdfs://). Tables are <lake>/<database>/<schema>/"
+        "<table>.",
+    )
+    format: str = Field(default="delta", description="Table format: delta (default).")
+    checkpoint_location: str | None = Field(
+        default=None,
+        description="Spark's checkpoint of the progress stream; default <lake>/_tailrace/"
+        "checkpoint. Losing it does no harm: the commit table knows where to go on.",
+    )
+    tables: TableSelection = Field(
+        default_factory=TableSelection, description="Which tables the lake gets; default all."
+    )
+    changelog: TableSelection = Field(
+        default_factory=_no_tables,
+        description="Tables that also get an append-only <table>.changes with every change; default"
+        " none. Costs one more append per batch and table.",
+    )
+    delete_mode: DeleteMode = Field(
+        default=DeleteMode.HARD,
+        description="hard (default) removes deleted rows; soft keeps them with _cdc_op = 'd'.",
+    )
+    changes_per_batch: int = Field(
+        default=1_000_000,
+        ge=1,
+        le=1_000_000_000,
+        description="Changes after which a batch ends at the next closed LSN; 1 to 1000000000,"
+        " default 1000000. Few make many small commits, many use more disk: each table's messages"
+        " are kept until they are written, beside the shuffle. A batch that was begun is finished"
+        " as it was planned, whatever the bound says by then.",
+    )
+    local_changes_max: int = Field(
+        default=5_000,
+        ge=0,
+        le=1_000_000,
+        description="Batches up to this many changes are read once and handed to the tables through"
+        " the driver; 0 to 1000000, default 5000. Larger ones are read table by table. All are"
+        " compared with the publisher's ledger before anything is written: a topic that holds other"
+        " changes, as after compaction, stops its table.",
+    )
+    merge_pool: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Tables merged at once; 1 to 64, default 4. More than 8 gained nothing on two"
+        " cores.",
+    )
+    shards: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Publisher shards of this prefix; 1 to 10000, default 1. No cut is made before"
+        " all of them were heard of.",
+    )
+    trigger_interval_s: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=86_400.0,
+        description="Least seconds between micro-batches; 0 to 86400, default 0 (at once).",
+    )
+    commit_retention_days: float = Field(
+        default=30.0,
+        gt=0.0,
+        le=36_500.0,
+        description="Days that cuts stay readable: age at which commit rows are removed, and the"
+        " lake tables' deleted-file retention; their log is kept three times as long. Tables that"
+        " are there already get a changed value when the sink starts; up to 36500, default 30.",
+    )
+    partition_by: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="schema.table to the columns a new lake table is partitioned by.",
+    )
+    cluster_by: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="schema.table to the columns a new lake table is clustered by (liquid"
+        " clustering, at most four; takes effect with OPTIMIZE).",
+    )
+    table_properties: dict[str, str] = Field(
+        default_factory=dict, description="Further properties of new lake tables."
+    )
+    spark: dict[str, str] = Field(
+        default_factory=dict,
+        description="Further Spark settings, e.g. spark.master, spark.driver.memory, spark.hadoop.*"
+        " for object stores; they override ours.",
+    )
+    apply_attempts: int = Field(
+        default=5,
+        ge=1,
+        le=1000,
+        description="Attempts at one batch that fails inside Spark before the sink stops; 1 to"
+        " 1000, default 5. Waiting for Kafka or the registry is not counted.",
+    )
+    retry_backoff_max_s: float = Field(
+        default=30.0,
+        ge=0.01,
+        le=3600.0,
+        description="Longest pause between attempts, in seconds; 0.01 to 3600, default 30; pauses"
+        " start at 0.25 and double.",
+    )
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of the Prometheus endpoint; 0 takes a free one; default: none is opened.",
+    )
+    metrics_host: str = Field(
+        default="127.0.0.1",
+        description="Address the Prometheus endpoint listens on; default 127.0.0.1. 0.0.0.0 lets"
+        " other machines and containers read the figures: the endpoint asks for no password.",
+    )
+
+    @field_validator("prefix")
+    @classmethod
+    def _usable_prefix(cls, prefix: str) -> str:
+        return TopicNames(prefix).prefix
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        if name == "iceberg":
+            raise ValueError("Iceberg tables are not written yet; use delta")
+        if name != "delta":
+            raise ValueError("use delta")
+        return name
+
+    @field_validator("lake")
+    @classmethod
+    def _is_path(cls, lake: str) -> str:
+        if "`" in lake:
+            raise ValueError("a lake address must not contain a backtick")
+        if not lake.startswith("/") and "://" not in lake:
+            raise ValueError(
+                "give an absolute path or a URI; names of a catalog (catalog.schema) are not"
+                " supported yet"
+            )
+        return lake.rstrip("/") or "/"
+
+    @model_validator(mode="after")
+    def _one_layout(self) -> Self:
+        both = sorted(self.partition_by.keys() & self.cluster_by.keys())
+        if both:
+            raise ValueError(f"{', '.join(both)}: give partition_by or cluster_by, not both")
+        return self
+
+    @property
+    def topics(self) -> TopicNames:
+        """The topic names under the prefix."""
+        return TopicNames(self.prefix)
+
+    @property
+    def commits_path(self) -> str:
+        """Path of the commit table."""
+        return f"{self.lake}/_tailrace/commits"
+
+    @property
+    def intent_path(self) -> str:
+        """Path of the file that tells which batch was begun."""
+        return f"{self.lake}/_tailrace/intent"
+
+    @property
+    def progress_checkpoint(self) -> str:
+        """Spark's checkpoint location of the progress stream."""
+        return self.checkpoint_location or f"{self.lake}/_tailrace/checkpoint"
+
+    @classmethod
+    def load(cls, options: Mapping[str, Any]) -> SinkConfig:
+        """Check a mapping of options.
+
+        Raises:
+            ConfigError: names every wrong option, its value, and what would be right.
+        """
+        try:
+            return cls.model_validate(dict(options))
+        except ValidationError as error:
+            raise ConfigError(problems(error)) from None

@@ -1,0 +1,82 @@
+"""Errors of Spark's JVM as errors of ours, told apart by class names and error conditions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from tailrace_sink.errors import ApplyFailed, ChangesLost, KafkaUnavailable, SinkError, TopicUnknown
+
+_CAUSES_MAX: Final = 20
+_REASON_CHARACTERS_MAX: Final = 400
+_KAFKA: Final = "org.apache.kafka.common.errors."
+_UNKNOWN_TOPIC: Final = f"{_KAFKA}UnknownTopicOrPartitionException"
+_UNAVAILABLE: Final = frozenset(
+    {
+        f"{_KAFKA}TimeoutException",
+        f"{_KAFKA}DisconnectException",
+        f"{_KAFKA}NetworkException",
+        f"{_KAFKA}LeaderNotAvailableException",
+        f"{_KAFKA}NotLeaderOrFollowerException",
+        f"{_KAFKA}CoordinatorNotAvailableException",
+        f"{_KAFKA}BrokerNotAvailableException",
+    }
+)
+_LOST: Final = frozenset(
+    {
+        f"{_KAFKA}OffsetOutOfRangeException",
+        "org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
+        "org.apache.spark.sql.kafka010.KafkaIllegalStateException",
+    }
+)
+
+
+def translated(step: str, error: PySparkException | Py4JError) -> SinkError:
+    """The sink's error for one of Spark's.
+
+    Args:
+        step: what was being done, for the message.
+        error: as PySpark or py4j raised it.
+    """
+    throwable = _throwable(error)
+    causes = _causes(throwable)
+    classes = [name for name, _ in causes]
+    reason = _shortened(causes[-1][1] if causes else str(error))
+    if isinstance(error, PySparkException):
+        condition = error.getCondition() or ""
+        if condition.startswith("KAFKA_DATA_LOSS"):
+            return ChangesLost(step, reason)
+    if _LOST.intersection(classes):
+        return ChangesLost(step, reason)
+    if _UNKNOWN_TOPIC in classes:
+        return TopicUnknown(f"{step}: {reason}")
+    if _UNAVAILABLE.intersection(classes):
+        return KafkaUnavailable(f"{step}: Kafka is not available: {reason}")
+    return ApplyFailed(step, reason, classes)
+
+
+def _throwable(error: BaseException) -> Any:
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    # PySpark keeps the Java exception that it translated.
+    return getattr(error, "_origin", None)
+
+
+def _causes(throwable: Any) -> list[tuple[str, str]]:
+    """(class, message) of a Java exception and its causes, outermost first."""
+    causes: list[tuple[str, str]] = []
+    try:
+        while throwable is not None and len(causes) < _CAUSES_MAX:
+            causes.append((str(throwable.getClass().getName()), str(throwable.getMessage())))
+            throwable = throwable.getCause()
+    except (Py4JError, Py4JNetworkError):
+        # The JVM is gone: what was found so far has to do.
+        return causes
+    return causes
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _REASON_CHARACTERS_MAX else f"{line[:_REASON_CHARACTERS_MAX]}..."

@@ -1,0 +1,58 @@
+"""Reading exactly the offsets that the ledger names, and nothing that was not committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_sink.config import KafkaConfig
+from tailrace_sink.topic_ranges import TopicRange
+
+FETCH_WAIT_MS = 20
+"""With the consumer's default of 500 every read of a small range waits half a second at the end of
+the log (measured)."""
+
+
+def kafka_options(kafka: KafkaConfig) -> dict[str, str]:
+    """The options of every read, batch or stream."""
+    timeout_ms = str(int(kafka.request_timeout_s * 1000))
+    extra = {f"kafka.{name}": value.get_secret_value() for name, value in kafka.extra.items()}
+    return {
+        "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
+        "kafka.default.api.timeout.ms": timeout_ms,
+        "kafka.request.timeout.ms": timeout_ms,
+        # A range that ends beyond the log would hang for two minutes otherwise (measured).
+        "kafkaConsumer.pollTimeoutMs": str(int(kafka.poll_timeout_s * 1000)),
+        **extra,
+        "kafka.bootstrap.servers": kafka.bootstrap,
+        "kafka.isolation.level": "read_committed",
+        "failOnDataLoss": "true",
+    }
+
+
+def offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
+    """Offsets by topic and partition as Spark's options have them."""
+    return json.dumps({t: {str(p): o for p, o in found.items()} for t, found in offsets.items()})
+
+
+def read_values(spark: SparkSession, kafka: KafkaConfig, ranges: Iterable[TopicRange]) -> DataFrame:
+    """The messages of some ranges: topic, partition, offset, value; tombstones left out.
+
+    Offsets are not counts: transaction markers and aborted records lie between them.
+    """
+    listed = list(ranges)
+    assign = {topic.topic: sorted(topic.partitions) for topic in listed}
+    first = {t.topic: {p: first for p, (first, _) in t.partitions.items()} for t in listed}
+    end = {t.topic: {p: end for p, (_, end) in t.partitions.items()} for t in listed}
+    return (
+        spark.read.format("kafka")
+        .options(**kafka_options(kafka))
+        .option("assign", json.dumps(assign))
+        .option("startingOffsets", offsets_json(first))
+        .option("endingOffsets", offsets_json(end))
+        .load()
+        .where("value IS NOT NULL")
+        .select("topic", "partition", "offset", "value")
+    )

@@ -1,0 +1,148 @@
+"""Running the sink: session, warm-up, catch-up, stream, and the one loop that retries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import structlog
+from prometheus_client import start_http_server
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace_schemas.registry import RegistryError, RegistryUnavailable, SchemaRegistry
+from tailrace_sink.batch import Hook
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import KafkaUnavailable, SinkError
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.lake_table import quote
+from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.session import build_session, small_batch_session
+from tailrace_sink.sink import Sink
+from tailrace_sink.streaming import ProgressStream
+
+_BACKOFF_FIRST_S = 0.25
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+def run(
+    config: SinkConfig,
+    jars: Iterable[str | Path],
+    stop: threading.Event,
+    *,
+    on_ready: Callable[[], None] | None = None,
+    hook: Hook | None = None,
+    metrics: SinkMetrics | None = None,
+) -> None:
+    """Run the sink until ``stop`` is set.
+
+    Args:
+        config: the options.
+        jars: files for Spark: the Kafka connector, spark-avro and Delta with what they need.
+        stop: set it to stop between two batches.
+        on_ready: called once, when the session is warm and the lake is open.
+        hook: called after each table and each commit row.
+        metrics: Prometheus figures; new ones when None.
+
+    Raises:
+        SinkError: what waiting cannot heal, or has not healed in ``apply_attempts``.
+        RegistryError: the registry refuses.
+    """
+    spark = build_session(config, jars)
+    try:
+        serve(spark, config, stop, on_ready=on_ready, hook=hook, metrics=metrics)
+    finally:
+        spark.stop()
+
+
+def serve(
+    spark: SparkSession,
+    config: SinkConfig,
+    stop: threading.Event,
+    *,
+    on_ready: Callable[[], None] | None = None,
+    hook: Hook | None = None,
+    metrics: SinkMetrics | None = None,
+) -> None:
+    """:func:`run` in a session that is there already, and is left running."""
+    metrics = metrics or SinkMetrics()
+    if config.metrics_port is not None:
+        server, _ = start_http_server(
+            config.metrics_port, addr=config.metrics_host, registry=metrics.registry
+        )
+        _log.info("metrics served", port=server.server_port)
+    warm_up(spark, config)
+    with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+        sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
+        stream = ProgressStream(spark, config, registry.schema_by_id, sink)
+        try:
+            _retry(sink, stream, stop, on_ready or _nothing)
+        finally:
+            sink.close()
+
+
+def warm_up(spark: SparkSession, config: SinkConfig) -> None:
+    """MERGE once into a table of our own: the first MERGE of a JVM costs many seconds.
+
+    Raises:
+        SinkError: the lake cannot be written.
+    """
+    name = f"delta.{quote(f'{config.lake}/_tailrace/warm_up')}"
+    spark = small_batch_session(spark)
+    try:
+        spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {name} (id INT, at BINARY) USING delta"
+            " TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        )
+        spark.sql(
+            f"MERGE INTO {name} t USING (SELECT 1 AS id, X'00' AS at) s ON t.id <=> s.id"
+            " WHEN MATCHED AND s.at > t.at THEN UPDATE SET t.at = s.at"
+            " WHEN NOT MATCHED THEN INSERT (id, at) VALUES (s.id, s.at)"
+        )
+    except (PySparkException, Py4JError) as error:
+        raise translated(f"lake {config.lake}", error) from error
+
+
+def _retry(
+    sink: Sink, stream: ProgressStream, stop: threading.Event, on_ready: Callable[[], None]
+) -> None:
+    """Catch up and stream; on an error that waiting may heal, open the lake again and go on."""
+    config = sink.config
+    backoff_s = _BACKOFF_FIRST_S
+    failures = 0
+    batch_before = -1
+    ready = False
+    while not stop.is_set():
+        try:
+            sink.open()
+            if not ready:
+                ready = True
+                on_ready()
+            stream.catch_up(stop)
+            if not stop.is_set():
+                stream.run(stop)
+        except (SinkError, RegistryError) as error:
+            if sink.state.batch != batch_before:
+                # There was progress since the last failure: this is another one.
+                failures, backoff_s, batch_before = 0, _BACKOFF_FIRST_S, sink.state.batch
+            waits_outside = isinstance(error, KafkaUnavailable | RegistryUnavailable)
+            failures += 0 if waits_outside else 1
+            if not error.retryable or failures >= config.apply_attempts:
+                raise
+            sink.metrics.retries.labels(error=type(error).__name__).inc()
+            _log.warning(
+                "waiting to try again",
+                error=type(error).__name__,
+                reason=str(error),
+                attempt=failures,
+                wait_s=backoff_s,
+            )
+            stop.wait(backoff_s)
+            backoff_s = min(backoff_s * 2, config.retry_backoff_max_s)
+
+
+def _nothing() -> None:
+    """Nobody waits for the sink to be ready."""

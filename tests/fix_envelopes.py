@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema
+from tailrace_schemas.envelope import VERSION, SchemaColumn, TableSchema, envelope_schema
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import avro_name
@@ -299,7 +299,7 @@ class Source:
     ) -> dict[str, Any]:
         is_snapshot = op == "r"
         return {
-            "version": "0.1.0",
+            "version": VERSION,
             "connector": "sqlserver",
             "name": "test",
             "ts_ms": FIRST_COMMIT_MS + position.commit_lsn.block,

@@ -31,13 +31,13 @@ locked)
     ;;
 jars)
     # The downloads are kept between builds; each file's SHA-256 is checked all the same.
-    TAILRACE_CACHE=/var/cache/tailrace /opt/tailrace/venv/bin/python -m tailrace_compose.local.jars fetch spark
+    PYTHONPATH=/build/compose:/build/emulator TAILRACE_CACHE=/var/cache/tailrace /opt/tailrace/venv/bin/python -m tailrace_compose.local.jars fetch spark
     mkdir -p /opt/tailrace/cache/jars
     cp -r /var/cache/tailrace/jars/spark /opt/tailrace/cache/jars/
     ;;
 project)
-    /build/tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /build/wheels /build
-    /build/tools/bin/pip --python /opt/tailrace/venv/bin/python install --no-deps --no-index /build/wheels/tailrace-*.whl
+    /build/tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /build/wheels /build/emulator /build
+    /build/tools/bin/pip --python /opt/tailrace/venv/bin/python install --no-deps --no-index /build/wheels/tailrace*.whl
     ;;
 *)
     echo "build_packages.sh: unknown step $step" >&2

@@ -17,7 +17,7 @@ COPY compose/images/build_packages.sh ./
 # A network's own certificate authorities (id=ca) and pip's settings (id=pip) are mounted for the step, not copied.
 RUN --mount=type=secret,id=ca --mount=type=secret,id=pip --mount=type=cache,target=/root/.cache/pip \
     sh build_packages.sh locked
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY schemas schemas
 COPY emulator emulator
 COPY publisher publisher

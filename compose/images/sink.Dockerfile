@@ -26,9 +26,11 @@ RUN --mount=type=secret,id=ca --mount=type=secret,id=pip --mount=type=cache,targ
 # Only what fetching the jars needs, so that a change of the code does not fetch them again.
 COPY compose/tailrace_compose/__init__.py compose/tailrace_compose/__init__.py
 COPY compose/tailrace_compose/local compose/tailrace_compose/local
+COPY emulator/tailrace_emulator/__init__.py emulator/tailrace_emulator/__init__.py
+COPY emulator/tailrace_emulator/testing emulator/tailrace_emulator/testing
 ARG TAILRACE_MAVEN_MIRROR
 RUN --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/tailrace sh build_packages.sh jars
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY schemas schemas
 COPY emulator emulator
 COPY publisher publisher

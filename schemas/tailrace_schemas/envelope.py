@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any, Final
 
 from tailrace_schemas.avsc import load
@@ -25,7 +26,7 @@ from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import AvroSchema, ColumnType, avro_type
 
-VERSION: Final = "0.1.0"
+VERSION: Final = metadata.version("tailrace")
 CONNECTOR: Final = "sqlserver"
 
 SOURCE_SCHEMA: Final[dict[str, Any]] = load("source")

@@ -28,9 +28,9 @@ from tailrace.demo.view import LakeState, Picture
 from tailrace.lake import CommitRows
 from tailrace.progress import ProgressFollower
 from tailrace.stack import stack_config
-from tailrace_compose.local.errors import LocalStackError
 from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_compose.local.stack import LocalStack, stop_kept
+from tailrace_emulator.testing.errors import LocalStackError
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_schemas.topics import TopicNames
 

@@ -10,8 +10,8 @@ All three are context managers; what they start is gone when the block ends, aft
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.testing.errors import TestingError
 from tailrace_emulator.testing.emulated import EmulatedSqlServer
+from tailrace_emulator.testing.errors import TestingError
 from tailrace_emulator.testing.source import CdcSource
 
 if TYPE_CHECKING:

@@ -7,53 +7,28 @@ test a database of its own in it, ``tailrace_pipeline`` the topics and the lake 
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tailrace_emulator.testing.emulated import EmulatedSqlServer
+from tailrace_emulator.testing.pytest_plugin import cdc_database, emulated_sql_server
 
 if TYPE_CHECKING:
     from tailrace.testing.pipeline import TailracePipeline
+    from tailrace_emulator.testing.emulated import EmulatedSqlServer
 
-CreateDatabase = Callable[..., str]
-"""``create(*statements, tables=(...))`` returns the name of the database it made."""
+__all__ = [
+    "StartPipeline",
+    "cdc_database",
+    "emulated_sql_server",
+    "tailrace_pipeline",
+    "tailrace_services",
+]
 
 StartPipeline = Callable[..., "TailracePipeline"]
 """``start(database, **options)`` returns a started pipeline; the options are the class's own."""
-
-
-@pytest.fixture(scope="session")
-def emulated_sql_server() -> Iterator[EmulatedSqlServer]:
-    """An embedded SQL Server that the whole session shares; SQL Server Agent's jobs run."""
-    with EmulatedSqlServer() as server:
-        yield server
-
-
-@pytest.fixture
-def cdc_database(emulated_sql_server: EmulatedSqlServer) -> Iterator[CreateDatabase]:
-    """Makes databases with change data capture, and drops them when the test ends.
-
-    ::
-
-        def test_orders(emulated_sql_server, cdc_database):
-            table = "CREATE TABLE dbo.orders (id int PRIMARY KEY)"
-            database = cdc_database(table, tables=["orders"])
-            emulated_sql_server.execute(database, "INSERT INTO dbo.orders VALUES (1)")
-            emulated_sql_server.capture(database)
-    """
-    with ExitStack() as made:
-
-        def create(*statements: str, tables: tuple[str, ...] | list[str] = ()) -> str:
-            name = f"test_{uuid.uuid4().hex[:12]}"
-            made.enter_context(emulated_sql_server.database(name, *statements))
-            emulated_sql_server.enable_cdc(name, *tables)
-            return name
-
-        yield create
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +55,8 @@ def tailrace_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
 
 @pytest.fixture
 def tailrace_pipeline(
-    emulated_sql_server: EmulatedSqlServer, tailrace_services: dict[str, str]
+    emulated_sql_server: EmulatedSqlServer,
+    tailrace_services: dict[str, str],
 ) -> Iterator[StartPipeline]:
     """Starts pipelines for databases of the embedded server, and stops them when the test ends."""
     from tailrace.testing.pipeline import TailracePipeline

@@ -12,7 +12,8 @@ from typing import Final, Self
 from testcontainers.core.container import DockerContainer
 
 from tailrace.testing import engine
-from tailrace.testing.errors import EulaNotAccepted, NotStarted, PasswordRefused
+from tailrace.testing.errors import EulaNotAccepted, PasswordRefused
+from tailrace_emulator.testing.errors import NotStarted
 from tailrace_emulator.testing.process import free_port
 from tailrace_emulator.testing.source import CdcSource, native_numbers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -157,7 +156,6 @@ def test_a_run_of_pytest_that_is_stopped_leaves_no_container(images, client, tmp
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
     ) as child:
         assert child.stdout is not None
         name = child.stdout.readline().strip()

@@ -15,7 +15,7 @@ from tailrace_compose.local.java import QUICK_START, java_executable
 from tailrace_emulator.testing.process import ChildProcess, free_port
 
 READY_LIMIT_S = 120.0
-_LOG_SETTINGS = Path(str(compose.local.__file__)).with_name("kafka-log4j2.xml")
+_LOG_SETTINGS = Path(str(tailrace_compose.local.__file__)).with_name("kafka-log4j2.xml")
 
 
 class ConnectWorker:

@@ -1,6 +1,7 @@
 """The judge of the encoder: the same events as dictionaries, written and read by fastavro.
 
-Shares no code with publisher/tailrace_publisher/encode; it goes by DESIGN section 4 and the registered schemas alone.
+Shares no code with the publisher's encode; it goes by DESIGN section 4 and the registered
+schemas alone.
 """
 
 from __future__ import annotations

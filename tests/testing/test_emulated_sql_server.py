@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ import pyodbc
 import pytest
 
 from tailrace.testing import EmulatedSqlServer
-from tailrace.testing.errors import NotStarted
+from tailrace_emulator.testing.errors import NotStarted
 from tailrace_emulator.testing.source import native_numbers
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +98,6 @@ def test_nothing_is_left_behind_after_ctrl_c(tmp_path):
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
     ) as child:
         assert child.stdout is not None
         port = int(child.stdout.readline())
@@ -138,7 +136,6 @@ def pytester_project(tmp_path: Path):
             text=True,
             timeout=120,
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
             check=False,
         )
         return done.stdout + done.stderr

@@ -30,6 +30,7 @@ PUBLISHER_CODE = (
     "tailrace/settings.py",
 )
 SINK_CODE = ("schemas", "spark_sink", "compose/tailrace_compose/local")
+OURS = {"tailrace", "tailrace-emulator"}
 
 
 def third_party(paths: tuple[str, ...]) -> set[str]:
@@ -46,7 +47,7 @@ def third_party(paths: tuple[str, ...]) -> set[str]:
     by_module = metadata.packages_distributions()
     return {
         by_module[name][0].lower().replace("_", "-") for name in modules if name in by_module
-    } - {"tailrace"}
+    } - OURS
 
 
 @pytest.mark.parametrize(("image", "code"), [("publisher", PUBLISHER_CODE), ("sink", SINK_CODE)])

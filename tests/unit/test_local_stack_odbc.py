@@ -4,8 +4,8 @@ import platform
 
 import pytest
 
-from tailrace_compose.local.errors import DriverMissing
 from tailrace_emulator.testing import odbc
+from tailrace_emulator.testing.errors import DriverMissing
 
 
 def test_the_newest_microsoft_driver_of_the_system_wins():

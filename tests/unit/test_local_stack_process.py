@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tailrace_compose.local import kept, stack
-from tailrace_compose.local.errors import ProcessFailed
+from tailrace_emulator.testing.errors import ProcessFailed
 from tailrace_emulator.testing.process import ChildProcess, free_port
 
 SLEEP = ["sleep", "300"]

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace.cli import cli
 from tailrace_compose.local import kept
-from tailrace_compose.local.errors import LocalStackError
 from tailrace_compose.local.stack import LocalStack, addresses, running, stop_kept
+from tailrace_emulator.testing.errors import LocalStackError
 
 pytestmark = pytest.mark.kafka
 SCHEMA = json.dumps({"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]})

@@ -31,15 +31,15 @@ from tailrace_compose.images.base import base_image
 from tailrace_compose.images.engine import Engine, find_engine
 from tailrace_compose.images.errors import BuildFailed, ImageBuildError
 from tailrace_compose.local import jars
-from tailrace_compose.local.errors import LocalStackError
+from tailrace_emulator.testing.errors import LocalStackError
 
-CLONE: Final = Path(__file__).resolve().parents[2]
-FOLDER: Final = Path(__file__).resolve().parent
+CLONE: Final = Path(__file__).resolve().parents[3]
+FOLDER: Final = CLONE / "compose" / "images"
 _STAGED: Final = (
-    "images/health.py",
-    "images/kafka_entry.py",
+    "tailrace_compose/images/health.py",
+    "tailrace_compose/images/kafka_entry.py",
     "images/broker_api_versions.sh",
-    "local/kafka-log4j2.xml",
+    "tailrace_compose/local/kafka-log4j2.xml",
 )
 _CA_VARIABLES: Final = ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
 _PROXY_VARIABLES: Final = ("http_proxy", "https_proxy", "no_proxy")
@@ -53,7 +53,7 @@ class Image:
 
     Attributes:
         tag: its name in the engine.
-        dockerfile: the file's name in this folder.
+        dockerfile: the file's name in compose/images.
         target: the stage; the last one when None.
         jars: group of locked jars that must lie in the build's folder, for the stand-ins.
     """

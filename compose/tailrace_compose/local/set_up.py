@@ -24,7 +24,7 @@ from typing import IO
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
-CLONE = Path(__file__).resolve().parent.parent.parent
+CLONE = Path(__file__).resolve().parents[3]
 VENV = CLONE / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "set-up.json"
@@ -185,12 +185,14 @@ def entry_of(package: str, lock: str) -> str:
 
 
 def install_project() -> None:
-    """Installs Tailrace itself in place, for its command and its import packages."""
-    digest = sha256_of(CLONE / "pyproject.toml")
+    """Installs both distributions in place, for the command and the import packages."""
+    distributions = [CLONE / "emulator", CLONE]
+    digest = " ".join(sha256_of(folder / "pyproject.toml") for folder in distributions)
     if stamps().get("project") == digest:
         return
-    say("set-up: installing tailrace from this clone")
-    pip(["--no-deps", "--no-build-isolation", "--editable", str(CLONE)])
+    say("set-up: installing tailrace-emulator and tailrace from this clone")
+    places = [part for folder in distributions for part in ("--editable", str(folder))]
+    pip(["--no-deps", "--no-build-isolation", *places])
     stamp("project", digest)
 
 

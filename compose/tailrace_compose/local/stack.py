@@ -19,10 +19,10 @@ from typing import Any, Self
 
 from tailrace_compose.local import ivy, jars, kept
 from tailrace_compose.local.broker import KafkaBroker
-from tailrace_compose.local.errors import LocalStackError, ProcessFailed
 from tailrace_compose.local.kept import KeptProcess, PartReport
 from tailrace_compose.local.registry import SchemaRegistry
 from tailrace_emulator.testing.emulator_process import EmulatorProcess
+from tailrace_emulator.testing.errors import LocalStackError, ProcessFailed
 from tailrace_emulator.testing.process import STOP_LIMIT_S
 from tailrace_emulator.testing.service import Service
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tailrace.testing.errors import NotStarted
 from tailrace_emulator.testing.emulator_process import AgentMode, EmulatorProcess
+from tailrace_emulator.testing.errors import NotStarted
 from tailrace_emulator.testing.source import CdcSource
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from tailrace_compose.local.errors import DriverMissing
+from tailrace_emulator.testing.errors import DriverMissing
 
 _SYSTEM_DRIVER = re.compile(r"ODBC Driver (\d+) for SQL Server")
 _PACKAGE = "mssql_python_odbc"

@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Self
 
-from tailrace_compose.local.errors import ProcessFailed
+from tailrace_emulator.testing.errors import ProcessFailed
 
 STOP_LIMIT_S = 20.0
 _POLL_INTERVAL_S = 0.05

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.testing.errors import CaptureTimeout
 from tailrace_emulator.testing import odbc
+from tailrace_emulator.testing.errors import CaptureTimeout
 
 if TYPE_CHECKING:
     import pyodbc

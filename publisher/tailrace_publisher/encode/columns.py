@@ -1,8 +1,9 @@
 """One encoder per column: a sequence of values in, a list of Avro bytes out.
 
-The Avro type decides, not the SQL Server type: the dispatch goes through ``tailrace_schemas.types``, so the
-bytes always fit the registered schema. Each encoder is one list comprehension; what looks repeated
-is unrolled on purpose (a call per value costs more than the encoding).
+The Avro type decides, not the SQL Server type: the dispatch goes through
+``tailrace_schemas.types``, so the bytes always fit the registered schema. Each encoder is one list
+comprehension; what looks repeated is unrolled on purpose (a call per value costs more than the
+encoding).
 
 A value that does not fit raises one of ``VALUE_ERRORS``: never NULL, never a rounded number. The
 caller finds the row and names table, column and position.

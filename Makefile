@@ -1,7 +1,7 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python demo test quick images lint bench check clean
+.PHONY: help setup setup-python demo test quick images lint bench check version dist clean
 
 PYTHON ?= python3
 ARGS ?=
@@ -42,8 +42,19 @@ bench: setup ## measure beside the ceilings; prints JSON (ARGS="encode --json")
 
 check: lint quick ## lint, then quick: what to run before a commit
 
+version: ## write the version of both distributions (NEW=0.2.0)
+	@echo "$(NEW)" | grep -qE '^[0-9]+\.[0-9]+\.[0-9]+[a-z0-9.]*$$' || { echo "which one? make version NEW=0.2.0" >&2; exit 1; }
+	@echo "$(NEW)" > emulator/tailrace_emulator/VERSION
+	@sed -i 's/"tailrace-emulator==[^"]*"/"tailrace-emulator==$(NEW)"/' pyproject.toml
+	@echo "version $(NEW); make setup installs it"
+
+dist: setup-python ## sdist and wheel of both distributions, in dist/
+	@mkdir -p dist
+	@for folder in emulator .; do (cd $$folder && $(CURDIR)/$(BIN)/python -c "from setuptools import build_meta as b; import sys; b.build_sdist(sys.argv[1]); b.build_wheel(sys.argv[1])" $(CURDIR)/dist > /dev/null) || exit 1; done
+	@rm -rf build emulator/build *.egg-info emulator/*.egg-info && ls dist
+
 clean: ## remove what these targets made in the clone; the cache folder and .tailrace/stack stay
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .tailrace/demo
+	rm -rf .venv dist build *.egg-info emulator/build emulator/*.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache .tailrace/demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define require_python

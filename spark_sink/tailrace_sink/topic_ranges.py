@@ -24,7 +24,7 @@ class Counted:
 
     Attributes:
         count: how many.
-        position_hash: sum of the hashes of their positions (``schemas/tailrace_schemas/progress.py``).
+        position_hash: sum of the hashes of their positions (the contract's progress.py).
     """
 
     count: int = 0

@@ -187,7 +187,9 @@ def entry_of(package: str, lock: str) -> str:
 def install_project() -> None:
     """Installs both distributions in place, for the command and the import packages."""
     distributions = [CLONE / "emulator", CLONE]
-    digest = " ".join(sha256_of(folder / "pyproject.toml") for folder in distributions)
+    said = [folder / "pyproject.toml" for folder in distributions]
+    said.append(CLONE / "emulator" / "tailrace_emulator" / "VERSION")
+    digest = " ".join(sha256_of(path) for path in said)
     if stamps().get("project") == digest:
         return
     say("set-up: installing tailrace-emulator and tailrace from this clone")

@@ -51,7 +51,7 @@ class Login:
         principal_id: sys.server_principals.principal_id.
         name: as created.
         sid: hexadecimal, 16 bytes.
-        password: its hash (tailrace_emulator.security.passwords); empty for the login whose password the
+        password: its hash (security/passwords.py); empty for the login whose password the
             server was started with.
         default_database: where a connection without a database goes.
         default_language: as given.

@@ -93,6 +93,6 @@ def _label(cursor: TokenCursor) -> Statement:
 
 
 GRAMMAR: Final = Grammar()
-"""Filled by the modules of this package that :mod:`tailrace_emulator.tsql.syntax.parser` imports."""
+"""Filled by the modules of this package that parser.py imports."""
 
 statement: Final = GRAMMAR.register

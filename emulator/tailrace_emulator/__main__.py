@@ -46,7 +46,7 @@ _AGENT_MODES: Final = {
     "stopped": AgentMode.STOPPED,
 }
 
-_log = logging.getLogger("emulator")
+_log = logging.getLogger("tailrace_emulator")
 
 
 Announce = Callable[[int], None]

@@ -15,7 +15,9 @@ COMPOSITION = ("tailrace_emulator.__main__",)
 
 @pytest.fixture(scope="module")
 def graph() -> grimp.ImportGraph:
-    return grimp.build_graph("tailrace_emulator", exclude_type_checking_imports=False, cache_dir=None)
+    return grimp.build_graph(
+        "tailrace_emulator", exclude_type_checking_imports=False, cache_dir=None
+    )
 
 
 def is_capture(module: str) -> bool:

@@ -85,7 +85,7 @@ def read_checkpoints(
             "fetch.wait.max.ms": 20,
             "auto.offset.reset": "error",
         },
-        logger=logging.getLogger("publisher.kafka"),
+        logger=logging.getLogger("tailrace_publisher.kafka"),
     )
     try:
         consumer.assign([partition])

@@ -68,7 +68,7 @@ class Signals:
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
             },
-            logger=logging.getLogger("publisher.kafka"),
+            logger=logging.getLogger("tailrace_publisher.kafka"),
         )
         self._consumer.assign([TopicPartition(topic, 0, book.signals_offset or 0)])
 

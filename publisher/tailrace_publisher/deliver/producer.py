@@ -79,7 +79,7 @@ class TransactionalProducer:
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": transaction_timeout_ms,
             },
-            logger=logging.getLogger("publisher.kafka"),
+            logger=logging.getLogger("tailrace_publisher.kafka"),
         )
 
     @property

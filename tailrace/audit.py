@@ -55,14 +55,14 @@ class Audit:
     Attributes:
         records: progress records that were read.
         from_lsn: where the proof begins, None without records.
-        through_lsn: the closed LSN at which it ends.
+        closed_lsn: the closed LSN at which it ends.
         topics: by name.
         problems: what is wrong; none proves that nothing is missing, repeated or out of order.
     """
 
     records: int = 0
     from_lsn: str | None = None
-    through_lsn: str | None = None
+    closed_lsn: str | None = None
     topics: dict[str, TopicAudit] = field(default_factory=dict)
     problems: Problems = field(default_factory=Problems)
 
@@ -95,7 +95,7 @@ def audit(
         result.records = len(records)
         if records:
             result.from_lsn = records[0].after_lsn
-            result.through_lsn = max(record.through_lsn for record in records)
+            result.closed_lsn = max(record.closed_lsn for record in records)
         check_chain(records, result.problems)
         ledger = ranges_by_partition(records, topics)
         positions = _Positions(registry)

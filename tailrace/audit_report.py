@@ -61,7 +61,7 @@ def _print(found: Audit) -> None:
         console.print("Nothing was published under this prefix.")
         return
     console.print(
-        f"{found.records:,} progress records from LSN {found.from_lsn} to {found.through_lsn}."
+        f"{found.records:,} progress records from LSN {found.from_lsn} to {found.closed_lsn}."
     )
     for text in found.problems.texts:
         console.print(f"- {text}", markup=False)

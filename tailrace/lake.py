@@ -8,14 +8,17 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
+_COLUMNS = {"closed_lsn": "through_lsn", "closed_commit_time": "through_commit_time"}
+"""Where a field has another name in the commit table than the glossary has for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommitRow:
     """One cut: all tables at one source LSN. Times are UTC."""
 
     batch: int
-    through_lsn: str
-    through_commit_time: datetime | None
+    closed_lsn: str
+    closed_commit_time: datetime | None
     committed_at: datetime
     rows: int
     tables: Mapping[str, int]
@@ -52,7 +55,8 @@ class CommitRows:
         if table.version() == self._version:
             return self._rows
         known = {column.name for column in table.schema().fields}
-        columns = [column.name for column in fields(CommitRow) if column.name in known]
+        wanted = [_COLUMNS.get(field.name, field.name) for field in fields(CommitRow)]
+        columns = [name for name in wanted if name in known]
         read = table.to_pyarrow_table(columns=columns).to_pylist()
         rows = [_commit_row(row) for row in read]
         self._rows = sorted(rows, key=lambda row: row.batch)
@@ -62,5 +66,8 @@ class CommitRows:
 
 def _commit_row(row: dict[str, Any]) -> CommitRow:
     """A row of the commit table; an earlier release's has no column ``stopped``."""
-    stopped = json.loads(row.get("stopped") or "{}")
-    return CommitRow(**{**row, "tables": dict(row["tables"]), "stopped": stopped})
+    found = dict(row)
+    for name, column in _COLUMNS.items():
+        found[name] = found.pop(column)
+    stopped = json.loads(found.get("stopped") or "{}")
+    return CommitRow(**{**found, "tables": dict(found["tables"]), "stopped": stopped})

@@ -46,12 +46,12 @@ def check_chain(records: Iterable[Progress], problems: Problems) -> None:
                 f"progress of shard {record.shard}: the record after LSN {record.after_lsn} {what}"
                 f" the one that ended at {known}"
             )
-        elif record.through_lsn < record.after_lsn:
+        elif record.closed_lsn < record.after_lsn:
             problems.add(
                 f"progress of shard {record.shard} goes back from LSN {record.after_lsn} to"
-                f" {record.through_lsn}: the source was restored or replaced"
+                f" {record.closed_lsn}: the source was restored or replaced"
             )
-        reached[record.shard] = record.through_lsn
+        reached[record.shard] = record.closed_lsn
 
 
 def ranges_by_partition(

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.topics import consumer_of
 from tailrace_schemas.framing import split_frame
-from tailrace_schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics import TopicNames
 
 _SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
@@ -24,8 +24,7 @@ def decode(framed: bytes) -> Progress:
     """A progress record from the bytes of its message."""
     _, payload = split_frame(framed)
     record = cast("dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(payload), _SCHEMA, None))
-    partitions = [PartitionProgress(**partition) for partition in record.pop("partitions")]
-    return Progress(partitions=partitions, **record)
+    return Progress.from_record(record)
 
 
 def last_record(
@@ -83,8 +82,8 @@ def _read(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterat
 class Published:
     """What the progress topic told so far."""
 
-    through_lsn: str = ""
-    through_commit_ms: int | None = None
+    closed_lsn: str = ""
+    closed_commit_ms: int | None = None
     published_ms: int | None = None
     transactions: int = 0
     events: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -98,8 +97,8 @@ class Published:
 
     def add(self, record: Progress) -> None:
         """Take in one record."""
-        self.through_lsn = record.through_lsn
-        self.through_commit_ms = record.through_commit_ms
+        self.closed_lsn = record.closed_lsn
+        self.closed_commit_ms = record.closed_commit_ms
         self.published_ms = record.published_ms
         self.transactions += 1
         self.snapshotting = tuple(record.snapshotting)

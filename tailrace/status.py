@@ -30,8 +30,8 @@ class StageUnavailable(Exception):
 class Stage:
     """How far topics or lake are: a closed LSN and the source's commit time of it."""
 
-    through_lsn: str
-    through_commit_ms: int | None
+    closed_lsn: str
+    closed_commit_ms: int | None
     left_out: frozenset[str] = frozenset()
     """Topics of tables that are not part of the cut: in their snapshot, or stopped."""
     stopped: Mapping[str, str] = field(default_factory=dict)
@@ -67,11 +67,11 @@ def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) ->
     """
     if stage is None:
         return None
-    if newest_lsn is None or stage.through_lsn >= newest_lsn:
+    if newest_lsn is None or stage.closed_lsn >= newest_lsn:
         return 0.0
-    if newest_ms is None or stage.through_commit_ms is None:
+    if newest_ms is None or stage.closed_commit_ms is None:
         return None
-    return max(0.0, (newest_ms - stage.through_commit_ms) / 1000)
+    return max(0.0, (newest_ms - stage.closed_commit_ms) / 1000)
 
 
 def show(settings: Settings, *, as_json: bool) -> None:
@@ -108,8 +108,8 @@ def show(settings: Settings, *, as_json: bool) -> None:
     for lag in lags:
         if lag.lake_stopped is not None:
             console.print(f"The sink stopped {lag.table}: {lag.lake_stopped}", highlight=False)
-    if topics is not None and topics.through_commit_ms is not None:
-        age = max(0.0, time.time() - topics.through_commit_ms / 1000)
+    if topics is not None and topics.closed_commit_ms is not None:
+        age = max(0.0, time.time() - topics.closed_commit_ms / 1000)
         console.print(f"The topics are known to be complete up to {age:.0f} s ago.")
 
 
@@ -144,7 +144,7 @@ def _topics(config: PublisherConfig) -> Stage | None:
     if record is None:
         return None
     left_out = frozenset(record.snapshotting)
-    return Stage(record.through_lsn, record.through_commit_ms, left_out)
+    return Stage(record.closed_lsn, record.closed_commit_ms, left_out)
 
 
 def _lake(settings: Settings) -> Stage | None:
@@ -162,9 +162,9 @@ def _lake(settings: Settings) -> Stage | None:
         ) from error
     if not rows:
         return None
-    committed = rows[-1].through_commit_time
+    committed = rows[-1].closed_commit_time
     return Stage(
-        rows[-1].through_lsn,
+        rows[-1].closed_lsn,
         None if committed is None else round(committed.timestamp() * 1000),
         stopped=rows[-1].stopped,
     )
@@ -188,9 +188,9 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
             yield TableLag(
                 table=f"{row.schema}.{row.table}",
                 newest_lsn=newest_lsn,
-                topic_lsn=topics.through_lsn if topics else None,
+                topic_lsn=topics.closed_lsn if topics else None,
                 topic_lag_s=lag_s(newest_lsn, newest_ms, topics),
-                lake_lsn=lake.through_lsn if lake else None,
+                lake_lsn=lake.closed_lsn if lake else None,
                 lake_lag_s=lag_s(newest_lsn, newest_ms, lake),
                 in_cut=topics is None or topic not in topics.left_out,
                 lake_stopped=lake.stopped.get(topic) if lake else None,

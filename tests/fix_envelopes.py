@@ -226,8 +226,8 @@ class Source:
             server="test",
             database=DATABASE,
             after_lsn=after,
-            through_lsn=self.through,
-            through_commit_ms=FIRST_COMMIT_MS + Lsn.parse(self.through).block,
+            closed_lsn=self.through,
+            closed_commit_ms=FIRST_COMMIT_MS + Lsn.parse(self.through).block,
             closed=closed,
             published_ms=FIRST_COMMIT_MS,
             partitions=list(ledger.values()),
@@ -398,12 +398,7 @@ def _image(row: Row | None) -> Row | None:
 
 def _framed_progress(schema_id: int, record: Progress) -> bytes:
     body = io.BytesIO()
-    fields = {name: getattr(record, name) for name in Progress.__slots__}
-    fields["partitions"] = [
-        {name: getattr(part, name) for name in PartitionProgress.__slots__}
-        for part in record.partitions
-    ]
-    fastavro.schemaless_writer(body, fastavro.parse_schema(PROGRESS_SCHEMA), fields)
+    fastavro.schemaless_writer(body, fastavro.parse_schema(PROGRESS_SCHEMA), record.to_record())
     return frame_header(schema_id) + body.getvalue()
 
 

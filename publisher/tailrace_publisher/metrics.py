@@ -72,7 +72,7 @@ class Metrics:
             "When the last Kafka transaction was committed.",
             registry=self.registry,
         )
-        self.through_commit_time = Gauge(
+        self.closed_commit_time = Gauge(
             "tailrace_through_commit_timestamp_seconds",
             "Source commit time up to which everything is out.",
             registry=self.registry,
@@ -115,15 +115,15 @@ class Metrics:
             self._server, _ = start_http_server(port, host, self.registry)
             self.port = int(self._server.server_address[1])
 
-    def committed(self, through: Lsn, through_commit_ms: int | None) -> None:
+    def committed(self, closed_lsn: Lsn, closed_commit_ms: int | None) -> None:
         """Note a committed Kafka transaction."""
         self.commits.inc()
         self.last_commit.set(self._clock())
-        if through_commit_ms is not None:
-            self.through_commit_time.set(through_commit_ms / 1000)
-        self.published_lsn.set(int.from_bytes(through.to_bytes(), "big"))
+        if closed_commit_ms is not None:
+            self.closed_commit_time.set(closed_commit_ms / 1000)
+        self.published_lsn.set(int.from_bytes(closed_lsn.to_bytes(), "big"))
         self.lsn_info.clear()
-        self.lsn_info.labels(lsn=str(through)).set(1)
+        self.lsn_info.labels(lsn=str(closed_lsn)).set(1)
 
     def __enter__(self) -> Self:
         return self

@@ -1,14 +1,15 @@
 """The progress record: one per Kafka transaction, inside it.
 
-It tells a reader that everything up to ``through_lsn`` is out (closed LSN), it is the index from
+It tells a reader that everything up to ``closed_lsn`` is out (closed LSN), it is the index from
 LSN or time to offsets, and it is the ledger that proves no gap and no duplicate.
 """
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Self
 
 from tailrace_schemas.avsc import load
 
@@ -16,6 +17,9 @@ PROGRESS_SCHEMA: Final[dict[str, Any]] = load("progress")
 """A progress record; its fields are explained in avsc/progress.avsc."""
 
 _WORD: Final = (1 << 64) - 1
+
+_NAMES: Final = {"closed_lsn": "through_lsn", "closed_commit_ms": "through_commit_ms"}
+"""Where a field has another name in the record than the glossary has for it."""
 
 
 def position_hash(packed: bytes) -> int:
@@ -44,15 +48,49 @@ class PartitionProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """A progress record. LSNs are text; times are milliseconds UTC."""
+    """A progress record. LSNs are text; times are milliseconds UTC.
+
+    Attributes:
+        shard: number of the publisher's shard.
+        server: logical name of the server.
+        database: the database.
+        after_lsn: closed LSN of the record before.
+        closed_lsn: everything up to it is out; of a record inside an unfinished large transaction,
+            the one before it.
+        closed_commit_ms: its commit time.
+        closed: whether this record closes an LSN.
+        published_ms: when it was sent.
+        partitions: what its Kafka transaction put where.
+        snapshotting: topics of tables that are not part of the cut.
+    """
 
     shard: int
     server: str
     database: str
     after_lsn: str
-    through_lsn: str
-    through_commit_ms: int | None
+    closed_lsn: str
+    closed_commit_ms: int | None
     closed: bool
     published_ms: int
     partitions: list[PartitionProgress] = field(default_factory=list)
     snapshotting: list[str] = field(default_factory=list)
+
+    def to_record(self) -> dict[str, Any]:
+        """The fields of the Avro record."""
+        fields = asdict(self)
+        for name, written in _NAMES.items():
+            fields[written] = fields.pop(name)
+        return fields
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The record of the fields of one in Avro.
+
+        Raises:
+            KeyError, TypeError: they are not those of a progress record.
+        """
+        fields = dict(record)
+        for name, written in _NAMES.items():
+            fields[name] = fields.pop(written)
+        partitions = [PartitionProgress(**entry) for entry in fields.pop("partitions")]
+        return cls(partitions=partitions, **fields)

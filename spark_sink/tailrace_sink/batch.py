@@ -175,7 +175,7 @@ class BatchApplier:
                 for source in _without(sources, lost)
             ]
         batch = plan.following.batch
-        cut = plan.following.through_lsn
+        cut = plan.following.closed_lsn
         futures = [self._pool.submit(self._apply_table, source, batch, cut) for source in sources]
         wait(futures)
         others: list[Future[dict[str, int]]] = []

@@ -80,10 +80,10 @@ class CommitTable:
         """Write the row of a cut."""
         # Literals, because Delta's SQL parser leaves named parameters unbound (Spark 4.1.1).
         tables = literal(json.dumps(dict(state.versions)))
-        commit_ms = "NULL" if state.through_commit_ms is None else str(state.through_commit_ms)
+        commit_ms = "NULL" if state.closed_commit_ms is None else str(state.closed_commit_ms)
         values = {
             "batch": f"CAST({state.batch} AS BIGINT)",
-            "through_lsn": literal(state.through_lsn),
+            "through_lsn": literal(state.closed_lsn),
             "through_commit_time": f"timestamp_millis(CAST({commit_ms} AS BIGINT))",
             "committed_at": "current_timestamp()",
             "rows": f"CAST({rows} AS BIGINT)",
@@ -118,8 +118,8 @@ def state_of(row: Row) -> SinkState:
     commit_time = row["through_commit_time"]
     return SinkState(
         batch=row["batch"],
-        through_lsn=row["through_lsn"],
-        through_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
+        closed_lsn=row["through_lsn"],
+        closed_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
         shards=shards_of(json.loads(row["progress"])),
         held=held_of(json.loads(row["held"])),
         stopped=json.loads(row["stopped"] or "{}"),

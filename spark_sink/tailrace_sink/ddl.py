@@ -101,9 +101,9 @@ class LakeTables:
             made = replace(new_table(ordered[0], is_changes=is_changes), schema_lsn="")
             followed, statements = evolve(made, ordered, location)
             self._replace(spark, made, location)
-            _log.warning("lake table replaced", table=str(table), reason=str(error))
+            _log.warning("lake_table_replaced", table=str(table), reason=str(error))
         for statement in statements:
-            _log.info("lake table altered", table=str(table), statement=statement)
+            _log.info("lake_table_altered", table=str(table), statement=statement)
             spark.sql(statement)
         self._known[path] = followed
         return followed
@@ -129,7 +129,7 @@ class LakeTables:
             cluster_by=config.cluster_by.get(name, ()),
         )
         spark.sql(statement)
-        _log.info("lake table created", table=str(table.table), location=location)
+        _log.info("lake_table_created", table=str(table.table), location=location)
 
     def _replace(self, spark: SparkSession, table: LakeTable, location: str) -> None:
         """An empty table of these columns in place of what is there; earlier versions stay.
@@ -207,4 +207,4 @@ def set_retention(spark: SparkSession, config: SinkConfig, path: str) -> None:
         return
     listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in changed.items())
     spark.sql(f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({listed})")
-    _log.info("lake table keeps its versions for", table=path, **changed)
+    _log.info("lake_table_retention_changed", table=path, **changed)

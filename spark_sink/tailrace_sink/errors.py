@@ -145,7 +145,7 @@ class ProgressGap(SinkError):
 
     Attributes:
         shard: the publisher shard.
-        expected_lsn: through_lsn of the record before.
+        expected_lsn: closed_lsn of the record before.
         found_lsn: after_lsn of the record.
     """
 

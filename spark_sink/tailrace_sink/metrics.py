@@ -36,7 +36,7 @@ class SinkMetrics:
             "Age of the newest progress record in the lake, when it was committed there",
             registry=self.registry,
         )
-        self.through_commit_seconds = Gauge(
+        self.closed_commit_seconds = Gauge(
             "tailrace_sink_through_commit_timestamp_seconds",
             "Commit time at the source of the LSN that the lake stands at",
             registry=self.registry,

@@ -26,7 +26,7 @@ from typing import Any, cast
 import fastavro
 
 from tailrace_schemas.framing import split_frame
-from tailrace_schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics import TopicNames
 from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
 from tailrace_sink.topic_ranges import (
@@ -51,12 +51,12 @@ class ShardPosition:
     Attributes:
         partition: partition of the progress topic that the shard writes to.
         next_offset: offset of the first record that is not passed.
-        through_lsn: closed LSN of the last passed record.
+        closed_lsn: closed LSN of the last passed record.
     """
 
     partition: int
     next_offset: int
-    through_lsn: str
+    closed_lsn: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class SinkState:
 
     Attributes:
         batch: batch id, grows with every cut; 0 before the first.
-        through_lsn: the cut's LSN; empty before the first.
-        through_commit_ms: commit time of that LSN at the source, milliseconds UTC.
+        closed_lsn: the cut's LSN; empty before the first.
+        closed_commit_ms: commit time of that LSN at the source, milliseconds UTC.
         shards: positions in the progress topic.
         held: topics of unfinished snapshots with the offsets that wait.
         stopped: topics of tables that the lake cannot follow, and why; only a new snapshot brings
@@ -78,8 +78,8 @@ class SinkState:
     """
 
     batch: int = 0
-    through_lsn: str = ""
-    through_commit_ms: int | None = None
+    closed_lsn: str = ""
+    closed_commit_ms: int | None = None
     shards: Mapping[int, ShardPosition] = field(default_factory=dict)
     held: Mapping[str, TopicRange] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
@@ -121,8 +121,7 @@ def decode_progress(value: bytes, schema_by_id: SchemaById) -> Progress:
         schema_id, body = split_frame(value)
         writer = fastavro.parse_schema(schema_by_id(schema_id))
         raw = cast("dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(body), writer, _READER))
-        partitions = [PartitionProgress(**partition) for partition in raw.pop("partitions")]
-        return Progress(partitions=partitions, **raw)
+        return Progress.from_record(raw)
     except (ValueError, EOFError, TypeError, KeyError, IndexError) as error:
         raise ForeignRecord(
             f"the progress topic holds a record that is not one of ours ({error}); remove foreign"
@@ -142,8 +141,8 @@ class _Group:
         return self.records[0].progress.after_lsn
 
     @property
-    def through_lsn(self) -> str:
-        return self.records[-1].progress.through_lsn
+    def closed_lsn(self) -> str:
+        return self.records[-1].progress.closed_lsn
 
     @property
     def count(self) -> int:
@@ -173,19 +172,19 @@ def plan_batch(
         ForeignRecord: a record is from another database.
     """
     groups = _groups_by_shard(state, records)
-    closed = {shard: position.through_lsn for shard, position in state.shards.items()}
-    closed |= {shard: found[-1].through_lsn for shard, found in groups.items() if found}
+    closed = {shard: position.closed_lsn for shard, position in state.shards.items()}
+    closed |= {shard: found[-1].closed_lsn for shard, found in groups.items() if found}
     if len(closed) < shards:
         return None
     cut = _choose_cut(groups, min(closed.values()), changes_max)
     if cut is None:
         return None
-    passed = [group for found in groups.values() for group in found if group.through_lsn <= cut]
+    passed = [group for found in groups.values() for group in found if group.closed_lsn <= cut]
     partial = [
         group
         for found in groups.values()
         for group in found
-        if group.after_lsn < cut < group.through_lsn
+        if group.after_lsn < cut < group.closed_lsn
     ]
     return _build(state, passed, partial, cut, names)
 
@@ -201,7 +200,7 @@ def _groups_by_shard(
 
 def _groups(state: SinkState, shard: int, records: Sequence[ProgressRecord]) -> list[_Group]:
     position = state.shards.get(shard)
-    through = position.through_lsn if position else None
+    through = position.closed_lsn if position else None
     groups: list[_Group] = []
     open_records: list[ProgressRecord] = []
     for record in records:
@@ -218,11 +217,11 @@ def _groups(state: SinkState, shard: int, records: Sequence[ProgressRecord]) -> 
                 " two databases do not compare; give each a prefix and a lake of its own"
             )
         if through is not None:
-            if progress.through_lsn < through:
-                raise LsnWentBackwards(shard, through, progress.through_lsn, record.offset)
+            if progress.closed_lsn < through:
+                raise LsnWentBackwards(shard, through, progress.closed_lsn, record.offset)
             if progress.after_lsn > through:
                 raise ProgressGap(shard, through, progress.after_lsn, record.offset)
-        through = progress.through_lsn
+        through = progress.closed_lsn
         open_records.append(record)
         if progress.closed:
             groups.append(_Group(shard, tuple(open_records)))
@@ -235,16 +234,16 @@ def _choose_cut(
 ) -> str | None:
     """The greatest closed LSN up to ``ceiling`` whose groups keep the bound, at least the first."""
     reachable = sorted(
-        (group for found in groups.values() for group in found if group.through_lsn <= ceiling),
-        key=lambda group: group.through_lsn,
+        (group for found in groups.values() for group in found if group.closed_lsn <= ceiling),
+        key=lambda group: group.closed_lsn,
     )
     cut: str | None = None
     total = 0
-    for through_lsn, found in itertools.groupby(reachable, key=lambda group: group.through_lsn):
+    for closed_lsn, found in itertools.groupby(reachable, key=lambda group: group.closed_lsn):
         total += sum(group.count for group in found)
         if cut is not None and total > changes_max:
             break
-        cut = through_lsn
+        cut = closed_lsn
     return cut
 
 
@@ -261,7 +260,7 @@ def _build(
         last = group.records[-1]
         known = shards.get(group.shard)
         if known is None or known.next_offset <= last.offset:
-            shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.through_lsn)
+            shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.closed_lsn)
         sorter.take(group.records, names, _already_applied(state, group))
     applied, following_held = sorter.result()
     for topic, found in applied.items():
@@ -282,13 +281,13 @@ def _build(
 
     newest = max(
         (group.records[-1].progress for group in passed),
-        key=lambda progress: (progress.through_lsn, progress.published_ms),
+        key=lambda progress: (progress.closed_lsn, progress.published_ms),
     )
     following = replace(
         state,
         batch=sum(position.next_offset for position in shards.values()),
-        through_lsn=cut,
-        through_commit_ms=newest.through_commit_ms,
+        closed_lsn=cut,
+        closed_commit_ms=newest.closed_commit_ms,
         shards=shards,
         held=following_held,
         stopped=stopped,
@@ -300,13 +299,13 @@ def _build(
         topics=tuple(applied[topic] for topic in sorted(applied)),
         following=following,
         published_ms=max(group.records[-1].progress.published_ms for group in passed),
-        moves=bool(applied) or cut != state.through_lsn,
+        moves=bool(applied) or cut != state.closed_lsn,
     )
 
 
 def _already_applied(state: SinkState, group: _Group) -> str | None:
     """The LSN up to which an earlier cut took this group's changes, or None when it took none."""
-    return state.through_lsn if state.through_lsn > group.after_lsn else None
+    return state.closed_lsn if state.closed_lsn > group.after_lsn else None
 
 
 def _named(records: Iterable[ProgressRecord]) -> set[str]:

@@ -46,8 +46,8 @@ class Cut:
 
     Attributes:
         batch: batch id.
-        through_lsn: every change up to this LSN is in, none after it.
-        through_commit_time: when the source committed that LSN (naive, in the process's zone, as
+        closed_lsn: every change up to this LSN is in, none after it.
+        closed_commit_time: when the source committed that LSN (naive, in the process's zone, as
             PySpark gives timestamps); None when the source has committed nothing yet.
         versions: table path below the lake to its version.
     """
@@ -55,8 +55,8 @@ class Cut:
     spark: SparkSession
     lake: str
     batch: int
-    through_lsn: str
-    through_commit_time: datetime | None
+    closed_lsn: str
+    closed_commit_time: datetime | None
     versions: dict[str, int]
 
     @property
@@ -79,7 +79,7 @@ class Cut:
         version = self.versions.get(path)
         if version is None:
             raise CutUnknown(
-                f"table {table} is not in the cut at LSN {self.through_lsn}: its snapshot was not"
+                f"table {table} is not in the cut at LSN {self.closed_lsn}: its snapshot was not"
                 " finished, the sink or the publisher stopped it, it is excluded, or it has no"
                 " changes yet"
             )
@@ -137,8 +137,8 @@ def read_cut(spark: SparkSession, lake: str, *, up_to_lsn: str | None = None) ->
         spark=spark,
         lake=lake,
         batch=row["batch"],
-        through_lsn=row["through_lsn"],
-        through_commit_time=row["through_commit_time"],
+        closed_lsn=row["through_lsn"],
+        closed_commit_time=row["through_commit_time"],
         versions=dict(row["tables"]),
     )
 

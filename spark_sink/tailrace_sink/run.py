@@ -73,7 +73,7 @@ def serve(
         server, _ = start_http_server(
             config.metrics_port, addr=config.metrics_host, registry=metrics.registry
         )
-        _log.info("metrics served", port=server.server_port)
+        _log.info("metrics_served", port=server.server_port)
     warm_up(spark, config)
     with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
         sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
@@ -134,7 +134,7 @@ def _retry(
                 raise
             sink.metrics.retries.labels(error=type(error).__name__).inc()
             _log.warning(
-                "waiting to try again",
+                "retrying",
                 error=type(error).__name__,
                 reason=str(error),
                 attempt=failures,

@@ -87,7 +87,7 @@ class Sink:
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self.config.commits_path}", error) from error
         if self._begun is not None:
-            _log.info("batch is finished first", batch=self._begun.following.batch)
+            _log.info("batch_resumed", batch=self._begun.following.batch)
         for topic, reason in self.state.stopped.items():
             self._tell_stopped(topic, reason)
         self._pending.clear()
@@ -95,7 +95,7 @@ class Sink:
         if not self._retention_is_set:
             self._applier.set_retention(self._known_paths())
             self._retention_is_set = True
-        _log.info("lake opened", batch=self.state.batch, through_lsn=self.state.through_lsn)
+        _log.info("lake_opened", batch=self.state.batch, closed_lsn=self.state.closed_lsn)
         return self.state
 
     def _known_paths(self) -> set[str]:
@@ -184,9 +184,9 @@ class Sink:
         self.metrics.batch_seconds.observe(seconds)
         self._report_lag(plan)
         _log.info(
-            "batch committed",
+            "batch_committed",
             batch=state.batch,
-            through_lsn=state.through_lsn,
+            closed_lsn=state.closed_lsn,
             rows=plan.count,
             tables=len(applied.versions),
             seconds=round(seconds, 3),
@@ -232,7 +232,7 @@ class Sink:
     def _tell_stopped(self, topic: str, reason: str) -> None:
         table = str(self.config.topics.table_of(topic) or topic)
         _log.error(
-            "table stopped",
+            "table_stopped",
             table=table,
             reason=reason,
             effect="the other tables go on; this one is not part of the lake's cuts until it comes"
@@ -242,7 +242,7 @@ class Sink:
 
     def _tell_goes_on(self, topic: str) -> None:
         table = str(self.config.topics.table_of(topic) or topic)
-        _log.info("table goes on with a new snapshot", table=table)
+        _log.info("table_restarted", table=table)
         self.metrics.stopped_tables.labels(table=table).set(0)
 
     def _check_single_writer(self) -> None:
@@ -269,8 +269,8 @@ class Sink:
 
     def _report_lag(self, plan: BatchPlan) -> None:
         self.metrics.lag_seconds.set(self._now_s() - plan.published_ms / 1000)
-        if plan.following.through_commit_ms is not None:
-            self.metrics.through_commit_seconds.set(plan.following.through_commit_ms / 1000)
+        if plan.following.closed_commit_ms is not None:
+            self.metrics.closed_commit_seconds.set(plan.following.closed_commit_ms / 1000)
 
     def _drop_passed(self) -> None:
         passed = {shard: position.next_offset for shard, position in self.state.shards.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from tailrace_sink.progress import ShardPosition, SinkState
@@ -47,13 +46,23 @@ def range_of(found: Json) -> TopicRange:
 
 
 def shards_json(shards: Mapping[int, ShardPosition]) -> Json:
-    """Positions by shard."""
-    return {str(shard): asdict(found) for shard, found in shards.items()}
+    """Positions by shard, in the form of the first release's lakes."""
+    return {
+        str(shard): {
+            "partition": found.partition,
+            "next_offset": found.next_offset,
+            "through_lsn": found.closed_lsn,
+        }
+        for shard, found in shards.items()
+    }
 
 
 def shards_of(found: Json) -> dict[int, ShardPosition]:
     """The positions that :func:`shards_json` wrote."""
-    return {int(shard): ShardPosition(**position) for shard, position in found.items()}
+    return {
+        int(shard): ShardPosition(of["partition"], of["next_offset"], of["through_lsn"])
+        for shard, of in found.items()
+    }
 
 
 def held_json(held: Mapping[str, TopicRange]) -> Json:
@@ -75,8 +84,8 @@ def state_json(state: SinkState) -> Json:
     """A whole state."""
     return {
         "batch": state.batch,
-        "through_lsn": state.through_lsn,
-        "through_commit_ms": state.through_commit_ms,
+        "through_lsn": state.closed_lsn,
+        "through_commit_ms": state.closed_commit_ms,
         "shards": shards_json(state.shards),
         "held": held_json(state.held),
         "stopped": dict(state.stopped),
@@ -89,9 +98,13 @@ def state_json(state: SinkState) -> Json:
 
 def state_of(found: Json) -> SinkState:
     """The state that :func:`state_json` wrote."""
+    fields = dict(found)
+    closed_lsn, closed_ms = fields.pop("through_lsn"), fields.pop("through_commit_ms")
     return SinkState(
         **{
-            **found,
+            **fields,
+            "closed_lsn": closed_lsn,
+            "closed_commit_ms": closed_ms,
             "shards": shards_of(found["shards"]),
             "held": held_of(found["held"]),
             "offsets": offsets_of(found["offsets"]),

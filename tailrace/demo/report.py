@@ -91,8 +91,8 @@ def make_report(
     finally:
         spark.stop()
     elapsed = (replay.finished or 0) - replay.started if replay is not None else 0.0
-    closed = [(r.through_lsn, r.published_ms) for r in records]
-    cuts = [(row.through_lsn, row.committed_ms) for row in commits]
+    closed = [(r.closed_lsn, r.published_ms) for r in records]
+    cuts = [(row.closed_lsn, row.committed_ms) for row in commits]
     streamed = len(facts.commits)
     return Report(
         events=facts.events_total,

@@ -235,10 +235,10 @@ class _Demo:
 
     def _topics_have_it(self) -> bool:
         published = self._picture.published
-        return published is not None and published.through_lsn >= self._picture.source_lsn
+        return published is not None and published.closed_lsn >= self._picture.source_lsn
 
     def _lake_has_it(self) -> bool:
-        return self._picture.lake.through_lsn >= self._picture.source_lsn
+        return self._picture.lake.closed_lsn >= self._picture.source_lsn
 
     def _wait(self, what: str, reached: Callable[[], bool], watch: pyodbc.Connection) -> None:
         pause = threading.Event()
@@ -275,9 +275,9 @@ class _Demo:
         rows = self._commits.read()
         if rows:
             last = rows[-1]
-            time_of_lsn = last.through_commit_time
+            time_of_lsn = last.closed_commit_time
             picture.lake = LakeState(
-                through_lsn=last.through_lsn,
+                closed_lsn=last.closed_lsn,
                 batches=len(rows),
                 changes=sum(row.rows for row in rows),
                 commit_ms=None if time_of_lsn is None else round(time_of_lsn.timestamp() * 1000),

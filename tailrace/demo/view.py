@@ -26,7 +26,7 @@ LOG_LINES = 6
 class LakeState:
     """What the newest commit row says."""
 
-    through_lsn: str = ""
+    closed_lsn: str = ""
     batches: int = 0
     changes: int = 0
     commit_ms: int | None = None
@@ -115,24 +115,24 @@ class Picture:
         if published is None or not published.transactions:
             return Text("Kafka, exactly once", style="dim"), "", ""
         return (
-            Text(f"closed LSN {published.through_lsn}", style="yellow"),
+            Text(f"closed LSN {published.closed_lsn}", style="yellow"),
             f"{published.events_total:,} events in {published.transactions} transactions",
             _lag(
                 self.source_lsn,
-                published.through_lsn,
+                published.closed_lsn,
                 self.source_commit_ms,
-                published.through_commit_ms,
+                published.closed_commit_ms,
             ),
         )
 
     def _lake_cells(self) -> tuple[RenderableType, str, str]:
         lake = self.lake
-        if not lake.through_lsn:
+        if not lake.closed_lsn:
             return Text("Delta Lake, cut by cut", style="dim"), "", ""
         return (
-            Text(f"closed LSN {lake.through_lsn}", style="magenta"),
+            Text(f"closed LSN {lake.closed_lsn}", style="magenta"),
             f"{lake.changes:,} changes in {lake.batches} commits",
-            _lag(self.source_lsn, lake.through_lsn, self.source_commit_ms, lake.commit_ms),
+            _lag(self.source_lsn, lake.closed_lsn, self.source_commit_ms, lake.commit_ms),
         )
 
     def _tables(self) -> RenderableType:

@@ -179,7 +179,7 @@ class TailracePipeline:
                     raise PipelineFailed(str(child.failure("ended")))
             reached = self._topics_reached(target)
             if reached is not None and (not self._has_lake or self._lake_reached(reached)):
-                return reached.through_lsn
+                return reached.closed_lsn
             if time.monotonic() > deadline:
                 raise PipelineTimeout(self._how_far(target, reached, limit_s))
             if time.monotonic() - captured_at > _CAPTURE_EVERY_S:
@@ -332,12 +332,12 @@ class TailracePipeline:
     def _how_far(self, target: str, reached: Reached | None, limit_s: float) -> str:
         record = _started(self._ledger).read()
         if reached is None:
-            there = "nothing was published" if record is None else f"topics: {record.through_lsn}"
+            there = "nothing was published" if record is None else f"topics: {record.closed_lsn}"
             if record is not None and record.snapshotting:
                 there += f", snapshots of {', '.join(record.snapshotting)} are not finished"
         else:
             row = self._last_cut()
-            there = f"lake: {row.through_lsn if row else 'no cut yet'}"
+            there = f"lake: {row.closed_lsn if row else 'no cut yet'}"
         return (
             f"LSN {target} was not reached within {limit_s:g} s ({there}). The logs are in"
             f" {self.data_dir}; pass data_dir=... to keep them."

@@ -20,12 +20,12 @@ class Reached:
     """What the ledger says when everything up to an LSN is out.
 
     Attributes:
-        through_lsn: the closed LSN.
+        closed_lsn: the closed LSN.
         batch: the lake's batch number from which on all of it is in the lake.
         topics: the data topics that have events.
     """
 
-    through_lsn: str
+    closed_lsn: str
     batch: int
     topics: frozenset[str]
 
@@ -68,9 +68,9 @@ class Ledger:
     def reached(self, lsn: str) -> Reached | None:
         """The state when everything up to an LSN is out and every snapshot is done, else None."""
         record = self.read()
-        if record is None or not record.closed or record.snapshotting or record.through_lsn < lsn:
+        if record is None or not record.closed or record.snapshotting or record.closed_lsn < lsn:
             return None
-        return Reached(record.through_lsn, self._batch, frozenset(self._topics))
+        return Reached(record.closed_lsn, self._batch, frozenset(self._topics))
 
     def close(self) -> None:
         """Leave the broker."""

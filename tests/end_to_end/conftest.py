@@ -145,7 +145,7 @@ class Pipeline:
             for child in self.children.values():
                 assert child.is_running, str(child.failure("ended"))
             rows = self.commit_rows()
-            return bool(rows) and rows[-1].through_lsn >= target
+            return bool(rows) and rows[-1].closed_lsn >= target
 
         wait_until(reached, f"the lake reaches {target}")
 

@@ -111,8 +111,8 @@ def commit(delivery: KafkaDelivery, start: int, stop: int) -> Progress:
     """Commit rows [start, stop) with their checkpoint."""
     return delivery.commit(
         after_lsn=position_of(max(start - 1, 0)).commit_lsn,
-        through_lsn=position_of(max(stop - 1, 0)).commit_lsn,
-        through_commit_ms=1,
+        closed_lsn=position_of(max(stop - 1, 0)).commit_lsn,
+        closed_commit_ms=1,
         closed=True,
         checkpoints=checkpoint_at(stop),
     )

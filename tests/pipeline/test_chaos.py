@@ -88,10 +88,10 @@ def _cut(pipe: Pipe, options: dict[str, Any], rng: random.Random) -> None:
             for _ in range(2):
                 goal = len(publisher.steps) + rng.randrange(1, 30)
                 publisher.until(lambda goal=goal: len(publisher.steps) >= goal, "some steps")
-                told = len(publisher.told("waiting"))
+                told = len(publisher.told("retrying"))
                 proxy.close()
                 publisher.until(
-                    lambda told=told: len(publisher.told("waiting")) > told, "it notices"
+                    lambda told=told: len(publisher.told("retrying")) > told, "it notices"
                 )
                 proxy.open()
     finally:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 
 def is_waiting_for(publisher: Running, *errors: str) -> bool:
-    return any(entry["error"] in errors for entry in publisher.told("waiting"))
+    return any(entry["error"] in errors for entry in publisher.told("retrying"))
 
 
 def test_kafka_is_down_at_the_start_and_in_mid_stream(
@@ -41,8 +41,8 @@ def test_kafka_is_down_at_the_start_and_in_mid_stream(
         kafka_broker.kill()
         source.execute("INSERT dbo.t VALUES (1), (2)", "DELETE dbo.t WHERE id = 1")
         source.scan()
-        told = len(publisher.told("waiting"))
-        publisher.until(lambda: len(publisher.told("waiting")) > told, "it says so again")
+        told = len(publisher.told("retrying"))
+        publisher.until(lambda: len(publisher.told("retrying")) > told, "it says so again")
         kafka_broker.start()
         publisher.until(pipe.is_caught_up, "it goes on")
 
@@ -61,12 +61,12 @@ def test_the_registry_is_down_at_the_start_and_when_a_version_is_new(pipe: Pipe)
             proxy.open()
             publisher.until(pipe.is_caught_up, "it goes on")
             proxy.close()
-            told = len(publisher.told("waiting"))
+            told = len(publisher.told("retrying"))
             source.execute(
                 "ALTER TABLE dbo.t ALTER COLUMN n bigint", "INSERT dbo.t VALUES (2, 10000000000)"
             )
             source.scan()
-            publisher.until(lambda: len(publisher.told("waiting")) > told, "it says so again")
+            publisher.until(lambda: len(publisher.told("retrying")) > told, "it says so again")
             proxy.open()
             publisher.until(pipe.is_caught_up, "it goes on again")
     finally:
@@ -106,7 +106,7 @@ def test_a_stopped_capture_job_is_told(pipe: Pipe):
         assert age is not None
         assert age > 1
         source.scan()
-        publisher.until(lambda: bool(publisher.told("capture_job_runs_again")), "it says so")
+        publisher.until(lambda: bool(publisher.told("capture_job_resumed")), "it says so")
 
 
 def test_of_two_publishers_one_remains_and_nothing_is_published_twice(pipe: Pipe):

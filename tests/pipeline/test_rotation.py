@@ -82,7 +82,7 @@ def test_an_instance_that_goes_before_it_was_read_to_its_end_stops_its_table(
 
     with Running(pipe.config()) as publisher:
         publisher.until(pipe.is_caught_up, "its new snapshot is out")
-        assert publisher.told("table_taken_up_again")
+        assert publisher.told("table_restarted")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
     pipe.assert_exactly_once("keeps")
 
@@ -95,7 +95,7 @@ def test_its_table_begins_again_where_the_configuration_says_so(pipe: Pipe, is_k
     with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
         publisher.until(pipe.is_caught_up, "the new snapshot is out")
         assert not publisher.told("table_stopped")
-        assert publisher.told("table_taken_up_again")
+        assert publisher.told("table_restarted")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
     pipe.assert_exactly_once("keeps")
 
@@ -115,7 +115,7 @@ def test_the_next_instance_is_not_recognised_yet(pipe: Pipe, on_gap: str):
             "UPDATE dbo.keeps SET note = 10 WHERE id = 1", "INSERT dbo.loses VALUES (3, 3)"
         )
         publisher.until(lambda: source.scan() or keeps_is_out(pipe), "the other table goes on")
-        what = "table_stopped" if on_gap == "stop" else "table_taken_up_again"
+        what = "table_stopped" if on_gap == "stop" else "table_restarted"
         publisher.until(lambda: bool(publisher.told(what)), "it is told")
         if on_gap == "snapshot":
             publisher.until(pipe.is_caught_up, "the new snapshot is out")
@@ -140,7 +140,7 @@ def test_a_stopped_table_is_taken_up_with_another_instance(pipe: Pipe):
     with Running(pipe.config()) as publisher:
         publisher.until(pipe.is_caught_up, "its new snapshot is out")
         assert not publisher.told("table_stopped")
-        assert publisher.told("table_taken_up_again")
+        assert publisher.told("table_restarted")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
 
 
@@ -179,7 +179,7 @@ def test_an_instance_that_goes_during_the_snapshot_loses_its_place(pipe: Pipe):
 
     with Running(PublisherConfig.load(options)) as publisher:
         publisher.until(pipe.is_caught_up, "the new snapshot is out")
-        (told,) = publisher.told("table_taken_up_again")
+        (told,) = publisher.told("table_restarted")
         assert "dbo_loses was disabled" in told["reason"]
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3, 4, 5]
 
@@ -203,7 +203,7 @@ def test_an_instance_made_again_under_its_name_begins_anew(pipe: Pipe):
             disable(source, "loses", old)
             source.execute("UPDATE dbo.loses SET note = note + 1")
             publisher.until(pipe.is_caught_up, "it goes on")
-        assert not publisher.told("waiting")
+        assert not publisher.told("retrying")
         assert not publisher.told("table_stopped")
     assert snapshot_keys(pipe, "loses") == [1, 2]
     state = pipe.topics.state(source.name, "loses", "id")
@@ -270,7 +270,7 @@ def test_rotation_under_load(pipe: Pipe):
             publisher.until(lambda: rounds[0] > written, "it still writes")
         publisher.until(pipe.is_caught_up, "everything is out")
         seen.update(source.positions(f"busy_{ROTATIONS}"))
-        assert not publisher.told("waiting")
+        assert not publisher.told("retrying")
         assert not publisher.told("table_stopped")
 
     begin = Lsn.parse(pipe.topics.progress()[0]["after_lsn"])

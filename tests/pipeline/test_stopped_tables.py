@@ -90,7 +90,7 @@ def test_a_table_with_a_gap_stops_alone_and_begins_again_at_the_next_start(pipe:
 
     with Running(pipe.config()) as publisher:
         publisher.until(pipe.is_caught_up, "its new snapshot is out")
-        assert publisher.told("table_taken_up_again")
+        assert publisher.told("table_restarted")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
     assert snapshot_keys(pipe, "keeps") == [1, 2]
     pipe.assert_exactly_once("keeps")
@@ -103,7 +103,7 @@ def test_a_gap_is_followed_by_a_new_snapshot_where_the_configuration_says_so(pip
     with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
         publisher.until(pipe.is_caught_up, "the new snapshot is out")
         assert not publisher.told("table_stopped")
-        assert publisher.told("table_taken_up_again")
+        assert publisher.told("table_restarted")
 
     announced = [
         number

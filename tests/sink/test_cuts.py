@@ -99,9 +99,9 @@ def test_every_cut_is_the_source_at_that_lsn(source: Source, lake: Lake):
     assert lake.cut() == source.cut()
     for commit in commits:
         cut = read_cut(lake.spark, f"{lake.path}/lake", up_to_lsn=commit["through_lsn"])
-        assert cut.through_lsn == commit["through_lsn"]
+        assert cut.closed_lsn == commit["through_lsn"]
         versions = {table.table: cut.versions[f"shop/dbo/{table.table}"] for table in cut.tables}
-        assert lake.cut(**versions) == source.cuts[cut.through_lsn]
+        assert lake.cut(**versions) == source.cuts[cut.closed_lsn]
     assert read_cut(lake.spark, f"{lake.path}/lake").read(planes.name).count() == len(planes.rows)
     with pytest.raises(CutUnknown, match="no cut at or before LSN"):
         read_cut(lake.spark, f"{lake.path}/lake", up_to_lsn="00000000:00000000:0001")

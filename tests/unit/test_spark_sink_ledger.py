@@ -30,8 +30,8 @@ RANGE = TopicRange(
 def test_a_plan_is_read_as_it_was_written():
     following = SinkState(
         batch=12,
-        through_lsn="00000001:00000009:0001",
-        through_commit_ms=1_700_000_000_123,
+        closed_lsn="00000001:00000009:0001",
+        closed_commit_ms=1_700_000_000_123,
         shards={0: ShardPosition(0, 7, "00000001:00000009:0001"), 1: ShardPosition(1, 5, "x")},
         held={"p.shop.dbo.u": replace(RANGE, topic="p.shop.dbo.u", whole_from=None)},
         stopped={"p.shop.dbo.v": "its key 'changed'"},

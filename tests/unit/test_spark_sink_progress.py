@@ -87,8 +87,8 @@ def test_records_up_to_the_newest_closed_lsn_are_one_cut():
     )
 
     assert ranges(found) == {TOPIC: {0: (0, 6)}, OTHER: {0: (0, 1)}}
-    assert found.following.through_lsn == lsn(8)
-    assert found.following.through_commit_ms == 1008
+    assert found.following.closed_lsn == lsn(8)
+    assert found.following.closed_commit_ms == 1008
     assert found.following.batch == 3
     assert found.following.offsets == {TOPIC: {0: 6}, OTHER: {0: 1}}
     assert found.count == 6
@@ -106,7 +106,7 @@ def test_an_open_transaction_waits_for_its_end():
 
     after = planned(before.following, [first, opened, ended])
     assert ranges(after) == {TOPIC: {0: (4, 12)}}
-    assert after.following.through_lsn == lsn(9)
+    assert after.following.closed_lsn == lsn(9)
 
 
 def test_the_bound_cuts_at_closed_lsns_only():
@@ -119,7 +119,7 @@ def test_the_bound_cuts_at_closed_lsns_only():
     state = SinkState()
     cuts = []
     while (found := plan(state, records, changes_max=5)) is not None:
-        cuts.append((found.following.through_lsn, found.count))
+        cuts.append((found.following.closed_lsn, found.count))
         state = found.following
 
     assert cuts == [(lsn(1), 4), (lsn(2), 4), (lsn(3), 13)]
@@ -140,7 +140,7 @@ def test_an_idle_publisher_that_knows_a_newer_lsn_moves_the_cut():
 
     assert found.moves
     assert found.topics == ()
-    assert found.following.through_lsn == lsn(7)
+    assert found.following.closed_lsn == lsn(7)
 
 
 def test_a_table_in_its_snapshot_is_held_and_joins_whole():
@@ -298,14 +298,14 @@ def test_the_slowest_shard_decides_and_the_fast_one_is_read_twice():
     slow_later = record(3, 4, 12, (OTHER, 3, 6), shard=1)
 
     first = planned(SinkState(), [fast, slow], shards=2)
-    assert first.following.through_lsn == lsn(4)
+    assert first.following.closed_lsn == lsn(4)
     by_topic = {topic.topic: topic for topic in first.topics}
     assert by_topic[TOPIC].up_to_lsn == lsn(4)
     assert by_topic[OTHER].up_to_lsn is None
     assert TOPIC not in first.following.offsets
 
     second = planned(first.following, [fast, slow, slow_later], shards=2)
-    assert second.following.through_lsn == lsn(10)
+    assert second.following.closed_lsn == lsn(10)
     by_topic = {topic.topic: topic for topic in second.topics}
     assert (by_topic[TOPIC].after_lsn, by_topic[TOPIC].up_to_lsn) == (lsn(4), None)
     assert (by_topic[OTHER].after_lsn, by_topic[OTHER].up_to_lsn) == (None, lsn(10))

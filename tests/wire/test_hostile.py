@@ -407,7 +407,10 @@ def test_logins_and_permissions_survive_a_restart(emulator):
 
 
 def test_no_password_is_logged(tmp_path, caplog):
-    with caplog.at_level(logging.DEBUG, "tailrace_emulator"), in_process_server(tmp_path, None) as made:
+    with (
+        caplog.at_level(logging.DEBUG, "tailrace_emulator"),
+        in_process_server(tmp_path, None) as made,
+    ):
         client = Client(made.port)
         client.log_in(Login7(user="sa", password="Wrong-secret-1"))
         client.socket.close()

@@ -45,7 +45,7 @@ class Book:
         database: the database.
         identity: what a restore would change.
         position: everything at or before it, in every table, was sent.
-        through: last LSN at which all of its transaction was out in a committed record.
+        closed_lsn: last LSN at which all of its transaction was out in a committed record.
         instances: state by name of the capture instance.
         signals_offset: offset behind the last signal that was taken; None before the first.
     """
@@ -54,7 +54,7 @@ class Book:
     database: str
     identity: DatabaseIdentity
     position: ChangePosition
-    through: Lsn
+    closed_lsn: Lsn
     instances: dict[str, InstanceState] = field(default_factory=dict)
     signals_offset: int | None = None
     _changed: set[str] = field(default_factory=set)
@@ -142,14 +142,14 @@ class Book:
         self.set_instance(name, replace(self.instances[name], schema_lsn=schema_lsn))
 
     def records_to_write(
-        self, through: Lsn, clock_ms: Callable[[], int]
+        self, closed_lsn: Lsn, clock_ms: Callable[[], int]
     ) -> dict[CheckpointKey, CheckpointRecord | None]:
         """The records of what changed since :meth:`written`, and the database's own.
 
         None takes a record away.
 
         Args:
-            through: last closed LSN once they are committed.
+            closed_lsn: last closed LSN once they are committed.
             clock_ms: milliseconds UTC.
         """
         now = clock_ms()
@@ -171,7 +171,7 @@ class Book:
             else SnapshotState.RUNNING,
             # Inside a transaction the position does not tell the last closed LSN; a restarted
             # publisher repeats it in its progress records.
-            snapshot_fence_lsn=str(through),
+            snapshot_fence_lsn=str(closed_lsn),
             snapshot_resume_key=None,
             snapshot_rows=0,
             database_guid=self.identity.database_guid,
@@ -181,9 +181,9 @@ class Book:
         )
         return records
 
-    def written(self, through: Lsn) -> None:
+    def written(self, closed_lsn: Lsn) -> None:
         """The records are committed."""
-        self.through = through
+        self.closed_lsn = closed_lsn
         self._changed.clear()
         self._forgotten.clear()
 

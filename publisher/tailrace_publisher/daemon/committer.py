@@ -68,7 +68,7 @@ class Committer:
         self._announced: set[str] = set()
         self._times: dict[bytes, int] = {}
         self._position_ms: int | None = None
-        self._through_ms: int | None = None
+        self._closed_ms: int | None = None
 
     @property
     def idle_s(self) -> float:
@@ -154,27 +154,27 @@ class Committer:
         """
         book = self._book
         closed = is_closed(book.position)
-        through = book.position.commit_lsn if closed else book.through
-        through_ms = self._position_ms if closed else self._through_ms
+        closed_lsn = book.position.commit_lsn if closed else book.closed_lsn
+        closed_ms = self._position_ms if closed else self._closed_ms
         rows = self._delivery.rows_in_transaction
-        checkpoints = book.records_to_write(through, self._clock_ms)
+        checkpoints = book.records_to_write(closed_lsn, self._clock_ms)
         snapshotting = self._snapshotting()
         self._on_step("before_commit")
         self._delivery.commit(
-            after_lsn=book.through,
-            through_lsn=through,
-            through_commit_ms=through_ms,
+            after_lsn=book.closed_lsn,
+            closed_lsn=closed_lsn,
+            closed_commit_ms=closed_ms,
             closed=closed,
             snapshotting=snapshotting,
             checkpoints=checkpoints,
         )
         self._on_committed(checkpoints)
-        book.written(through)
+        book.written(closed_lsn)
         self._announced = set(snapshotting)
-        self._through_ms = through_ms
+        self._closed_ms = closed_ms
         self._committed_at = time.monotonic()
         self._open_rows = 0
-        self._metrics.committed(through, through_ms)
+        self._metrics.committed(closed_lsn, closed_ms)
         self._on_step("committed" if rows else "heartbeat")
 
     def _send(self, parts: Iterable[EncodedRows]) -> None:

@@ -51,7 +51,7 @@ def run(
     """
     with metrics or Metrics(config.metrics_port, host=config.metrics_host) as counted:
         if counted.port is not None:
-            _log.info("metrics", url=f"http://{config.metrics_host}:{counted.port}/metrics")
+            _log.info("metrics_served", url=f"http://{config.metrics_host}:{counted.port}/metrics")
         _Conductor(config, stop, counted, clock_ms, on_step).run()
 
 
@@ -106,7 +106,7 @@ class _Conductor:
 
     def _stepped(self, step: str) -> None:
         if self._attempts and step in {"committed", "heartbeat"}:
-            _log.info("goes_on", attempts=self._attempts)
+            _log.info("resumed", attempts=self._attempts)
             self._attempts = 0
         self._on_step(step)
 
@@ -115,7 +115,7 @@ class _Conductor:
         self._attempts += 1
         self._metrics.retries.labels(error=type(error).__name__).inc()
         _log.warning(
-            "waiting",
+            "retrying",
             error=type(error).__name__,
             reason=str(error),
             attempt=self._attempts,

@@ -235,7 +235,7 @@ class Session:
         newest = max_lsn(self._control)
         book = Book.restore(config.server_name, database, identity, records)
         if book is None:
-            _log.info("no_checkpoint", database=database, position=str(newest or Lsn.ZERO))
+            _log.info("checkpoint_missing", database=database, position=str(newest or Lsn.ZERO))
             return Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
         check_same_database(database, book.known_identity(records), identity)
         if book.position.commit_lsn > Lsn.ZERO:

@@ -120,7 +120,7 @@ class StoppedTables:
         wanted = self._options.mode is SnapshotMode.INITIAL or self.is_taken_up(error)
         state = SnapshotState.PENDING if wanted else SnapshotState.SKIPPED
         _log.warning(
-            "table_taken_up_again",
+            "table_restarted",
             table=str(table),
             gap_behind=str(book.position.commit_lsn),
             snapshot=state.value,

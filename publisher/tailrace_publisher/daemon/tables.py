@@ -190,9 +190,9 @@ class PublishedTables:
             except DeliveryRejected as error:
                 raise TableFailed(table.name, error) from error
         if not table.versions or self.snapshot_of(table).state in _TO_BE_READ:
-            _log.info("snapshot_runs_already", table=str(table.name))
+            _log.info("snapshot_running_already", table=str(table.name))
             return
-        _log.info("snapshot_asked_for", table=str(table.name))
+        _log.info("snapshot_requested", table=str(table.name))
         self.set_snapshot(table, SnapshotProgress(SnapshotState.PENDING))
 
     def _topics_of(self, found: Iterable[TableName]) -> dict[TableName, str]:
@@ -248,7 +248,7 @@ class PublishedTables:
         if cause is not None and self._stopped.is_taken_up(cause):
             if not table.recognised:
                 # The error stays noted, so the table is part of no cut until it can begin again.
-                _log.info("capture_instance_not_recognised_yet", table=str(table.name))
+                _log.info("capture_instance_not_ready", table=str(table.name))
                 table.versions.clear()
                 return
             cause = self._taken_in(table, catalog, anew=True)
@@ -291,7 +291,7 @@ class PublishedTables:
         table.versions.clear()
         table.object_ids = {instance.name: instance.object_id for instance in table.instances}
         if not recognised:
-            _log.info("capture_instance_not_recognised_yet", table=str(table.name))
+            _log.info("capture_instance_not_ready", table=str(table.name))
             return
         self._enter_in_book(table, recognised, known)
         first = first_lsn_after(self._book.position)

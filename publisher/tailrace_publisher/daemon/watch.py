@@ -67,7 +67,7 @@ class CaptureWatch:
                 " see sys.dm_cdc_errors",
             )
         elif self._is_stalled and not stalled:
-            _log.info("capture_job_runs_again")
+            _log.info("capture_job_resumed")
         self._is_stalled = stalled
         return age
 

@@ -201,8 +201,8 @@ class KafkaDelivery:
         self,
         *,
         after_lsn: Lsn,
-        through_lsn: Lsn,
-        through_commit_ms: int | None,
+        closed_lsn: Lsn,
+        closed_commit_ms: int | None,
         closed: bool,
         snapshotting: Sequence[str] = (),
         checkpoints: Mapping[CheckpointKey, CheckpointRecord | None],
@@ -214,8 +214,8 @@ class KafkaDelivery:
 
         Args:
             after_lsn: the last closed LSN of the record before.
-            through_lsn: everything up to it is out once this is committed.
-            through_commit_ms: its commit time, milliseconds UTC.
+            closed_lsn: everything up to it is out once this is committed.
+            closed_commit_ms: its commit time, milliseconds UTC.
             closed: false inside a source transaction that goes on in the next Kafka transaction.
             snapshotting: data topics of tables that are not part of the cut yet.
             checkpoints: the records that changed; None takes one away.
@@ -243,14 +243,14 @@ class KafkaDelivery:
             server=self._server,
             database=self._database,
             after_lsn=str(after_lsn),
-            through_lsn=str(through_lsn),
-            through_commit_ms=through_commit_ms,
+            closed_lsn=str(closed_lsn),
+            closed_commit_ms=closed_commit_ms,
             closed=closed,
             published_ms=self._clock_ms(),
             partitions=partitions,
             snapshotting=list(snapshotting),
         )
-        record = self._records["Progress"].encode(progress)
+        record = self._records["Progress"].encode(progress.to_record())
         producer.produce(self._topics.progress, [(None, record, 0)], {})
         if checkpoints:
             encode_key = self._records["CheckpointKey"].encode

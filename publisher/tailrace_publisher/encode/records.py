@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 import fastavro
@@ -17,7 +18,7 @@ class _Dataclass(Protocol):
 
 
 class RecordEncoder:
-    """Writes one dataclass as one Avro record.
+    """Writes one dataclass, or the fields of one, as one Avro record.
 
     Args:
         schema: its record schema, field names as in the dataclass.
@@ -28,7 +29,7 @@ class RecordEncoder:
         self._schema = fastavro.parse_schema(schema)
         self._frame = frame_header(schema_id)
 
-    def encode(self, record: _Dataclass) -> bytes:
+    def encode(self, record: _Dataclass | Mapping[str, Any]) -> bytes:
         """The framed record.
 
         Raises:
@@ -36,7 +37,8 @@ class RecordEncoder:
         """
         out = io.BytesIO()
         out.write(self._frame)
-        fastavro.schemaless_writer(out, self._schema, dataclasses.asdict(record))
+        fields = record if isinstance(record, Mapping) else dataclasses.asdict(record)
+        fastavro.schemaless_writer(out, self._schema, fields)
         return out.getvalue()
 
 

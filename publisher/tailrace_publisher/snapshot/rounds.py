@@ -175,7 +175,7 @@ class Snapshots:
         if encoder is None:
             return None
         if encoder.schema != table.schema:
-            _log.info("snapshot_chunk_read_again", table=str(table.instance.table), reason="DDL")
+            _log.info("snapshot_chunk_retried", table=str(table.instance.table), reason="DDL")
             return None
         rows = _keep(table, chunk, encoder, finished.changed[table.topic], position, read_ms)
         if rows is None:
@@ -206,7 +206,7 @@ def _keep(
     """The events of a chunk without the rows that the stream told about; None to read it again."""
     if changed and not table.instance.key_is_unique:
         _log.info(
-            "snapshot_chunk_read_again",
+            "snapshot_chunk_retried",
             table=str(table.instance.table),
             reason="it has no unique key and rows changed while it was read",
         )

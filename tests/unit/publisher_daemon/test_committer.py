@@ -89,7 +89,7 @@ def commits_of(recorder: Recorder) -> list[tuple[list[int], bool, int]]:
         (
             [Lsn.from_bytes(position[:10]).block for position in commit["positions"]],
             commit["closed"],
-            commit["through_lsn"].block,
+            commit["closed_lsn"].block,
         )
         for commit in recorder.commits
     ]
@@ -145,8 +145,8 @@ def test_every_commit_holds_everything_up_to_what_it_says(
     for commit in recorder.commits:
         out += commit["positions"]
         assert commit["after_lsn"] == through
-        assert commit["closed"] or commit["through_lsn"] == through
-        through = commit["through_lsn"]
+        assert commit["closed"] or commit["closed_lsn"] == through
+        through = commit["closed_lsn"]
         if commit["closed"]:
             assert sorted(out) == [p for p in everything if p[:10] <= through.to_bytes()]
     assert sorted(out) == everything

@@ -39,9 +39,9 @@ from tailrace_schemas.progress import PROGRESS_SCHEMA, position_hash
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName, TopicNames, value_subject
 from tailrace_schemas.types import ColumnType
+from tailrace_sink.application import warm_up
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.kafka_ranges import read_values
-from tailrace_sink.run import warm_up
 from tailrace_sink.session import session_with
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream

@@ -103,8 +103,8 @@ def sink(config: Path | None, flags: tuple[str, ...]) -> None:
     settings = _settings(config, flags, "sink", "lake")
     checked = _checked(settings.sink)
     from tailrace_compose.local.jars import spark_jars
+    from tailrace_sink.application import run
     from tailrace_sink.errors import SinkError
-    from tailrace_sink.run import run
 
     with _stop_on_signal() as stop:
         try:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tailrace_sink.application import serve
 from tailrace_sink.errors import ApplyFailed, TopicMadeAnew
-from tailrace_sink.run import serve
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 

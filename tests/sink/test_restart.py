@@ -22,9 +22,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_sink.application import serve
 from tailrace_sink.errors import LakeTaken
 from tailrace_sink.metrics import SinkMetrics
-from tailrace_sink.run import serve
 from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
@@ -96,7 +96,7 @@ KILLED_SINK = """
 import os, signal, sys, threading
 from tailrace_compose.local.jars import spark_jars
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.run import run
+from tailrace_sink.application import run
 
 def kill(step, path):
     if step == "merged":

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import pyodbc
@@ -21,6 +20,7 @@ from tailrace_emulator.serving.server import Limits, Server
 from tailrace_emulator.serving.session import Credentials, Logins
 from tailrace_emulator.serving.tls import TlsContexts, ensure_certificate
 from tailrace_emulator.storage.engine import Engine
+from tailrace_emulator.testing.odbc import driver
 from tailrace_emulator.values.clock import SystemClock
 
 # The driver manager must not keep connections: a test's server is gone when the test ends.
@@ -29,23 +29,6 @@ pyodbc.pooling = False
 READY_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 15
 REPOSITORY = Path(__file__).parent.parent
-
-
-@cache
-def driver() -> str:
-    """The genuine driver: the system's where there is one, else the one in a wheel."""
-    installed = [name for name in pyodbc.drivers() if name.startswith("ODBC Driver 18")]
-    if installed:
-        return installed[0]
-    import mssql_python_odbc
-
-    libraries = Path(mssql_python_odbc.get_libs_dir())
-    found = sorted(libraries.glob("**/debian_ubuntu/x86_64/lib/libmsodbcsql-18*")) or sorted(
-        libraries.glob("**/libmsodbcsql*")
-    )
-    if not found:
-        raise RuntimeError(f"no Microsoft ODBC driver under {libraries}")
-    return str(found[0])
 
 
 @dataclass
@@ -101,7 +84,7 @@ class EmulatorProcess:
     def connection_string(self, database: str = "master", **options: str) -> str:
         """For pyodbc and arrow-odbc alike; ``options`` are added or replace."""
         parts = {
-            "DRIVER": "{" + driver() + "}",
+            "DRIVER": driver(),
             "SERVER": f"127.0.0.1,{self.port}",
             "DATABASE": database,
             "UID": self.user,

@@ -8,7 +8,8 @@ import sys
 
 import pyodbc
 
-from tests.fix_emulator import REPOSITORY, driver
+from tailrace_emulator.testing.odbc import driver
+from tests.fix_emulator import REPOSITORY
 
 PASSWORD = "Command-line-1"
 WAIT_S = 30
@@ -31,7 +32,7 @@ def test_it_prints_how_to_connect_and_never_the_password(tmp_path):
         address = re.search(r"SERVER=([^;]+);UID=sa", how)
         assert address is not None, how
         parts = how.strip().replace("<yours>", PASSWORD)
-        parts = re.sub(r"DRIVER=\{[^}]*\}", lambda _: "DRIVER={" + driver() + "}", parts)
+        parts = re.sub(r"DRIVER=\{[^}]*\}", lambda _: f"DRIVER={driver()}", parts)
         with pyodbc.connect(parts, timeout=WAIT_S) as connection:
             now = connection.execute("SELECT SYSUTCDATETIME()").fetchval()
         connection.close()

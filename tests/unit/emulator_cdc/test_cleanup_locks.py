@@ -9,7 +9,10 @@ import pytest
 from tailrace_emulator.cdc.extension import ChangeDataCapture
 from tailrace_emulator.storage.engine import Engine
 from tailrace_emulator.values.clock import ManualClock
-from tests.unit.emulator_tsql.conftest import NOW, Session
+from tests.unit.emulator_tsql.conftest import NOW, other, sql
+
+__all__ = ["other", "sql"]
+"""Sessions of that folder's kind, on an engine with change data capture."""
 
 CLEANUP = (
     "DECLARE @failed bit, @mark binary(10) = (SELECT MAX(__$start_lsn) FROM cdc.dbo_t_CT);"
@@ -29,20 +32,6 @@ def engine(tmp_path) -> Iterator[Engine]:
     engine.create_database("shop")
     yield engine
     engine.close()
-
-
-@pytest.fixture
-def sql(engine) -> Iterator[Session]:
-    session = Session(engine, 51)
-    yield session
-    session.context.store.close()
-
-
-@pytest.fixture
-def other(engine) -> Iterator[Session]:
-    session = Session(engine, 52)
-    yield session
-    session.context.store.close()
 
 
 @pytest.fixture

@@ -176,17 +176,20 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
 
     with Connection(config.source) as connection:
         offset = timedelta(minutes=queries.utc_offset_minutes(connection))
+        instances: dict[TableName, list[str]] = {}
         for row in catalog.change_tables(connection):
             name = TableName(config.source.database, row.schema, row.table)
+            instances.setdefault(name, []).append(row.instance)
+        for name, captured_by in instances.items():
             if not config.tables.selects(name):
                 continue
             topic = _topic(config, name)
-            newest_lsn, committed = _newest(connection, row.instance)
+            newest_lsn, committed = _newest_of(connection, captured_by)
             newest_ms = None
             if committed is not None:
                 newest_ms = round((committed - offset).replace(tzinfo=UTC).timestamp() * 1000)
             yield TableLag(
-                table=f"{row.schema}.{row.table}",
+                table=f"{name.schema}.{name.table}",
                 newest_lsn=newest_lsn,
                 topic_lsn=topics.closed_lsn if topics else None,
                 topic_lag_s=lag_s(newest_lsn, newest_ms, topics),
@@ -203,6 +206,14 @@ def _topic(config: PublisherConfig, table: TableName) -> str:
         return config.topics.data(table)
     except ValueError:
         return ""
+
+
+def _newest_of(
+    connection: Connection, instances: Iterable[str]
+) -> tuple[str | None, datetime | None]:
+    """The newest change of a table in any of its capture instances."""
+    found = [_newest(connection, instance) for instance in instances]
+    return max(found, key=lambda change: change[0] or "")
 
 
 def _newest(connection: Connection, instance: str) -> tuple[str | None, datetime | None]:

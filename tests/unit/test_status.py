@@ -5,7 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from tailrace.cli import cli
-from tailrace.status import Stage, lag_s
+from tailrace.status import Stage, _lags, lag_s
+from tailrace_publisher.config import PublisherConfig
+from tailrace_schemas.lsn import Lsn
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,38 @@ publisher:
     assert f"no broker answers at 127.0.0.1:{port}" in result.output
     assert "check kafka.bootstrap" in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_table_with_two_capture_instances_is_one_row(module_emulator):
+    server = module_emulator
+    server.create_database("TwoInstances")
+    enable = "EXEC sys.sp_cdc_enable_table N'dbo', N't', @role_name = NULL, @capture_instance = ?"
+    with server.connect("TwoInstances") as connection:
+        connection.execute("EXEC sys.sp_cdc_enable_db")
+        connection.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+        connection.execute(enable, "older")
+        connection.execute("INSERT dbo.t VALUES (1)")
+        server.scan(connection)
+        connection.execute(enable, "newer")
+        connection.execute("INSERT dbo.t VALUES (2)")
+        server.scan(connection)
+        newest = connection.execute("SELECT MAX(__$start_lsn) FROM cdc.newer_CT").fetchval()
+    config = PublisherConfig.model_validate(
+        {
+            "prefix": "p",
+            "kafka": {"bootstrap": "127.0.0.1:1"},
+            "registry": {"url": "http://127.0.0.1:1"},
+            "source": {
+                "host": "127.0.0.1",
+                "port": server.port,
+                "database": "TwoInstances",
+                "user": server.user,
+                "password": server.password,
+                "trust_server_certificate": True,
+            },
+        }
+    )
+
+    (lag,) = _lags(config, None, None)
+
+    assert (lag.table, lag.newest_lsn) == ("dbo.t", str(Lsn.from_bytes(newest)))

@@ -53,7 +53,8 @@ def main(arguments: Sequence[str]) -> int:
     for look in range(_LOOKS):
         if look:
             pause.wait(_PAUSE_S)
-        found = client.containers.list(all=True, filters={"label": f"{_LABEL}={arguments[0]}"})
+        label = f"{_LABEL}={arguments[0]}"
+        found = client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
         for container in found:
             with contextlib.suppress(APIError):  # it is being removed already
                 container.remove(force=True, v=True)

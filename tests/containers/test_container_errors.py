@@ -39,7 +39,7 @@ def client(container_engine):
 
 
 def names(client) -> set[str]:
-    return {container.name for container in client.containers.list(all=True)}
+    return {container.name for container in client.containers.list(all=True, ignore_removed=True)}
 
 
 @pytest.fixture(autouse=True)

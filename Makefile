@@ -50,7 +50,7 @@ version: ## write the version of both distributions (NEW=0.2.0)
 
 dist: setup-python ## sdist and wheel of both distributions, in dist/
 	@mkdir -p dist
-	@for folder in emulator .; do (cd $$folder && $(CURDIR)/$(BIN)/python -c "from setuptools import build_meta as b; import sys; b.build_sdist(sys.argv[1]); b.build_wheel(sys.argv[1])" $(CURDIR)/dist > /dev/null) || exit 1; done
+	@for folder in emulator .; do (cd $$folder && $(CURDIR)/$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('$(CURDIR)/dist'); b.build_wheel('$(CURDIR)/dist')" > /dev/null 2>&1) || exit 1; done
 	@rm -rf build emulator/build *.egg-info emulator/*.egg-info && ls dist
 
 clean: ## remove what these targets made in the clone; the cache folder and .tailrace/stack stay

@@ -195,6 +195,9 @@ def install_project() -> None:
     say("set-up: installing tailrace-emulator and tailrace from this clone")
     places = [part for folder in distributions for part in ("--editable", str(folder))]
     pip(["--no-deps", "--no-build-isolation", *places])
+    # What a build leaves beside the sources would tell of this version for ever.
+    for left in [path for folder in distributions for path in folder.glob("*.egg-info")]:
+        shutil.rmtree(left)
     stamp("project", digest)
 
 

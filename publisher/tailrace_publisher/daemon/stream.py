@@ -107,11 +107,8 @@ class Stream:
             self.utc_offset_minutes,
         )
         if window is None:
-            self._metrics.lag_seconds.set(0)
             return False
         self._on_step("window")
-        oldest_ms = window.commit_ms[window.first_lsn.to_bytes()]
-        self._metrics.lag_seconds.set(max(0, self._clock_ms() - oldest_ms) / 1000)
         readings = self._tables.readings(window.first_lsn)
         names: set[str] = set()
         gone: CaptureInstanceGone | None = None

@@ -15,13 +15,13 @@ import structlog
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.source.connection import Connection
-from tailrace_publisher.source.queries import (
-    ScanSession,
-    capture_job_maxtrans,
-    commit_behind_time,
-    local_time,
-    max_lsn,
-    newest_scan_session,
+from tailrace_publisher.source.queries import commit_behind_time, local_time, max_lsn
+from tailrace_publisher.source.scan_sessions import (
+    MaxTransactions,
+    Sessions,
+    has_run_since,
+    is_drained,
+    scan_sessions,
 )
 from tailrace_schemas.lsn import Lsn
 
@@ -30,16 +30,14 @@ _log = structlog.get_logger(__name__)
 _ROUNDING: Final = timedelta(milliseconds=20)
 """datetime is kept in steps of 1/300 s and rounded; commits this close to the moment count as
 later than it."""
-_MAXTRANS_DEFAULT: Final = 500
-_EMPTY_SCANS_BEHIND: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A moment of the server's clock and the scan session that was the newest then."""
+    """A moment of the server's clock and the scan sessions of then."""
 
     moment: datetime
-    session: ScanSession | None
+    sessions: Sessions | None
 
 
 class FenceSource:
@@ -52,12 +50,12 @@ class FenceSource:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._sees_sessions = True
-        self._maxtrans: int | None = None
+        self._maxtrans = MaxTransactions(connection)
 
     def mark(self) -> Fence:
         """A fence behind everything that is committed now."""
         moment = local_time(self._connection) + _ROUNDING
-        return Fence(moment, self._session())
+        return Fence(moment, self._sessions())
 
     def reached(self, fence: Fence) -> Lsn | None:
         """The LSN up to which everything before the fence is captured; None when not yet.
@@ -67,16 +65,16 @@ class FenceSource:
         later = commit_behind_time(self._connection, fence.moment)
         if later is not None:
             return later
-        session = self._session()
-        if session is None or not is_drained(session, fence, self._maxtrans_of_job()):
+        sessions = self._sessions()
+        if sessions is None or not is_behind(sessions, fence, self._maxtrans.read()):
             return None
         return max_lsn(self._connection) or Lsn.ZERO
 
-    def _session(self) -> ScanSession | None:
+    def _sessions(self) -> Sessions | None:
         if not self._sees_sessions:
             return None
         try:
-            return newest_scan_session(self._connection)
+            return scan_sessions(self._connection)
         except PermissionMissing as error:
             self._sees_sessions = False
             _log.warning(
@@ -87,29 +85,14 @@ class FenceSource:
             )
             return None
 
-    def _maxtrans_of_job(self) -> int:
-        if self._maxtrans is None:
-            try:
-                self._maxtrans = capture_job_maxtrans(self._connection)
-            except PermissionMissing:
-                self._maxtrans = None
-            self._maxtrans = self._maxtrans or _MAXTRANS_DEFAULT
-        return self._maxtrans
 
-
-def is_drained(session: ScanSession, fence: Fence, maxtrans: int) -> bool:
-    """Whether a scan session proves that the log was drained behind a fence.
-
-    Consecutive empty sessions share one row, whose times may be those of the first of them; then
-    two more of them prove it, because the second began after the first had ended.
-    """
-    if session.end_time is None or session.tran_count >= maxtrans or session.error_count:
-        return False
-    if session.start_time > fence.moment:
-        return True
-    before = fence.session
-    return (
-        before is not None
-        and session.session_id == before.session_id
-        and session.empty_scan_count >= before.empty_scan_count + _EMPTY_SCANS_BEHIND
+def is_behind(sessions: Sessions, fence: Fence, maxtrans: int | None) -> bool:
+    """Whether a session proves that the log was drained behind the moment of a fence."""
+    return any(
+        is_drained(session, maxtrans)
+        and (
+            session.start_time > fence.moment
+            or (fence.sessions is not None and has_run_since(session, fence.sessions))
+        )
+        for session in sessions.newest_first
     )

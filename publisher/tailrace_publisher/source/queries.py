@@ -63,27 +63,6 @@ class CatalogState:
 
 
 @dataclass(frozen=True, slots=True)
-class ScanSession:
-    """The newest log scan session that is not the aggregate.
-
-    Attributes:
-        session_id: its number.
-        start_time: when it began, server's local time.
-        end_time: when it ended; None while it runs.
-        tran_count: transactions that it found.
-        empty_scan_count: consecutive sessions that found nothing, reported as one.
-        error_count: errors that it met.
-    """
-
-    session_id: int
-    start_time: datetime
-    end_time: datetime | None
-    tran_count: int
-    empty_scan_count: int
-    error_count: int
-
-
-@dataclass(frozen=True, slots=True)
 class DatabaseIdentity:
     """What a restore or a failover changes: stored with the checkpoint.
 
@@ -233,33 +212,3 @@ def catalog_state(connection: Connection) -> CatalogState:
         lsn_or_none(ddl[0][0]),
         int(ddl[0][1]),
     )
-
-
-def newest_scan_session(connection: Connection) -> ScanSession | None:
-    """The newest log scan session, or None when none ran since the server started.
-
-    https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/change-data-capture-sys-dm-cdc-log-scan-sessions
-    """
-    rows = connection.query(
-        "SELECT TOP (1) session_id, start_time, end_time, tran_count, empty_scan_count,"
-        " error_count FROM sys.dm_cdc_log_scan_sessions WHERE session_id > 0"
-        " ORDER BY session_id DESC"
-    )
-    if not rows:
-        return None
-    session_id, start_time, end_time, tran_count, empty_scan_count, error_count = rows[0]
-    return ScanSession(
-        session_id, start_time, end_time, tran_count or 0, empty_scan_count or 0, error_count or 0
-    )
-
-
-def capture_job_maxtrans(connection: Connection) -> int | None:
-    """Transactions per scan cycle of the capture job; None when there is no such job.
-
-    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql
-    """
-    rows = connection.query("EXEC sys.sp_cdc_help_jobs")
-    for row in rows:
-        if str(row.job_type).strip() == "capture":
-            return int(row.maxtrans)
-    return None

@@ -110,6 +110,12 @@ class Metrics:
             " NaN when they cannot be seen.",
             registry=self.registry,
         )
+        self.log_backlog_bytes = Gauge(
+            "tailrace_log_backlog_bytes",
+            "Transaction log that the capture job has not read, estimated; NaN when it cannot be"
+            " seen.",
+            registry=self.registry,
+        )
         self.snapshotting = Gauge(
             "tailrace_snapshotting_tables",
             "Tables whose snapshot is not finished.",

@@ -303,7 +303,7 @@ class Session:
             pending = self._pending_tables(position)
             if pending:
                 self._committer.announce_snapshots()
-                self._snapshots.begin(pending)
+                self._snapshots.begin(pending, position)
                 self._on_step("snapshot_read")
             return False
         if not self._snapshots.has_passed(position):

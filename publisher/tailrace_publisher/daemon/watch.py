@@ -10,12 +10,16 @@ import structlog
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.log_end import LogEndSource
+from tailrace_publisher.source.queries import max_lsn
 from tailrace_publisher.source.scan_sessions import (
     MaxTransactions,
     Sessions,
+    captured_lsn,
     captured_until,
     scan_sessions,
 )
+from tailrace_schemas.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +31,7 @@ class CaptureWatch:
         connection: where to ask; the one that the polls use, because what is seen here is told of
             their results.
         stall_s: age of the newest scan session from which on the job counts as stopped, seconds.
-        metrics: takes age and latency.
+        metrics: takes age, latency and backlog.
     """
 
     def __init__(self, connection: Connection, stall_s: float, metrics: Metrics) -> None:
@@ -35,6 +39,7 @@ class CaptureWatch:
         self._stall_s = stall_s
         self._metrics = metrics
         self._maxtrans = MaxTransactions(connection)
+        self._log_ends = LogEndSource(connection, "the capture job's backlog is not known")
         self._before: Sessions | None = None
         self._is_visible = True
         self._is_stalled = False
@@ -57,6 +62,7 @@ class CaptureWatch:
             self._is_visible = False
             self._metrics.capture_scan_age_seconds.set(math.nan)
             self._metrics.capture_latency_seconds.set(math.nan)
+            self._metrics.log_backlog_bytes.set(math.nan)
             _log.warning(
                 "capture_job_not_visible",
                 effect="a stopped capture job cannot be told from a quiet database, and how far"
@@ -68,10 +74,21 @@ class CaptureWatch:
         age = scan_age_s(sessions)
         self._metrics.capture_scan_age_seconds.set(age)
         self._metrics.capture_latency_seconds.set(latency_s(sessions))
+        self._metrics.log_backlog_bytes.set(self._backlog(sessions))
         self._tell(age)
         known = captured_until(sessions, self._maxtrans.read(), self._before)
         self._before = sessions
         return known
+
+    def _backlog(self, sessions: Sessions) -> float:
+        end = self._log_ends.read()
+        if end is None:
+            return math.nan
+        captured = max(captured_lsn(sessions) or Lsn.ZERO, max_lsn(self._connection) or Lsn.ZERO)
+        if captured == Lsn.ZERO:
+            return math.nan
+        behind = end.bytes_behind(captured)
+        return math.nan if behind is None else float(behind)
 
     def _tell(self, age: float) -> None:
         stalled = age > self._stall_s

@@ -1,8 +1,14 @@
 """Knowing that everything committed before a moment is in the change tables.
 
-``sys.fn_cdc_get_max_lsn`` lags the log, so it is not "now". A fence is reached when the capture
-process has shown that it read past the moment: an entry of ``cdc.lsn_time_mapping`` is later, or a
-log scan session began later and drained the log (it found fewer transactions than it may take).
+``sys.fn_cdc_get_max_lsn`` lags the log, so it is not "now". A fence is where the log ended when it
+was marked. It is reached when the capture process has shown that it read that far: an entry of
+``cdc.lsn_time_mapping`` is at or behind it, or a log scan session that is over ended there. Time
+has no part in it: no clock that is set back, no bound of the capture job that cannot be seen, no
+replica for which the log reader waits puts the fence below the truth.
+
+Where the end of the log cannot be asked for (before SQL Server 2016 SP2, or without VIEW DATABASE
+STATE) the moment is the fence: an entry behind our position is later, or a session began later and
+drained the log.
 """
 
 from __future__ import annotations
@@ -15,10 +21,12 @@ import structlog
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.queries import commit_behind_time, local_time, max_lsn
 from tailrace_publisher.source.scan_sessions import (
     MaxTransactions,
     Sessions,
+    captured_lsn,
     has_run_since,
     is_drained,
     scan_sessions,
@@ -34,9 +42,18 @@ later than it."""
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A moment of the server's clock and the scan sessions of then."""
+    """A mark behind everything that was committed when it was made.
 
+    Attributes:
+        log_end: where the log ended; None where that cannot be asked for.
+        moment: the server's clock then.
+        position: our own closed LSN then: no entry up to it is later than the mark.
+        sessions: the scan sessions of then; None where they cannot be seen.
+    """
+
+    log_end: Lsn | None
     moment: datetime
+    position: Lsn
     sessions: Sessions | None
 
 
@@ -49,20 +66,47 @@ class FenceSource:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._log_ends = LogEndSource(
+            connection, "a snapshot's fences go by the server's clock, which may be set back"
+        )
         self._sees_sessions = True
         self._maxtrans = MaxTransactions(connection)
 
-    def mark(self) -> Fence:
-        """A fence behind everything that is committed now."""
-        moment = local_time(self._connection) + _ROUNDING
-        return Fence(moment, self._sessions())
+    def mark(self, position: Lsn) -> Fence:
+        """A fence behind everything that is committed now.
+
+        Args:
+            position: the closed LSN up to which everything is out.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        sessions = self._sessions()
+        moment = local_time(self._connection) if sessions is None else sessions.moment
+        end = self._log_ends.read()
+        return Fence(None if end is None else end.lsn, moment, position, sessions)
 
     def reached(self, fence: Fence) -> Lsn | None:
         """The LSN up to which everything before the fence is captured; None when not yet.
 
         ``Lsn.ZERO`` when nothing was ever captured and nothing is to come.
+
+        Raises:
+            SourceError: the server did not answer.
         """
-        later = commit_behind_time(self._connection, fence.moment)
+        if fence.log_end is None:
+            return self._reached_in_time(fence)
+        newest = max_lsn(self._connection)
+        if newest is not None and newest >= fence.log_end:
+            return newest
+        sessions = self._sessions()
+        if sessions is None or (captured_lsn(sessions) or Lsn.ZERO) < fence.log_end:
+            return None
+        # Asked anew: what the session captured is in it.
+        return max_lsn(self._connection) or Lsn.ZERO
+
+    def _reached_in_time(self, fence: Fence) -> Lsn | None:
+        later = commit_behind_time(self._connection, fence.moment + _ROUNDING, fence.position)
         if later is not None:
             return later
         sessions = self._sessions()
@@ -91,7 +135,7 @@ def is_behind(sessions: Sessions, fence: Fence, maxtrans: int | None) -> bool:
     return any(
         is_drained(session, maxtrans)
         and (
-            session.start_time > fence.moment
+            session.start_time > fence.moment + _ROUNDING
             or (fence.sessions is not None and has_run_since(session, fence.sessions))
         )
         for session in sessions.newest_first

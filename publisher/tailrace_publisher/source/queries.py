@@ -150,11 +150,16 @@ def commits_from(connection: Connection, first: Lsn, limit: int) -> list[CommitT
     return [CommitTime(Lsn.from_bytes(row[0]), row[1]) for row in rows]
 
 
-def commit_behind_time(connection: Connection, time: datetime) -> Lsn | None:
-    """The first commit that ended later than a moment of the server's local time."""
+def commit_behind_time(connection: Connection, time: datetime, behind: Lsn) -> Lsn | None:
+    """The first commit behind an LSN that ended later than a moment of the server's local time.
+
+    Only what is behind the LSN is looked at, which bounds both the cost and the mistakes of a clock
+    that was set back.
+    """
     rows = connection.query(
         "SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping"
-        " WHERE tran_end_time > CAST(? AS datetime) ORDER BY start_lsn",
+        " WHERE start_lsn > ? AND tran_end_time > CAST(? AS datetime) ORDER BY start_lsn",
+        behind.to_bytes(),
         time.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}",
     )
     return Lsn.from_bytes(rows[0][0]) if rows else None

@@ -19,6 +19,7 @@ from typing import Final
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.source.connection import Connection
+from tailrace_schemas.lsn import Lsn
 
 EMPTY_SCANS_BEHIND: Final = 2
 """Of two more empty sessions the second began after the first had ended, which was later than the
@@ -37,6 +38,8 @@ class ScanSession:
         empty_scan_count: consecutive sessions that found nothing, reported as one.
         error_count: errors that it met.
         latency_s: seconds between the last commit that it captured and its end.
+        end_lsn: where it ended; None while it runs, or where it is not told.
+        last_commit_lsn: the last commit that it captured; None when it captured none.
     """
 
     session_id: int
@@ -46,6 +49,8 @@ class ScanSession:
     empty_scan_count: int
     error_count: int
     latency_s: int = 0
+    end_lsn: Lsn | None = None
+    last_commit_lsn: Lsn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +75,44 @@ def scan_sessions(connection: Connection) -> Sessions:
     """
     clock, rows = connection.query_sets(
         "SELECT GETDATE(); SELECT session_id, start_time, end_time, tran_count, empty_scan_count,"
-        " error_count, latency FROM sys.dm_cdc_log_scan_sessions WHERE session_id > 0"
-        " ORDER BY session_id DESC"
+        " error_count, latency, end_lsn, last_commit_lsn FROM sys.dm_cdc_log_scan_sessions"
+        " WHERE session_id > 0 ORDER BY session_id DESC"
     )
     return Sessions(
         clock[0][0],
-        [ScanSession(*row[:3], *(count or 0 for count in row[3:])) for row in rows],
+        [
+            ScanSession(*row[:3], *(count or 0 for count in row[3:7]), *map(_lsn, row[7:]))
+            for row in rows
+        ],
+    )
+
+
+def _lsn(text: str | None) -> Lsn | None:
+    """An LSN of the view; NULL and zeros mean that there is none, another form proves nothing."""
+    if text is None:
+        return None
+    try:
+        lsn = Lsn.parse(text)
+    except ValueError:
+        return None
+    return None if lsn == Lsn.ZERO else lsn
+
+
+def captured_lsn(sessions: Sessions) -> Lsn | None:
+    """The LSN up to which everything is in the change tables, as sessions that are over tell.
+
+    A session that found nothing has read to its end; one that found transactions has captured them
+    up to its last commit, however many were left.
+    """
+    return max(
+        (
+            lsn
+            for session in sessions.newest_first
+            if session.end_time is not None and not session.error_count
+            for lsn in (session.last_commit_lsn if session.tran_count else session.end_lsn,)
+            if lsn is not None
+        ),
+        default=None,
     )
 
 

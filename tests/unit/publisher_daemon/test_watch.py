@@ -13,6 +13,7 @@ from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.source.connection import Connection
+from tailrace_schemas.lsn import Lsn
 
 NOON = datetime(2026, 11, 22, 12, 0, 0)  # noqa: DTZ001
 HOUR = timedelta(hours=1)
@@ -25,14 +26,20 @@ class Server:
         self.now = now
         self.rows = rows
         self.is_refusing = False
+        self.captured = Lsn(1, 0x10, 1)
+        self.log_end = Lsn(1, 0x10, 1)
 
     def query_sets(self, sql: str) -> list[list[Any]]:
         assert sql.startswith("SELECT GETDATE()")
         if self.is_refusing:
             raise PermissionMissing("VIEW DATABASE STATE permission was denied", number=262)
-        return [[(self.now,)], list(self.rows)]
+        return [[(self.now,)], [row if len(row) > 7 else (*row, None, None) for row in self.rows]]
 
     def query(self, sql: str) -> list[Any]:
+        if "fn_cdc_get_max_lsn" in sql:
+            return [(self.captured.to_bytes(),)]
+        if "dm_db_log_stats" in sql:
+            return [(str(self.log_end), 16.0)]
         assert "sp_cdc_help_jobs" in sql
         raise PermissionMissing("db_owner is needed", number=22904)
 
@@ -80,3 +87,20 @@ def test_without_any_session_nothing_is_known_and_the_age_is_infinite():
     assert looking.look() is None
     assert math.isinf(gauge(metrics, "tailrace_capture_scan_age_seconds"))
     assert math.isnan(gauge(metrics, "tailrace_capture_latency_seconds"))
+
+
+def test_the_backlog_is_the_log_behind_what_was_captured():
+    server = Server(NOON, (8, NOON, NOON, 0, 1, 0, 0))
+    server.log_end = Lsn(1, 0x110, 7)
+    looking, metrics = watch(server)
+
+    looking.look()
+    assert gauge(metrics, "tailrace_log_backlog_bytes") == 0x100 * 512
+
+    server.rows = ((8, NOON, NOON, 0, 2, 0, 0, str(server.log_end), None),)
+    looking.look()
+    assert gauge(metrics, "tailrace_log_backlog_bytes") == 0
+
+    server.log_end = Lsn(3, 0x110, 7)
+    looking.look()
+    assert gauge(metrics, "tailrace_log_backlog_bytes") == 2 * 16 * 1024 * 1024

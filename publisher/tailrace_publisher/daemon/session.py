@@ -44,6 +44,7 @@ from tailrace_publisher.source.queries import (
     DatabaseIdentity,
     database_identity,
     max_lsn,
+    server_name,
     utc_offset_minutes,
 )
 from tailrace_publisher.source.windows import milliseconds
@@ -178,6 +179,7 @@ class Session:
         self._watch = CaptureWatch(self._control, config.capture_stall_s, self._metrics)
         # Left in reverse: the thread ends before its connection is closed.
         bulk = self._resources.enter_context(Connection(config.source))
+        warn_of_two_servers(self._control, bulk)
         reader = self._resources.enter_context(ThreadPoolExecutor(1, "change-tables"))
         self._stream = Stream(
             config,
@@ -346,3 +348,22 @@ class Session:
             ):
                 return self._tables.encoder(reading.table, reading.schema)
         return None
+
+
+def warn_of_two_servers(control: Connection, bulk: Connection) -> None:
+    """Say it when the two connections of a session are at different replicas.
+
+    What is read through both is right all the same: see SourceBehind.
+
+    Raises:
+        SourceError: a server did not answer.
+    """
+    names = server_name(control), server_name(bulk)
+    if names[0] != names[1]:
+        _log.warning(
+            "connections_at_different_servers",
+            control=names[0],
+            bulk=names[1],
+            effect="changes wait until the replica that is behind has them",
+            fix="let source.host name one replica, or a routing list without load balancing",
+        )

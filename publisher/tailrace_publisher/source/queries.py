@@ -87,6 +87,11 @@ def server_version(connection: Connection) -> str:
     return str(connection.query("SELECT @@VERSION")[0][0]).splitlines()[0].strip()
 
 
+def server_name(connection: Connection) -> str:
+    """``@@SERVERNAME``: of the replica that a connection is at."""
+    return str(connection.query("SELECT @@SERVERNAME")[0][0])
+
+
 def is_cdc_enabled(connection: Connection) -> bool:
     """Whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
     rows = connection.query("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")

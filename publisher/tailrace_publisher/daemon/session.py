@@ -45,6 +45,7 @@ from tailrace_publisher.source.queries import (
     database_identity,
     max_lsn,
     server_name,
+    time_zone,
     utc_offset_minutes,
 )
 from tailrace_publisher.source.windows import milliseconds
@@ -262,6 +263,7 @@ class Session:
     def _loop(self) -> None:
         interval_s = self._config.poll_interval_ms / 1000
         self._committer.heartbeat(None)
+        self._stream.time_zone = time_zone(self._control)
         looked_at = time.monotonic()
         while not self._stop.is_set():
             self._refresh_offset()

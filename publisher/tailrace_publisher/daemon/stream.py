@@ -75,6 +75,7 @@ class Stream:
         self._stop = stop
         self._on_step = on_step
         self.utc_offset_minutes = 0
+        self.time_zone: str | None = None
 
     def poll(self) -> bool:
         """Publish the next window.
@@ -97,7 +98,9 @@ class Stream:
 
     def _poll(self) -> bool:
         limit = self._config.window_transactions
-        commits = commits_from(self._control, first_lsn_after(self._book.position), limit)
+        commits = commits_from(
+            self._control, first_lsn_after(self._book.position), limit, self.time_zone
+        )
         window = plan_window(
             self._book.position,
             commits,

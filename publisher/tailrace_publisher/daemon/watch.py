@@ -78,7 +78,8 @@ class CaptureWatch:
         self._tell(age)
         known = captured_until(sessions, self._maxtrans.read(), self._before)
         self._before = sessions
-        return known
+        # A clock that was set back says so by times that are to come.
+        return None if known is None or known > sessions.moment else known
 
     def _backlog(self, sessions: Sessions) -> float:
         end = self._log_ends.read()

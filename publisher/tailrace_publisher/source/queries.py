@@ -20,6 +20,9 @@ from tailrace_schemas.lsn import LSN_BYTES, Lsn
 INVALID_OBJECT: Final = 208
 """Invalid object name: of a change table, its capture instance was disabled."""
 
+_NO_ZONE: Final = frozenset({195, 9820})
+"""Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
+
 _PROBE_INSTANCES_MAX: Final = 1000
 """Two parameters an instance; a statement takes 2,100."""
 
@@ -31,10 +34,12 @@ class CommitTime:
     Attributes:
         commit_lsn: ``start_lsn``.
         local_time: ``tran_end_time``, in the server's local time; None where it is unknown.
+        offset_minutes: how far local time was ahead of UTC then; None where it is not told.
     """
 
     commit_lsn: Lsn
     local_time: datetime | None
+    offset_minutes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +129,31 @@ def local_time(connection: Connection) -> datetime:
 
 def utc_offset_minutes(connection: Connection) -> int:
     """How far the server's local time is ahead of UTC now, in minutes."""
-    rows = connection.query("SELECT DATEDIFF(minute, GETUTCDATE(), GETDATE())")
-    return int(rows[0][0])
+    return int(connection.query("SELECT DATEPART(tz, SYSDATETIMEOFFSET())")[0][0])
+
+
+def time_zone(connection: Connection) -> str | None:
+    """The server's time zone, as AT TIME ZONE takes it.
+
+    https://learn.microsoft.com/sql/t-sql/functions/current-timezone-id-transact-sql
+
+    Returns:
+        None before SQL Server 2022, where AT TIME ZONE does not take it, and where it is UTC, which
+        has one offset for ever.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+    try:
+        name = connection.query("SELECT CURRENT_TIMEZONE_ID()")[0][0]
+        if name is None or name == "UTC":
+            return None
+        connection.query("SELECT DATEPART(tz, GETDATE() AT TIME ZONE ?)", str(name))
+    except SourceError as error:
+        if error.number not in _NO_ZONE:
+            raise
+        return None
+    return str(name)
 
 
 def max_lsn(connection: Connection) -> Lsn | None:
@@ -136,23 +164,29 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
-def commits_from(connection: Connection, first: Lsn, limit: int) -> list[CommitTime]:
+def commits_from(
+    connection: Connection, first: Lsn, limit: int, zone: str | None = None
+) -> list[CommitTime]:
     """The next entries of ``cdc.lsn_time_mapping``, with the dummies that mark quiet times.
 
     Args:
         connection: where to ask.
         first: lowest LSN of interest.
         limit: how many at most.
+        zone: the server's time zone, so that each commit has the offset of its own time; in the
+            hour that the clock repeats it is AT TIME ZONE that chooses.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
     """
+    offset = "" if zone is None else ", DATEPART(tz, tran_end_time AT TIME ZONE ?)"
     rows = connection.query(
-        "SELECT TOP (?) start_lsn, tran_end_time FROM cdc.lsn_time_mapping"
+        f"SELECT TOP (?) start_lsn, tran_end_time{offset} FROM cdc.lsn_time_mapping"
         " WHERE start_lsn >= ? ORDER BY start_lsn",
         limit,
+        *([] if zone is None else [zone]),
         first.to_bytes(),
     )
-    return [CommitTime(Lsn.from_bytes(row[0]), row[1]) for row in rows]
+    return [CommitTime(Lsn.from_bytes(row[0]), *row[1:]) for row in rows]
 
 
 def commit_behind_time(connection: Connection, time: datetime, behind: Lsn) -> Lsn | None:

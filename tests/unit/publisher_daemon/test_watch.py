@@ -104,3 +104,9 @@ def test_the_backlog_is_the_log_behind_what_was_captured():
     server.log_end = Lsn(3, 0x110, 7)
     looking.look()
     assert gauge(metrics, "tailrace_log_backlog_bytes") == 2 * 16 * 1024 * 1024
+
+
+def test_a_session_that_began_later_than_now_is_of_a_clock_that_was_set_back():
+    looking, _ = watch(Server(NOON - HOUR, (8, NOON, NOON, 0, 1, 0, 0)))
+
+    assert looking.look() is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from datetime import datetime
 
 import structlog
@@ -11,7 +12,7 @@ from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.queries import max_lsn
+from tailrace_publisher.source.queries import max_lsn, may_wait_for_replicas
 from tailrace_publisher.source.scan_sessions import (
     MaxTransactions,
     Sessions,
@@ -20,6 +21,9 @@ from tailrace_publisher.source.scan_sessions import (
     scan_sessions,
 )
 from tailrace_schemas.lsn import Lsn
+
+_MARKS_MAX = 1000
+"""Looks that are kept until the capture process has reached their end of the log."""
 
 _log = structlog.get_logger(__name__)
 
@@ -41,6 +45,8 @@ class CaptureWatch:
         self._maxtrans = MaxTransactions(connection)
         self._log_ends = LogEndSource(connection, "the capture job's backlog is not known")
         self._before: Sessions | None = None
+        self._waits_for_replicas: bool | None = None
+        self._marks: deque[tuple[datetime, Lsn]] = deque(maxlen=_MARKS_MAX)
         self._is_visible = True
         self._is_stalled = False
 
@@ -74,22 +80,36 @@ class CaptureWatch:
         age = scan_age_s(sessions)
         self._metrics.capture_scan_age_seconds.set(age)
         self._metrics.capture_latency_seconds.set(latency_s(sessions))
-        self._metrics.log_backlog_bytes.set(self._backlog(sessions))
         self._tell(age)
+        known_by_lsn = self._captured_by_lsn(sessions)
         known = captured_until(sessions, self._maxtrans.read(), self._before)
+        if self._is_waiting_possible():
+            known = known_by_lsn
         self._before = sessions
         # A clock that was set back says so by times that are to come.
         return None if known is None or known > sessions.moment else known
 
-    def _backlog(self, sessions: Sessions) -> float:
+    def _captured_by_lsn(self, sessions: Sessions) -> datetime | None:
+        """The newest look whose end of the log the capture process has reached; counts the backlog.
+
+        The log's end is asked for behind the clock: everything committed before the moment is
+        below it.
+        """
+        self._metrics.log_backlog_bytes.set(math.nan)
         end = self._log_ends.read()
         if end is None:
-            return math.nan
+            return None
         captured = max(captured_lsn(sessions) or Lsn.ZERO, max_lsn(self._connection) or Lsn.ZERO)
-        if captured == Lsn.ZERO:
-            return math.nan
-        behind = end.bytes_behind(captured)
-        return math.nan if behind is None else float(behind)
+        behind = None if captured == Lsn.ZERO else end.bytes_behind(captured)
+        if behind is not None:
+            self._metrics.log_backlog_bytes.set(behind)
+        self._marks.append((sessions.moment, end.lsn))
+        return next((at for at, lsn in reversed(self._marks) if lsn <= captured), None)
+
+    def _is_waiting_possible(self) -> bool:
+        if self._waits_for_replicas is None:
+            self._waits_for_replicas = may_wait_for_replicas(self._connection)
+        return self._waits_for_replicas
 
     def _tell(self, age: float) -> None:
         stalled = age > self._stall_s

@@ -97,6 +97,15 @@ def server_name(connection: Connection) -> str:
     return str(connection.query("SELECT @@SERVERNAME")[0][0])
 
 
+def may_wait_for_replicas(connection: Connection) -> bool:
+    """Whether availability groups are enabled on the server (SERVERPROPERTY('IsHadrEnabled')).
+
+    The log reader, that of change data capture included, reads then only what all replicas have
+    hardened.
+    """
+    return bool(connection.query("SELECT CAST(SERVERPROPERTY('IsHadrEnabled') AS int)")[0][0])
+
+
 def is_cdc_enabled(connection: Connection) -> bool:
     """Whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
     rows = connection.query("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")

@@ -26,6 +26,7 @@ class Server:
         self.now = now
         self.rows = rows
         self.is_refusing = False
+        self.has_groups = False
         self.captured = Lsn(1, 0x10, 1)
         self.log_end = Lsn(1, 0x10, 1)
 
@@ -38,6 +39,8 @@ class Server:
     def query(self, sql: str) -> list[Any]:
         if "fn_cdc_get_max_lsn" in sql:
             return [(self.captured.to_bytes(),)]
+        if "IsHadrEnabled" in sql:
+            return [(int(self.has_groups),)]
         if "dm_db_log_stats" in sql:
             return [(str(self.log_end), 16.0)]
         assert "sp_cdc_help_jobs" in sql
@@ -110,3 +113,22 @@ def test_a_session_that_began_later_than_now_is_of_a_clock_that_was_set_back():
     looking, _ = watch(Server(NOON - HOUR, (8, NOON, NOON, 0, 1, 0, 0)))
 
     assert looking.look() is None
+
+
+def test_a_log_reader_that_waits_for_replicas_is_not_known_by_finding_nothing():
+    server = Server(NOON, (8, NOON, NOON, 0, 1, 0, 0, str(Lsn(1, 0x20, 1)), None))
+    server.has_groups = True
+    server.log_end = Lsn(1, 0x20, 1)
+    looking, _ = watch(server)
+    assert looking.look() == NOON
+
+    server.log_end = Lsn(1, 0x50, 1)
+    for hours in (1, 2):
+        server.now = NOON + hours * HOUR
+        server.rows = ((8, server.now, server.now, 0, 90, 0, 0, str(Lsn(1, 0x20, 1)), None),)
+        assert looking.look() == NOON, "committed behind 0x20, and not captured"
+
+    server.now = NOON + 3 * HOUR
+    server.log_end = Lsn(1, 0x60, 1)
+    server.captured = Lsn(1, 0x50, 1)
+    assert looking.look() == NOON + 2 * HOUR

@@ -70,6 +70,32 @@ class SourceBusy(SourceError):
     retryable = True
 
 
+class SourceBehind(SourceError):
+    """The connection that reads change rows sees less than the one that planned the window.
+
+    They are at different replicas: a page would end early and look like the last one. Nothing has
+    moved, and starting again asks both anew.
+
+    Attributes:
+        instance: the capture instance whose page was refused.
+        seen: newest LSN that the connection sees; None when it sees none.
+        needed: the window's end.
+    """
+
+    retryable = True
+
+    def __init__(self, instance: str, seen: Lsn | None, needed: Lsn) -> None:
+        self.instance = instance
+        self.seen = seen
+        self.needed = needed
+        super().__init__(
+            f"capture instance {instance}: change rows up to {needed} are to be read, but the"
+            f" reading connection sees them up to {seen} (sys.fn_cdc_get_max_lsn): it is at a"
+            " replica that is behind the one of the other connection. It is tried again; if it"
+            " lasts, let source.host name one replica, or set source.application_intent: ReadWrite"
+        )
+
+
 class LoginRefused(SourceError):
     """User or password are wrong, or the account may not log in."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -77,11 +78,15 @@ class Metrics:
             "Source commit time up to which everything is out.",
             registry=self.registry,
         )
+        self._closed_commit_s = math.nan
         self.lag_seconds = Gauge(
             "tailrace_lag_seconds",
-            "Age of the oldest change that is captured and not out; 0 when all are out.",
+            "Now less the source commit time up to which everything is out, the capture job's"
+            " latency included; NaN while that is not known.",
             registry=self.registry,
         )
+        # Asked for at the scrape: a publisher that hangs falls behind, too.
+        self.lag_seconds.set_function(self._lag_s)
         self.published_lsn = Gauge(
             "tailrace_published_lsn",
             "LSN up to which everything is out; the 80-bit number, rounded.",
@@ -95,7 +100,20 @@ class Metrics:
         )
         self.capture_scan_age_seconds = Gauge(
             "tailrace_capture_scan_age_seconds",
-            "Age of the newest log scan session of the capture job; NaN when it cannot be seen.",
+            "Age of the newest log scan session of the capture job, 0 while one runs; NaN when it"
+            " cannot be seen.",
+            registry=self.registry,
+        )
+        self.capture_latency_seconds = Gauge(
+            "tailrace_capture_latency_seconds",
+            "Seconds by which the capture job is behind the log, as its newest scan sessions tell;"
+            " NaN when they cannot be seen.",
+            registry=self.registry,
+        )
+        self.log_backlog_bytes = Gauge(
+            "tailrace_log_backlog_bytes",
+            "Transaction log that the capture job has not read, estimated; NaN when it cannot be"
+            " seen.",
             registry=self.registry,
         )
         self.snapshotting = Gauge(
@@ -120,10 +138,15 @@ class Metrics:
         self.commits.inc()
         self.last_commit.set(self._clock())
         if closed_commit_ms is not None:
-            self.closed_commit_time.set(closed_commit_ms / 1000)
+            self._closed_commit_s = closed_commit_ms / 1000
+            self.closed_commit_time.set(self._closed_commit_s)
         self.published_lsn.set(int.from_bytes(closed_lsn.to_bytes(), "big"))
         self.lsn_info.clear()
         self.lsn_info.labels(lsn=str(closed_lsn)).set(1)
+
+    def _lag_s(self) -> float:
+        lag = self._clock() - self._closed_commit_s
+        return 0.0 if lag < 0 else lag
 
     def __enter__(self) -> Self:
         return self

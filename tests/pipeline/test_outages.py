@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tailrace_compose.local.broker import KafkaBroker
@@ -107,6 +109,34 @@ def test_a_stopped_capture_job_is_told(pipe: Pipe):
         assert age > 1
         source.scan()
         publisher.until(lambda: bool(publisher.told("capture_job_resumed")), "it says so")
+
+
+def test_the_lag_grows_while_the_capture_job_stands_still(pipe: Pipe):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+    source.enable("t")
+
+    def lag() -> float:
+        value = publisher.metrics.registry.get_sample_value("tailrace_lag_seconds")
+        assert value is not None
+        return value
+
+    def lag_behind_a_scan() -> float:
+        source.scan()
+        return lag()
+
+    with Running(pipe.config(heartbeat_s=0.2, poll_interval_ms=50)) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+        publisher.until(
+            lambda: lag_behind_a_scan() < 1, "a quiet database that is scanned is up to date"
+        )
+        inserted_ms = time.time_ns() // 1_000_000
+        source.execute("INSERT dbo.t VALUES (1)")
+        publisher.until(lambda: lag() > 1.5, "nothing is captured, and the lag says so")
+        through = pipe.topics.progress()[-1]["through_commit_ms"]
+        assert through is not None
+        assert through <= inserted_ms
+        publisher.until(lambda: lag_behind_a_scan() < 1, "it is up to date again")
 
 
 def test_of_two_publishers_one_remains_and_nothing_is_published_twice(pipe: Pipe):

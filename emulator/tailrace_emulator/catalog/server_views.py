@@ -62,7 +62,7 @@ def _databases(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database in sorted(context.engine.databases.values(), key=lambda d: d.database_id):
         options = database.options
         snapshot = bool(options.get("snapshot_isolation_state"))
-        recovery, described = _RECOVERY_MODELS[_recovery_model(database)]
+        recovery, described = _RECOVERY_MODELS[recovery_model(database)]
         facts = extension(context.engine).facts(database)
         yield _DATABASES.row(
             name=database.name,
@@ -90,7 +90,8 @@ def _owner_sid(context: SessionContext, database: Database) -> bytes:
     return bytes.fromhex(login.sid if login is not None else SA_SID)
 
 
-def _recovery_model(database: Database) -> str:
+def recovery_model(database: Database) -> str:
+    """SIMPLE, BULK_LOGGED or FULL."""
     chosen = database.options.get("recovery")
     if isinstance(chosen, str) and chosen.upper() in _RECOVERY_MODELS:
         return chosen.upper()

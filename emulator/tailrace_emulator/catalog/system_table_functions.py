@@ -12,6 +12,7 @@ from tailrace_emulator.catalog.extended_properties import (
     LIST_PARAMETERS,
     listed_properties,
 )
+from tailrace_emulator.catalog.log_functions import DM_DB_LOG_STATS
 from tailrace_emulator.catalog.registry import parse_columns
 from tailrace_emulator.catalog.table_functions import TableFunction, TableSource
 from tailrace_emulator.values.collations import all_collations
@@ -66,5 +67,6 @@ FUNCTIONS: Final[dict[str, TableFunction]] = {
         parse_columns("event_type nvarchar(256), parameters smallint, event_info nvarchar(max)"),
         _sql_text,
     ),
+    "dm_db_log_stats": DM_DB_LOG_STATS,
 }
 """By casefolded name."""

@@ -124,7 +124,7 @@ class ScanCycle:
     def run(self) -> ScanSession:
         """Scans, publishes, and truncates the log."""
         database = self._database
-        start, transactions = self._begin()
+        start, log_end, transactions = self._begin()
         taken: list[tuple[bytes, int]] = []
         records = 0
         for transaction in transactions:
@@ -144,7 +144,8 @@ class ScanCycle:
             database.log.free(end)
         ended = self._engine.clock.now_ticks()
         if not taken:
-            return ScanSession(0, self.begun, ended)
+            # Nothing waits up to where the log ended when it was read.
+            return ScanSession(0, self.begun, ended, start_lsn=start, end_lsn=log_end)
         return ScanSession(
             0,
             self.begun,
@@ -163,8 +164,8 @@ class ScanCycle:
             latency_s=max(0, ended - taken[-1][1]) // 10_000_000,
         )
 
-    def _begin(self) -> tuple[bytes, list[LogTransaction]]:
-        """Where the log was captured to, and what comes next in it.
+    def _begin(self) -> tuple[bytes, bytes, list[LogTransaction]]:
+        """Where the log was captured to, where it ends, and what comes next in it.
 
         Position, instances and transactions are read as of one moment: what is enabled later has
         all of its transactions later too.
@@ -180,7 +181,8 @@ class ScanCycle:
             self._position = start
             self._awaiting = scan_position.awaiting(connection, database)
             self._load_targets(connection)
-            return start, list(database.log.committed(start, self._maxtrans))
+            log_end = database.log.end()
+            return start, log_end, list(database.log.committed(start, self._maxtrans))
 
     # -- instances ---------------------------------------------------------------------------------
 

@@ -27,6 +27,9 @@ FIRST_VLF: Final = 0x22
 """The first virtual log file's number: new SQL Server databases begin in this region."""
 FIRST_BLOCK: Final = 0x10
 BLOCK_STEP: Final = 8
+_SECTOR_BYTES: Final = 512
+VLF_BYTES: Final = BLOCKS_PER_VLF * BLOCK_STEP * _SECTOR_BYTES
+"""What a virtual log file would take in a file: block numbers count sectors."""
 
 _LSN = struct.Struct(">IIH")
 _PREFIX = struct.Struct(">II")
@@ -88,14 +91,22 @@ class LsnAllocator:
             "SELECT reserved FROM log_state WHERE database_id = ?", (database_id,)
         )
         self._next: int = reserved
+        self._last: int = reserved - 1
         self._reserved = 0
         self._reserve(connection)
+
+    @property
+    def last(self) -> int:
+        """The last position that was handed out; after opening, a bound that lies above it."""
+        with self._lock:
+            return self._last
 
     def take(self, count: int = 1) -> int:
         """Reserve ``count`` consecutive positions and return the first."""
         with self._lock:
             first = self._next
             self._next = first + count
+            self._last = self._next - 1
             return first
 
     def take_last(self, connection: apsw.Connection) -> int:
@@ -107,6 +118,7 @@ class LsnAllocator:
         with self._lock:
             last = self._next
             self._next = last + RECORDS_PER_BLOCK - last % RECORDS_PER_BLOCK
+            self._last = last
             if self._next > self._reserved:
                 self._reserve(connection)
             return last

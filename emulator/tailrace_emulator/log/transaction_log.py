@@ -136,6 +136,10 @@ class TransactionLog:
             self._readers.append(connection)
         return None if rows[0][0] is None else lsn_of(rows[0][0])
 
+    def end(self) -> bytes:
+        """The LSN at or above every one in the log: of the last record, committed or not."""
+        return lsn_of(self.allocator.last)
+
     def truncate(self, up_to: bytes) -> int:
         """Forget the transactions up to and with that LSN; returns how many went."""
         with self._write():

@@ -7,7 +7,6 @@ holds, so an error at any point costs a restart of this and no thought about wha
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -45,8 +44,11 @@ from tailrace_publisher.source.queries import (
     DatabaseIdentity,
     database_identity,
     max_lsn,
+    server_name,
+    time_zone,
     utc_offset_minutes,
 )
+from tailrace_publisher.source.windows import milliseconds
 from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import SchemaRegistry
@@ -178,6 +180,7 @@ class Session:
         self._watch = CaptureWatch(self._control, config.capture_stall_s, self._metrics)
         # Left in reverse: the thread ends before its connection is closed.
         bulk = self._resources.enter_context(Connection(config.source))
+        warn_of_two_servers(self._control, bulk)
         reader = self._resources.enter_context(ThreadPoolExecutor(1, "change-tables"))
         self._stream = Stream(
             config,
@@ -260,30 +263,34 @@ class Session:
     def _loop(self) -> None:
         interval_s = self._config.poll_interval_ms / 1000
         self._committer.heartbeat(None)
+        self._stream.time_zone = time_zone(self._control)
+        looked_at = time.monotonic()
         while not self._stop.is_set():
             self._refresh_offset()
+            known_ms = None
+            is_idle = self._committer.idle_s >= self._config.heartbeat_s
+            if is_idle or time.monotonic() - looked_at >= self._config.heartbeat_s:
+                # Before the poll: what was captured before it is seen by it.
+                known_ms = self._known_ms()
+                looked_at = time.monotonic()
             more = self._stream.poll()
             if is_closed(self._book.position):
                 self._signals.take()
                 more = self._advance_snapshots() or more
-            if self._committer.idle_s >= self._config.heartbeat_s:
-                self._heartbeat(is_caught_up=not more)
+            if is_idle:
+                self._committer.heartbeat(None if more else known_ms)
             if not more:
                 self._stop.wait(interval_s)
         self._committer.finish()
         _log.info("stopped", position=str(self._book.position))
 
-    def _heartbeat(self, *, is_caught_up: bool) -> None:
-        """Look at the capture job, and write a progress record.
+    def _known_ms(self) -> int | None:
+        """Look at the capture job: the time up to which a poll that finds nothing has everything.
 
-        Having caught up, everything is out up to the moment to which the log was scanned, not up
-        to now: with the capture job stopped the lag must grow.
+        That is not now: with the capture job behind or stopped the lag must grow.
         """
-        age_s = self._watch.look()
-        known_ms = None
-        if is_caught_up and not math.isinf(age_s):
-            known_ms = self._clock_ms() - round(age_s * 1000)
-        self._committer.heartbeat(known_ms)
+        known = self._watch.look()
+        return None if known is None else milliseconds(known, self._stream.utc_offset_minutes)
 
     def _refresh_offset(self) -> None:
         now = time.monotonic()
@@ -300,7 +307,7 @@ class Session:
             pending = self._pending_tables(position)
             if pending:
                 self._committer.announce_snapshots()
-                self._snapshots.begin(pending)
+                self._snapshots.begin(pending, position)
                 self._on_step("snapshot_read")
             return False
         if not self._snapshots.has_passed(position):
@@ -343,3 +350,22 @@ class Session:
             ):
                 return self._tables.encoder(reading.table, reading.schema)
         return None
+
+
+def warn_of_two_servers(control: Connection, bulk: Connection) -> None:
+    """Say it when the two connections of a session are at different replicas.
+
+    What is read through both is right all the same: see SourceBehind.
+
+    Raises:
+        SourceError: a server did not answer.
+    """
+    names = server_name(control), server_name(bulk)
+    if names[0] != names[1]:
+        _log.warning(
+            "connections_at_different_servers",
+            control=names[0],
+            bulk=names[1],
+            effect="changes wait until the replica that is behind has them",
+            fix="let source.host name one replica, or a routing list without load balancing",
+        )

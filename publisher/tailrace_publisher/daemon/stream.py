@@ -75,6 +75,7 @@ class Stream:
         self._stop = stop
         self._on_step = on_step
         self.utc_offset_minutes = 0
+        self.time_zone: str | None = None
 
     def poll(self) -> bool:
         """Publish the next window.
@@ -97,7 +98,9 @@ class Stream:
 
     def _poll(self) -> bool:
         limit = self._config.window_transactions
-        commits = commits_from(self._control, first_lsn_after(self._book.position), limit)
+        commits = commits_from(
+            self._control, first_lsn_after(self._book.position), limit, self.time_zone
+        )
         window = plan_window(
             self._book.position,
             commits,
@@ -107,11 +110,8 @@ class Stream:
             self.utc_offset_minutes,
         )
         if window is None:
-            self._metrics.lag_seconds.set(0)
             return False
         self._on_step("window")
-        oldest_ms = window.commit_ms[window.first_lsn.to_bytes()]
-        self._metrics.lag_seconds.set(max(0, self._clock_ms() - oldest_ms) / 1000)
         readings = self._tables.readings(window.first_lsn)
         names: set[str] = set()
         gone: CaptureInstanceGone | None = None

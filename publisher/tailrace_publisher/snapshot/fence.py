@@ -1,8 +1,14 @@
 """Knowing that everything committed before a moment is in the change tables.
 
-``sys.fn_cdc_get_max_lsn`` lags the log, so it is not "now". A fence is reached when the capture
-process has shown that it read past the moment: an entry of ``cdc.lsn_time_mapping`` is later, or a
-log scan session began later and drained the log (it found fewer transactions than it may take).
+``sys.fn_cdc_get_max_lsn`` lags the log, so it is not "now". A fence is where the log ended when it
+was marked. It is reached when the capture process has shown that it read that far: an entry of
+``cdc.lsn_time_mapping`` is at or behind it, or a log scan session that is over ended there. Time
+has no part in it: no clock that is set back, no bound of the capture job that cannot be seen, no
+replica for which the log reader waits puts the fence below the truth.
+
+Where the end of the log cannot be asked for (before SQL Server 2016 SP2, or without VIEW DATABASE
+STATE) the moment is the fence: an entry behind our position is later, or a session began later and
+drained the log.
 """
 
 from __future__ import annotations
@@ -15,13 +21,15 @@ import structlog
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.source.connection import Connection
-from tailrace_publisher.source.queries import (
-    ScanSession,
-    capture_job_maxtrans,
-    commit_behind_time,
-    local_time,
-    max_lsn,
-    newest_scan_session,
+from tailrace_publisher.source.log_end import LogEndSource
+from tailrace_publisher.source.queries import commit_behind_time, local_time, max_lsn
+from tailrace_publisher.source.scan_sessions import (
+    MaxTransactions,
+    Sessions,
+    captured_lsn,
+    has_run_since,
+    is_drained,
+    scan_sessions,
 )
 from tailrace_schemas.lsn import Lsn
 
@@ -30,16 +38,23 @@ _log = structlog.get_logger(__name__)
 _ROUNDING: Final = timedelta(milliseconds=20)
 """datetime is kept in steps of 1/300 s and rounded; commits this close to the moment count as
 later than it."""
-_MAXTRANS_DEFAULT: Final = 500
-_EMPTY_SCANS_BEHIND: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A moment of the server's clock and the scan session that was the newest then."""
+    """A mark behind everything that was committed when it was made.
 
+    Attributes:
+        log_end: where the log ended; None where that cannot be asked for.
+        moment: the server's clock then.
+        position: our own closed LSN then: no entry up to it is later than the mark.
+        sessions: the scan sessions of then; None where they cannot be seen.
+    """
+
+    log_end: Lsn | None
     moment: datetime
-    session: ScanSession | None
+    position: Lsn
+    sessions: Sessions | None
 
 
 class FenceSource:
@@ -51,32 +66,59 @@ class FenceSource:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._log_ends = LogEndSource(
+            connection, "a snapshot's fences go by the server's clock, which may be set back"
+        )
         self._sees_sessions = True
-        self._maxtrans: int | None = None
+        self._maxtrans = MaxTransactions(connection)
 
-    def mark(self) -> Fence:
-        """A fence behind everything that is committed now."""
-        moment = local_time(self._connection) + _ROUNDING
-        return Fence(moment, self._session())
+    def mark(self, position: Lsn) -> Fence:
+        """A fence behind everything that is committed now.
+
+        Args:
+            position: the closed LSN up to which everything is out.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        sessions = self._sessions()
+        moment = local_time(self._connection) if sessions is None else sessions.moment
+        end = self._log_ends.read()
+        return Fence(None if end is None else end.lsn, moment, position, sessions)
 
     def reached(self, fence: Fence) -> Lsn | None:
         """The LSN up to which everything before the fence is captured; None when not yet.
 
         ``Lsn.ZERO`` when nothing was ever captured and nothing is to come.
+
+        Raises:
+            SourceError: the server did not answer.
         """
-        later = commit_behind_time(self._connection, fence.moment)
+        if fence.log_end is None:
+            return self._reached_in_time(fence)
+        newest = max_lsn(self._connection)
+        if newest is not None and newest >= fence.log_end:
+            return newest
+        sessions = self._sessions()
+        if sessions is None or (captured_lsn(sessions) or Lsn.ZERO) < fence.log_end:
+            return None
+        # Asked anew: what the session captured is in it.
+        return max_lsn(self._connection) or Lsn.ZERO
+
+    def _reached_in_time(self, fence: Fence) -> Lsn | None:
+        later = commit_behind_time(self._connection, fence.moment + _ROUNDING, fence.position)
         if later is not None:
             return later
-        session = self._session()
-        if session is None or not is_drained(session, fence, self._maxtrans_of_job()):
+        sessions = self._sessions()
+        if sessions is None or not is_behind(sessions, fence, self._maxtrans.read()):
             return None
         return max_lsn(self._connection) or Lsn.ZERO
 
-    def _session(self) -> ScanSession | None:
+    def _sessions(self) -> Sessions | None:
         if not self._sees_sessions:
             return None
         try:
-            return newest_scan_session(self._connection)
+            return scan_sessions(self._connection)
         except PermissionMissing as error:
             self._sees_sessions = False
             _log.warning(
@@ -87,29 +129,14 @@ class FenceSource:
             )
             return None
 
-    def _maxtrans_of_job(self) -> int:
-        if self._maxtrans is None:
-            try:
-                self._maxtrans = capture_job_maxtrans(self._connection)
-            except PermissionMissing:
-                self._maxtrans = None
-            self._maxtrans = self._maxtrans or _MAXTRANS_DEFAULT
-        return self._maxtrans
 
-
-def is_drained(session: ScanSession, fence: Fence, maxtrans: int) -> bool:
-    """Whether a scan session proves that the log was drained behind a fence.
-
-    Consecutive empty sessions share one row, whose times may be those of the first of them; then
-    two more of them prove it, because the second began after the first had ended.
-    """
-    if session.end_time is None or session.tran_count >= maxtrans or session.error_count:
-        return False
-    if session.start_time > fence.moment:
-        return True
-    before = fence.session
-    return (
-        before is not None
-        and session.session_id == before.session_id
-        and session.empty_scan_count >= before.empty_scan_count + _EMPTY_SCANS_BEHIND
+def is_behind(sessions: Sessions, fence: Fence, maxtrans: int | None) -> bool:
+    """Whether a session proves that the log was drained behind the moment of a fence."""
+    return any(
+        is_drained(session, maxtrans)
+        and (
+            session.start_time > fence.moment + _ROUNDING
+            or (fence.sessions is not None and has_run_since(session, fence.sessions))
+        )
+        for session in sessions.newest_first
     )

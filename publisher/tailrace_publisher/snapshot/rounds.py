@@ -87,8 +87,12 @@ class Snapshots:
         """Whether a round was read and its fence is not passed yet."""
         return self._round is not None
 
-    def begin(self, pending: Sequence[PendingTable]) -> None:
-        """Read the next chunks and set the fence behind them; the stream must be at a closed LSN.
+    def begin(self, pending: Sequence[PendingTable], position: Lsn) -> None:
+        """Read the next chunks and set the fence behind them.
+
+        Args:
+            pending: the tables.
+            position: the closed LSN at which the stream is.
 
         Raises:
             TableFailed: a table may not be read any more, or cannot be.
@@ -107,7 +111,7 @@ class Snapshots:
                 break
         self._round = _Round(
             chunks,
-            self._fences.mark(),
+            self._fences.mark(position),
             changed={table.topic: set() for table, _ in chunks},
         )
         _log.debug("snapshot_round_read", tables=len(chunks), rows=self._rows_max - room)

@@ -3,7 +3,10 @@
 A page is found by the whole position (keyset), which is the change table's clustered order, so no
 cursor stays open and a page of any size, down to one row, can be the last thing read before a
 restart. Behind each page, in the same round trip, comes the instance's low watermark: it vouches
-that nothing of the page was cleaned up before it was read.
+that nothing of the page was cleaned up before it was read. Before the first page, in its round
+trip, comes the newest LSN that the connection sees: at a replica that is behind the one where the
+range was planned a short page is not the last one. A connection stays at its server, and what that
+sees only grows, so it vouches for the pages that follow, too.
 
 One thread reads: while a page is encoded and sent, the next one of each instance is on its way.
 """
@@ -18,7 +21,7 @@ from typing import Final
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
-from tailrace_publisher.errors import CaptureInstanceGone, SourceError
+from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
 from tailrace_publisher.source.connection import Connection, quote_name
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.source.queries import INVALID_OBJECT, change_table, lsn_or_none
@@ -121,6 +124,7 @@ class ChangePages:
         self._carried: ChangeRow | None = None
         self._is_in_large_transaction = False
         self._is_finished = False
+        self._sees_range = False
 
     def read(self) -> ChangePage | None:
         """The next page; it is empty when only a before image was read, None at the end.
@@ -128,6 +132,7 @@ class ChangePages:
         Raises:
             PositionExpired: change rows of the range were cleaned up.
             CaptureInstanceGone: the instance was disabled meanwhile.
+            SourceBehind: the connection does not see the whole range.
             SourceError: the change table is damaged, or the server did not answer.
         """
         if self._is_finished:
@@ -186,16 +191,22 @@ class ChangePages:
         return (self._page_rows, self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
 
     def _fetch(self, statement: str, *parameters: object) -> list[list[ChangeRow]]:
-        """Result sets of a statement, vouched for by the low watermark read behind them."""
+        """Result sets of a statement, vouched for by what was read before and behind them."""
         name = self._instance.name
+        first = "" if self._sees_range else "SELECT sys.fn_cdc_get_max_lsn(); "
         try:
             *sets, minimum = self._connection.query_sets(
-                statement + " SELECT sys.fn_cdc_get_min_lsn(?)", *parameters, name
+                f"{first}{statement} SELECT sys.fn_cdc_get_min_lsn(?)", *parameters, name
             )
         except SourceError as error:
             if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone(name) from error
             raise
+        if first:
+            newest = lsn_or_none(sets.pop(0)[0][0])
+            if newest is None or newest < self._up_to:
+                raise SourceBehind(name, newest, self._up_to)
+            self._sees_range = True
         needed = max(first_lsn_after(self._after), self._covered_from)
         check_not_expired(name, needed, lsn_or_none(minimum[0][0]))
         return sets

@@ -20,6 +20,9 @@ from tailrace_schemas.lsn import LSN_BYTES, Lsn
 INVALID_OBJECT: Final = 208
 """Invalid object name: of a change table, its capture instance was disabled."""
 
+_NO_ZONE: Final = frozenset({195, 9820})
+"""Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
+
 _PROBE_INSTANCES_MAX: Final = 1000
 """Two parameters an instance; a statement takes 2,100."""
 
@@ -31,10 +34,12 @@ class CommitTime:
     Attributes:
         commit_lsn: ``start_lsn``.
         local_time: ``tran_end_time``, in the server's local time; None where it is unknown.
+        offset_minutes: how far local time was ahead of UTC then; None where it is not told.
     """
 
     commit_lsn: Lsn
     local_time: datetime | None
+    offset_minutes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +68,6 @@ class CatalogState:
 
 
 @dataclass(frozen=True, slots=True)
-class ScanSession:
-    """The newest log scan session that is not the aggregate.
-
-    Attributes:
-        session_id: its number.
-        start_time: when it began, server's local time.
-        end_time: when it ended; None while it runs.
-        tran_count: transactions that it found.
-        empty_scan_count: consecutive sessions that found nothing, reported as one.
-        error_count: errors that it met.
-    """
-
-    session_id: int
-    start_time: datetime
-    end_time: datetime | None
-    tran_count: int
-    empty_scan_count: int
-    error_count: int
-
-
-@dataclass(frozen=True, slots=True)
 class DatabaseIdentity:
     """What a restore or a failover changes: stored with the checkpoint.
 
@@ -106,6 +90,20 @@ def lsn_or_none(raw: bytes | None) -> Lsn | None:
 def server_version(connection: Connection) -> str:
     """First line of ``@@VERSION``."""
     return str(connection.query("SELECT @@VERSION")[0][0]).splitlines()[0].strip()
+
+
+def server_name(connection: Connection) -> str:
+    """``@@SERVERNAME``: of the replica that a connection is at."""
+    return str(connection.query("SELECT @@SERVERNAME")[0][0])
+
+
+def may_wait_for_replicas(connection: Connection) -> bool:
+    """Whether availability groups are enabled on the server (SERVERPROPERTY('IsHadrEnabled')).
+
+    The log reader, that of change data capture included, reads then only what all replicas have
+    hardened.
+    """
+    return bool(connection.query("SELECT CAST(SERVERPROPERTY('IsHadrEnabled') AS int)")[0][0])
 
 
 def is_cdc_enabled(connection: Connection) -> bool:
@@ -140,8 +138,31 @@ def local_time(connection: Connection) -> datetime:
 
 def utc_offset_minutes(connection: Connection) -> int:
     """How far the server's local time is ahead of UTC now, in minutes."""
-    rows = connection.query("SELECT DATEDIFF(minute, GETUTCDATE(), GETDATE())")
-    return int(rows[0][0])
+    return int(connection.query("SELECT DATEPART(tz, SYSDATETIMEOFFSET())")[0][0])
+
+
+def time_zone(connection: Connection) -> str | None:
+    """The server's time zone, as AT TIME ZONE takes it.
+
+    https://learn.microsoft.com/sql/t-sql/functions/current-timezone-id-transact-sql
+
+    Returns:
+        None before SQL Server 2022, where AT TIME ZONE does not take it, and where it is UTC, which
+        has one offset for ever.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+    try:
+        name = connection.query("SELECT CURRENT_TIMEZONE_ID()")[0][0]
+        if name is None or name == "UTC":
+            return None
+        connection.query("SELECT DATEPART(tz, GETDATE() AT TIME ZONE ?)", str(name))
+    except SourceError as error:
+        if error.number not in _NO_ZONE:
+            raise
+        return None
+    return str(name)
 
 
 def max_lsn(connection: Connection) -> Lsn | None:
@@ -152,30 +173,41 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
-def commits_from(connection: Connection, first: Lsn, limit: int) -> list[CommitTime]:
+def commits_from(
+    connection: Connection, first: Lsn, limit: int, zone: str | None = None
+) -> list[CommitTime]:
     """The next entries of ``cdc.lsn_time_mapping``, with the dummies that mark quiet times.
 
     Args:
         connection: where to ask.
         first: lowest LSN of interest.
         limit: how many at most.
+        zone: the server's time zone, so that each commit has the offset of its own time; in the
+            hour that the clock repeats it is AT TIME ZONE that chooses.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
     """
+    offset = "" if zone is None else ", DATEPART(tz, tran_end_time AT TIME ZONE ?)"
     rows = connection.query(
-        "SELECT TOP (?) start_lsn, tran_end_time FROM cdc.lsn_time_mapping"
+        f"SELECT TOP (?) start_lsn, tran_end_time{offset} FROM cdc.lsn_time_mapping"
         " WHERE start_lsn >= ? ORDER BY start_lsn",
         limit,
+        *([] if zone is None else [zone]),
         first.to_bytes(),
     )
-    return [CommitTime(Lsn.from_bytes(row[0]), row[1]) for row in rows]
+    return [CommitTime(Lsn.from_bytes(row[0]), *row[1:]) for row in rows]
 
 
-def commit_behind_time(connection: Connection, time: datetime) -> Lsn | None:
-    """The first commit that ended later than a moment of the server's local time."""
+def commit_behind_time(connection: Connection, time: datetime, behind: Lsn) -> Lsn | None:
+    """The first commit behind an LSN that ended later than a moment of the server's local time.
+
+    Only what is behind the LSN is looked at, which bounds both the cost and the mistakes of a clock
+    that was set back.
+    """
     rows = connection.query(
         "SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping"
-        " WHERE tran_end_time > CAST(? AS datetime) ORDER BY start_lsn",
+        " WHERE start_lsn > ? AND tran_end_time > CAST(? AS datetime) ORDER BY start_lsn",
+        behind.to_bytes(),
         time.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}",
     )
     return Lsn.from_bytes(rows[0][0]) if rows else None
@@ -233,33 +265,3 @@ def catalog_state(connection: Connection) -> CatalogState:
         lsn_or_none(ddl[0][0]),
         int(ddl[0][1]),
     )
-
-
-def newest_scan_session(connection: Connection) -> ScanSession | None:
-    """The newest log scan session, or None when none ran since the server started.
-
-    https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/change-data-capture-sys-dm-cdc-log-scan-sessions
-    """
-    rows = connection.query(
-        "SELECT TOP (1) session_id, start_time, end_time, tran_count, empty_scan_count,"
-        " error_count FROM sys.dm_cdc_log_scan_sessions WHERE session_id > 0"
-        " ORDER BY session_id DESC"
-    )
-    if not rows:
-        return None
-    session_id, start_time, end_time, tran_count, empty_scan_count, error_count = rows[0]
-    return ScanSession(
-        session_id, start_time, end_time, tran_count or 0, empty_scan_count or 0, error_count or 0
-    )
-
-
-def capture_job_maxtrans(connection: Connection) -> int | None:
-    """Transactions per scan cycle of the capture job; None when there is no such job.
-
-    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql
-    """
-    rows = connection.query("EXEC sys.sp_cdc_help_jobs")
-    for row in rows:
-        if str(row.job_type).strip() == "capture":
-            return int(row.maxtrans)
-    return None

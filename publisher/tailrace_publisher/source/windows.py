@@ -48,7 +48,8 @@ def plan_window(
             hand-over LSN still come from the older instance.
         schema_lsns: a window that begins before one of these ends before it: rows at the LSN of a
             DDL statement have the new version.
-        utc_offset_minutes: how far the server's local time is ahead of UTC.
+        utc_offset_minutes: how far the server's local time is ahead of UTC now, for commits that do
+            not tell their own.
 
     Returns:
         None when there is no news.
@@ -75,7 +76,10 @@ def _commit_ms(commits: Sequence[CommitTime], utc_offset_minutes: int) -> dict[b
     known = 0
     for commit in commits:
         if commit.local_time is not None:
-            known = milliseconds(commit.local_time, utc_offset_minutes)
+            offset = commit.offset_minutes
+            known = milliseconds(
+                commit.local_time, utc_offset_minutes if offset is None else offset
+            )
         times[commit.commit_lsn.to_bytes()] = known
     return times
 

@@ -369,6 +369,20 @@ def test_scan_sessions_show_drained_logs_and_collapse_empty_ones(orders):
     assert (aggregate.session_id, aggregate.tran_count) == (0, 1)
 
 
+def test_a_session_that_found_nothing_ends_where_the_log_ended(orders):
+    orders.scan()
+    orders.insert("orders", (1, "a", 1, None))
+    orders.scan()
+    busy = runtime(orders.engine).history(orders.database).rows()[-1]
+    before = orders.database.log.end()
+    orders.scan()
+
+    empty = runtime(orders.engine).history(orders.database).rows()[-1]
+    assert busy.end_lsn == busy.last_commit_lsn
+    assert empty.end_lsn == before >= busy.end_lsn
+    assert empty.start_lsn == busy.end_lsn
+
+
 def test_added_columns_are_ignored_and_dropped_ones_null(orders):
     table = orders.table("orders")
     alter.add_columns(

@@ -1,5 +1,7 @@
 """The endpoint and what it says."""
 
+import math
+
 import httpx
 import pytest
 
@@ -25,3 +27,23 @@ def test_the_endpoint_listens_where_it_is_told():
         assert httpx.get(f"http://127.0.0.2:{metrics.port}/metrics").status_code == 200
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"http://127.0.0.1:{metrics.port}/metrics")
+
+
+def test_the_lag_is_the_time_since_the_last_closed_commit_and_grows_by_itself():
+    now = 1000.0
+    with Metrics(clock=lambda: now) as metrics:
+
+        def lag() -> float:
+            value = metrics.registry.get_sample_value("tailrace_lag_seconds")
+            assert value is not None
+            return value
+
+        assert math.isnan(lag())
+        metrics.committed(Lsn(1, 2, 3), 999_000)
+        assert lag() == 1
+        now = 8200.0
+        assert lag() == 7201
+        metrics.committed(Lsn(1, 2, 4), None)
+        assert lag() == 7201
+        metrics.committed(Lsn(1, 2, 5), 8_300_000)
+        assert lag() == 0, "a clock ahead of ours"

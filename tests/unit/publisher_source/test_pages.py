@@ -1,13 +1,26 @@
 """The two halves of an update stay together, whatever the page size."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.change.page import ChangeRow, join_carried
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
+from tailrace_publisher.errors import SourceBehind
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.pages import ChangePages
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType
 
 
 @st.composite
@@ -55,3 +68,80 @@ def test_a_position_inside_a_transaction_needs_that_transaction_again():
 def test_a_range_does_not_run_backwards():
     with pytest.raises(ValueError, match="backwards"):
         LsnRange(ChangePosition.end_of(Lsn(2, 0, 0)), Lsn(1, 0, 0))
+
+
+# -- what the reading connection sees --------------------------------------------------------------
+
+TABLE = TableName("db", "dbo", "t")
+INSTANCE = CaptureInstance(
+    name="dbo_t",
+    table=TABLE,
+    start_lsn=Lsn(1, 0, 1),
+    create_date=datetime(2026, 1, 1),  # noqa: DTZ001
+    object_id=1,
+    source_object_id=2,
+    supports_net_changes=False,
+    has_command_id=True,
+    columns=(
+        CapturedColumn(
+            1, "id", 1, ColumnType("int"), nullable=False, is_computed=False, in_source=True
+        ),
+    ),
+    key=("id",),
+    key_is_unique=True,
+)
+SCHEMA = TableSchema(TABLE, "dbo_t", Lsn(1, 0, 1), (SchemaColumn(1, "id", ColumnType("int")),))
+
+
+@dataclass
+class Replica:
+    """A readable secondary whose redo has come to an LSN; it has one insert in each transaction."""
+
+    redone: int
+    statements: list[str] = field(default_factory=list)
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        self.statements.append(sql)
+        rows, after, up_to, _ = parameters[-4:]
+        found = [
+            (Lsn(1, n, 1).to_bytes(), 1, Lsn(1, n, 0).to_bytes(), 2, b"", n)
+            for n in range(1, self.redone + 1)
+            if after < Lsn(1, n, 1).to_bytes() <= up_to
+        ][:rows]
+        sets: list[list[Any]] = [found, [(Lsn(1, 0, 1).to_bytes(),)]]
+        if sql.startswith("SELECT sys.fn_cdc_get_max_lsn();"):
+            newest = Lsn(1, self.redone, 1).to_bytes() if self.redone else None
+            sets.insert(0, [(newest,)])
+        if "[__$start_lsn] = ?" in sql:
+            sets.insert(-2, [])
+        return sets
+
+
+def pages_at(replica: Replica, up_to: int) -> ChangePages:
+    span = LsnRange(ChangePosition.end_of(Lsn(1, 0, 1)), Lsn(1, up_to, 1))
+    return ChangePages(cast(Connection, replica), INSTANCE, SCHEMA, span, 2, Lsn(1, 0, 1))
+
+
+@pytest.mark.parametrize("redone", [0, 3])
+def test_a_replica_that_is_behind_the_window_is_no_end_of_it(redone: int):
+    with pytest.raises(SourceBehind) as refused:
+        pages_at(Replica(redone), up_to=5).read()
+
+    assert refused.value.retryable
+    assert refused.value.needed == Lsn(1, 5, 1)
+    assert refused.value.seen == (Lsn(1, redone, 1) if redone else None)
+
+
+def test_only_the_first_page_of_a_range_asks_what_the_connection_sees():
+    replica = Replica(redone=9)
+    pages = pages_at(replica, up_to=5)
+    read = []
+    while (page := pages.read()) is not None:
+        read += [row[-1] for row in page.rows]
+
+    assert read == [1, 2, 3, 4, 5]
+    assert len(replica.statements) > 1
+    assert [sql.count("fn_cdc_get_max_lsn") for sql in replica.statements] == [
+        1,
+        *[0] * (len(replica.statements) - 1),
+    ]

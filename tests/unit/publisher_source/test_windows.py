@@ -1,8 +1,13 @@
 """How far a poll reads."""
 
 from datetime import datetime
+from typing import cast
 
-from tailrace_publisher.source.queries import CommitTime
+import pytest
+
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.queries import CommitTime, time_zone
 from tailrace_publisher.source.windows import plan_window
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
@@ -62,3 +67,42 @@ def test_rows_at_a_ddl_lsn_have_the_new_version():
     assert second is not None
     assert first.span.up_to == at(2)
     assert second.span.up_to == at(7)
+
+
+def test_each_commit_of_a_backlog_over_a_clock_switch_has_the_offset_of_its_own_time():
+    summer = CommitTime(at(2), datetime(2026, 10, 25, 1, 30), 120)  # noqa: DTZ001
+    winter = CommitTime(at(5), datetime(2026, 10, 25, 4, 30), 60)  # noqa: DTZ001
+    untold = CommitTime(at(7), datetime(2026, 10, 25, 4, 31))  # noqa: DTZ001
+    window = plan_window(START, [summer, winter, untold], 10, [], [], utc_offset_minutes=60)
+
+    assert window is not None
+    times = [window.commit_ms[at(block).to_bytes()] for block in (2, 5, 7)]
+    assert times[1] - times[0] == 4 * 3_600_000
+    assert times[2] - times[1] == 60_000
+
+
+class Zoned:
+    """A server that tells a time zone, or why it does not."""
+
+    def __init__(self, zone: str | None, unknown: int = 0) -> None:
+        self._zone = zone
+        self._unknown = unknown
+
+    def query(self, sql: str, *parameters: str) -> list[tuple[object]]:
+        assert ("AT TIME ZONE ?" in sql) == bool(parameters)
+        if self._zone is None or (parameters and self._unknown):
+            raise SourceError("no", number=self._unknown or 195)
+        return [(60 if parameters else self._zone,)]
+
+
+@pytest.mark.parametrize(
+    ("server", "zone"),
+    [
+        (Zoned("W. Europe Standard Time"), "W. Europe Standard Time"),
+        (Zoned("UTC"), None),
+        (Zoned(None), None),
+        (Zoned("Europe/Berlin", 9820), None),
+    ],
+)
+def test_a_zone_is_used_where_the_server_tells_one_that_it_takes(server: Zoned, zone: str | None):
+    assert time_zone(cast(Connection, server)) == zone

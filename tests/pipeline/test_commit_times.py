@@ -1,0 +1,31 @@
+"""Commit times as the server gives them, with the offset that each had."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.queries import commits_from, time_zone, utc_offset_minutes
+from tailrace_schemas.lsn import Lsn
+from tests.pipeline.conftest import Pipe
+
+pytestmark = pytest.mark.kafka
+
+
+def test_the_server_tells_the_offset_of_each_commit_in_its_time_zone(pipe: Pipe):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+    source.enable("t")
+    source.execute("INSERT dbo.t VALUES (1)")
+    source.scan()
+
+    with Connection(pipe.config().source) as connection:
+        plain = commits_from(connection, Lsn.ZERO, 10)
+        zoned = commits_from(connection, Lsn.ZERO, 10, "India Standard Time")
+        assert time_zone(connection) is None, "UTC"
+        assert utc_offset_minutes(connection) == 0
+
+    assert plain
+    assert [commit.offset_minutes for commit in plain] == [None] * len(plain)
+    assert [commit.offset_minutes for commit in zoned] == [330] * len(zoned)
+    assert [c.local_time for c in zoned] == [c.local_time for c in plain]

@@ -9,18 +9,29 @@ from collections.abc import Callable
 import structlog
 
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.lease import Lease
 from tailrace_publisher.daemon.session import Session
 from tailrace_publisher.daemon.stopped import StoppedTables
-from tailrace_publisher.errors import LeaseLost, PublisherError, SchemaRefused, TableFailed
+from tailrace_publisher.errors import (
+    LeaseLost,
+    PublisherError,
+    ReplicaBehind,
+    SchemaRefused,
+    SourceError,
+    TableFailed,
+)
 from tailrace_publisher.metrics import Metrics
 from tailrace_schemas.checkpoint import CheckpointKey
-from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry import RegistryError, SchemaRegistry
 
 _log = structlog.get_logger(__name__)
 
 _BACKOFF_FIRST_S = 0.25
+_BEGUN_DEADLINE_S = 10.0
+_REPLICA_BEHIND_MAX_S = 3600.0
+"""How long a readable secondary may be behind what was published."""
 
 
 def run(
@@ -34,7 +45,8 @@ def run(
     """Publish the changes of one database until the stop is set.
 
     What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
-    and tried again from the checkpoint; everything else is raised.
+    and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
+    is what the source says, unless it cannot heal (:attr:`SourceError.may_heal`).
 
     Args:
         config: the options.
@@ -70,6 +82,7 @@ class _Conductor:
         self._clock_ms = clock_ms
         self._on_step = on_step
         self._attempts = 0
+        self._behind_since: float | None = None
         self._stopped = StoppedTables(config.snapshot, metrics)
         self._lease = Lease(
             CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
@@ -97,7 +110,7 @@ class _Conductor:
                 self._lease.doubt(error)
                 self._wait(error)
             except (PublisherError, RegistryError) as error:
-                if not error.retryable:
+                if not (error.retryable or self._may_heal(error)) or self._is_too_late(error):
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
                     if isinstance(error, RegistryError):
                         raise SchemaRefused(str(error)) from error
@@ -108,7 +121,34 @@ class _Conductor:
         if self._attempts and step in {"committed", "heartbeat"}:
             _log.info("resumed", attempts=self._attempts)
             self._attempts = 0
+            self._behind_since = None
         self._on_step(step)
+
+    def _may_heal(self, error: PublisherError | RegistryError) -> bool:
+        """Whether the source has answered before, and may do so again.
+
+        At a first start the same error says that the configuration is wrong. Where Kafka cannot
+        tell which of them this is, the error goes first, too.
+        """
+        if not isinstance(error, SourceError) or not error.may_heal:
+            return False
+        if self._lease.has_checkpoint:
+            return True
+        registry = self._config.registry
+        try:
+            with SchemaRegistry(registry.url, registry.timeout_s) as schemas:
+                return has_begun(self._config, schemas, _BEGUN_DEADLINE_S)
+        except (PublisherError, RegistryError) as unknown:
+            _log.warning("checkpoint_not_visible", reason=str(unknown))
+            return False
+
+    def _is_too_late(self, error: PublisherError | RegistryError) -> bool:
+        """Whether a secondary has been behind for so long that it rather was replaced."""
+        if not isinstance(error, ReplicaBehind):
+            return False
+        now = time.monotonic()
+        self._behind_since = self._behind_since or now
+        return now - self._behind_since > _REPLICA_BEHIND_MAX_S
 
     def _wait(self, error: PublisherError | RegistryError) -> None:
         pause_s = backoff_s(self._attempts, self._config.retry_backoff_max_s)

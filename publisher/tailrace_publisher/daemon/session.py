@@ -17,8 +17,9 @@ from contextlib import ExitStack
 import structlog
 
 from tailrace_publisher.change.ranges import is_closed
-from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
+from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.lease import Lease
@@ -44,10 +45,10 @@ from tailrace_publisher.source.loss import check_not_backwards, check_same_datab
 from tailrace_publisher.source.queries import (
     DatabaseIdentity,
     database_identity,
+    is_read_only,
     max_lsn,
     utc_offset_minutes,
 )
-from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import SchemaRegistry
 
@@ -200,36 +201,22 @@ class Session:
         Raises:
             PreflightError: there is no checkpoint; names every problem.
         """
-        config = self._config
-        has_begun = has_checkpoint_topic(
-            config.kafka.bootstrap,
-            config.topics,
-            _CHECKPOINT_DEADLINE_S,
-            config.kafka.librdkafka_options(),
-        ) and self._read_checkpoints(registry, isolation="read_uncommitted")
-        if not has_begun:
+        if not has_begun(self._config, registry, _CHECKPOINT_DEADLINE_S):
             raise PreflightError([problem.text for problem in problems])
         self._stopped.leave_out(problems)
-
-    def _read_checkpoints(
-        self, registry: SchemaRegistry, isolation: str = "read_committed"
-    ) -> dict[CheckpointKey, CheckpointRecord]:
-        config = self._config
-        return read_checkpoints(
-            config.kafka.bootstrap,
-            config.topics,
-            config.server_name,
-            config.source.database,
-            _CHECKPOINT_DEADLINE_S,
-            registry=registry,
-            extra=config.kafka.librdkafka_options(),
-            isolation=isolation,
-        )
 
     def _open_book(self, registry: SchemaRegistry) -> Book:
         config = self._config
         database = config.source.database
-        records = self._read_checkpoints(registry)
+        records = read_checkpoints(
+            config.kafka.bootstrap,
+            config.topics,
+            config.server_name,
+            database,
+            _CHECKPOINT_DEADLINE_S,
+            registry=registry,
+            extra=config.kafka.librdkafka_options(),
+        )
         self._lease.found(records)
         identity = self._identity()
         newest = max_lsn(self._control)
@@ -239,7 +226,12 @@ class Session:
             return Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
         check_same_database(database, book.known_identity(records), identity)
         if book.position.commit_lsn > Lsn.ZERO:
-            check_not_backwards(database, book.position.commit_lsn, newest)
+            check_not_backwards(
+                database,
+                book.position.commit_lsn,
+                newest,
+                is_secondary=is_read_only(self._control),
+            )
         _log.info("checkpoint_found", database=database, position=str(book.position))
         return book
 

@@ -9,6 +9,7 @@ from tailrace_publisher.errors import (
     DatabaseReplaced,
     LsnWentBack,
     PositionExpired,
+    ReplicaBehind,
 )
 from tailrace_publisher.source.queries import DatabaseIdentity
 from tailrace_schemas.lsn import Lsn
@@ -98,13 +99,29 @@ def check_same_database(database: str, known: DatabaseIdentity, found: DatabaseI
             )
 
 
-def check_not_backwards(database: str, position: Lsn, newest: Lsn | None) -> None:
+def check_not_backwards(
+    database: str, position: Lsn, newest: Lsn | None, *, is_secondary: bool
+) -> None:
     """Check that the database has not fallen behind what was published.
 
+    Args:
+        database: its name.
+        position: last LSN that was published.
+        newest: the database's newest LSN.
+        is_secondary: whether this is a copy that only redoes what the primary did.
+
     Raises:
+        ReplicaBehind: the newest LSN is older than the position, on a copy that may catch up.
         LsnWentBack: the newest LSN is older than the position.
     """
     if newest is None or newest < position:
+        if is_secondary:
+            raise ReplicaBehind(
+                f"database {database}: changes up to {position} were published but the newest LSN"
+                f" of this readable secondary is {newest or 'none'}: it has not redone them yet"
+                " (redo_queue_size of sys.dm_hadr_database_replica_states), or the primary was"
+                " restored"
+            )
         raise LsnWentBack(
             f"database {database}: changes up to {position} were published but its newest LSN is"
             f" {newest or 'none'}: it was restored, or CDC was disabled and enabled again. Publish"

@@ -132,6 +132,17 @@ def _guid(value: UUID | str | None) -> str | None:
     return None if value is None else str(value).lower()
 
 
+def is_read_only(connection: Connection) -> bool:
+    """Whether this copy of the database takes no changes, as a readable secondary does not.
+
+    https://learn.microsoft.com/sql/t-sql/functions/databasepropertyex-transact-sql
+    """
+    rows = connection.query(
+        "SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(128))"
+    )
+    return bool(rows[0][0] == "READ_ONLY")
+
+
 def local_time(connection: Connection) -> datetime:
     """The server's clock as cdc.lsn_time_mapping and the scan sessions use it."""
     value: datetime = connection.query("SELECT GETDATE()")[0][0]

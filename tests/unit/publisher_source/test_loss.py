@@ -7,6 +7,7 @@ from tailrace_publisher.errors import (
     DatabaseReplaced,
     LsnWentBack,
     PositionExpired,
+    ReplicaBehind,
 )
 from tailrace_publisher.source.loss import (
     check_not_backwards,
@@ -95,8 +96,16 @@ def test_another_recovery_fork_is_another_database():
 
 
 def test_a_newest_lsn_below_our_position_is_a_restore():
-    check_not_backwards("db", Lsn(1, 2, 3), Lsn(1, 2, 3))
+    check_not_backwards("db", Lsn(1, 2, 3), Lsn(1, 2, 3), is_secondary=False)
     with pytest.raises(LsnWentBack):
-        check_not_backwards("db", Lsn(1, 2, 3), Lsn(1, 2, 2))
+        check_not_backwards("db", Lsn(1, 2, 3), Lsn(1, 2, 2), is_secondary=False)
     with pytest.raises(LsnWentBack):
-        check_not_backwards("db", Lsn(1, 2, 3), None)
+        check_not_backwards("db", Lsn(1, 2, 3), None, is_secondary=False)
+
+
+def test_a_secondary_that_is_behind_is_waited_for():
+    check_not_backwards("db", Lsn(1, 2, 3), Lsn(1, 2, 3), is_secondary=True)
+    for newest in (Lsn(1, 2, 2), None):
+        with pytest.raises(ReplicaBehind, match="redo_queue_size") as raised:
+            check_not_backwards("db", Lsn(1, 2, 3), newest, is_secondary=True)
+        assert raised.value.retryable

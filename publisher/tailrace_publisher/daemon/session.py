@@ -32,7 +32,6 @@ from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
-    PermissionMissing,
     PreflightError,
     PublisherError,
     TableFailed,
@@ -41,10 +40,13 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.snapshot.rounds import PendingTable, Snapshots
 from tailrace_publisher.source.connection import Connection
-from tailrace_publisher.source.loss import check_not_backwards, check_same_database
+from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
+from tailrace_publisher.source.loss import (
+    check_continues,
+    check_not_backwards,
+    check_same_database,
+)
 from tailrace_publisher.source.queries import (
-    DatabaseIdentity,
-    database_identity,
     is_read_only,
     max_lsn,
     utc_offset_minutes,
@@ -218,34 +220,35 @@ class Session:
             extra=config.kafka.librdkafka_options(),
         )
         self._lease.found(records)
-        identity = self._identity()
+        identity = visible_identity(self._control)
         newest = max_lsn(self._control)
         book = Book.restore(config.server_name, database, identity, records)
         if book is None:
             _log.info("checkpoint_missing", database=database, position=str(newest or Lsn.ZERO))
-            return Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
-        check_same_database(database, book.known_identity(records), identity)
-        if book.position.commit_lsn > Lsn.ZERO:
-            check_not_backwards(
-                database,
-                book.position.commit_lsn,
-                newest,
-                is_secondary=is_read_only(self._control),
-            )
+            book = Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
+            book.commit = continuity(self._control, book.position.commit_lsn).commit
+            return book
+        self._check_continues(book, book.known_identity(records), identity, newest)
         _log.info("checkpoint_found", database=database, position=str(book.position))
         return book
 
-    def _identity(self) -> DatabaseIdentity:
-        try:
-            return database_identity(self._control)
-        except PermissionMissing as error:
-            _log.warning(
-                "database_identity_not_visible",
-                effect="a restored database is only noticed when its LSNs go back",
-                fix="GRANT VIEW ANY DEFINITION, or VIEW SERVER STATE, to the login",
-                reason=str(error),
+    def _check_continues(
+        self, book: Book, known: DatabaseIdentity, found: DatabaseIdentity, newest: Lsn | None
+    ) -> None:
+        """Check that the database's log continues what was published."""
+        position = book.position.commit_lsn
+        check_same_database(book.database, known, found, position)
+        if position > Lsn.ZERO:
+            check_not_backwards(
+                book.database, position, newest, is_secondary=is_read_only(self._control)
             )
-            return DatabaseIdentity(None, None)
+        entry = continuity(self._control, position)
+        if book.commit is None:
+            book.commit = entry.commit
+        else:
+            check_continues(book.database, book.commit, entry)
+        if known != book.identity and known.database_guid:
+            _log.info("database_moved", database=book.database, was=str(known), found=str(found))
 
     # -- loop --------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-from uuid import UUID
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
@@ -31,10 +30,22 @@ class CommitTime:
     Attributes:
         commit_lsn: ``start_lsn``.
         local_time: ``tran_end_time``, in the server's local time; None where it is unknown.
+        tran_id: ``tran_id``; 0x00 in an entry that only marks time.
     """
 
     commit_lsn: Lsn
     local_time: datetime | None
+    tran_id: bytes | None = None
+
+    @property
+    def end_time_text(self) -> str | None:
+        """``tran_end_time`` to the millisecond, as the checkpoint has it."""
+        return None if self.local_time is None else self.local_time.isoformat("T", "milliseconds")
+
+    @property
+    def tran_id_text(self) -> str | None:
+        """``tran_id`` in hexadecimal, as the checkpoint has it."""
+        return None if self.tran_id is None else self.tran_id.hex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +94,6 @@ class ScanSession:
     error_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseIdentity:
-    """What a restore or a failover changes: stored with the checkpoint.
-
-    Attributes:
-        database_guid: of the database; None where the login may not see it.
-        recovery_fork_guid: of the line of recovery it is on.
-    """
-
-    database_guid: str | None
-    recovery_fork_guid: str | None
-
-
 def lsn_or_none(raw: bytes | None) -> Lsn | None:
     """An LSN column; NULL and ten zero bytes both mean that there is none."""
     if raw is None or raw == bytes(LSN_BYTES):
@@ -112,24 +110,6 @@ def is_cdc_enabled(connection: Connection) -> bool:
     """Whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
     rows = connection.query("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")
     return bool(rows and rows[0][0])
-
-
-def database_identity(connection: Connection) -> DatabaseIdentity:
-    """Database GUID and recovery fork (sys.database_recovery_status).
-
-    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-database-recovery-status-transact-sql
-    """
-    rows = connection.query(
-        "SELECT database_guid, recovery_fork_guid FROM sys.database_recovery_status"
-        " WHERE database_id = DB_ID()"
-    )
-    if not rows:
-        return DatabaseIdentity(None, None)
-    return DatabaseIdentity(*(_guid(value) for value in rows[0]))
-
-
-def _guid(value: UUID | str | None) -> str | None:
-    return None if value is None else str(value).lower()
 
 
 def is_read_only(connection: Connection) -> bool:
@@ -174,12 +154,12 @@ def commits_from(connection: Connection, first: Lsn, limit: int) -> list[CommitT
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
     """
     rows = connection.query(
-        "SELECT TOP (?) start_lsn, tran_end_time FROM cdc.lsn_time_mapping"
+        "SELECT TOP (?) start_lsn, tran_end_time, tran_id FROM cdc.lsn_time_mapping"
         " WHERE start_lsn >= ? ORDER BY start_lsn",
         limit,
         first.to_bytes(),
     )
-    return [CommitTime(Lsn.from_bytes(row[0]), row[1]) for row in rows]
+    return [CommitTime(Lsn.from_bytes(row[0]), row[1], row[2]) for row in rows]
 
 
 def commit_behind_time(connection: Connection, time: datetime) -> Lsn | None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 
 from tailrace.cli import cli
+from tailrace_publisher.daemon import session
 from tailrace_publisher.errors import DatabaseReplaced
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 
@@ -101,3 +107,36 @@ def test_the_same_database_is_known_again(pipe: Pipe):
     assert not publisher.told("database_moved")
     assert not publisher.told("database_identity_not_visible")
     pipe.assert_exactly_once("t")
+
+
+def test_another_replica_goes_on_and_the_first_line_is_not_taken_for_it(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+):
+    """A forced failover that lost nothing of what was published, and then the old primary again.
+
+    The embedded server has no replicas, so what one shows of itself is put in its place.
+    """
+    begun(pipe)
+
+    pipe.source.execute("INSERT dbo.t VALUES (2)")
+    pipe.source.scan()
+    shown = {
+        "database_guid": str(uuid.uuid4()),
+        "recovery_fork_guid": str(uuid.uuid4()),
+        "fork_point": pipe.source.max_lsn(),  # above what was published
+    }
+
+    def replica(connection: Connection) -> DatabaseIdentity:
+        return replace(visible_identity(connection), **shown)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "visible_identity", replica)
+        with Running(pipe.config()) as publisher:
+            publisher.until(pipe.is_caught_up, "it goes on")
+        assert publisher.told("database_moved")
+    pipe.assert_exactly_once("t")
+
+    with Running(pipe.config()) as publisher:
+        error = publisher.ended()
+    assert isinstance(error, DatabaseReplaced)
+    assert "its recovery fork was" in str(error)

@@ -12,6 +12,7 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.patience import Patience
 from tailrace_publisher.daemon.session import Session
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.errors import (
@@ -30,8 +31,6 @@ _log = structlog.get_logger(__name__)
 
 _BACKOFF_FIRST_S = 0.25
 _BEGUN_DEADLINE_S = 10.0
-_REPLICA_BEHIND_MAX_S = 3600.0
-"""How long a readable secondary may be behind what was published."""
 
 
 def run(
@@ -82,7 +81,7 @@ class _Conductor:
         self._clock_ms = clock_ms
         self._on_step = on_step
         self._attempts = 0
-        self._behind_since: float | None = None
+        self._patience = Patience()
         self._stopped = StoppedTables(config.snapshot, metrics)
         self._lease = Lease(
             CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
@@ -110,7 +109,8 @@ class _Conductor:
                 self._lease.doubt(error)
                 self._wait(error)
             except (PublisherError, RegistryError) as error:
-                if not (error.retryable or self._may_heal(error)) or self._is_too_late(error):
+                ends = not (error.retryable or self._may_heal(error))
+                if ends or (isinstance(error, ReplicaBehind) and self._patience.has_ended()):
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
                     if isinstance(error, RegistryError):
                         raise SchemaRefused(str(error)) from error
@@ -121,7 +121,7 @@ class _Conductor:
         if self._attempts and step in {"committed", "heartbeat"}:
             _log.info("resumed", attempts=self._attempts)
             self._attempts = 0
-            self._behind_since = None
+            self._patience.renew()
         self._on_step(step)
 
     def _may_heal(self, error: PublisherError | RegistryError) -> bool:
@@ -141,14 +141,6 @@ class _Conductor:
         except (PublisherError, RegistryError) as unknown:
             _log.warning("checkpoint_not_visible", reason=str(unknown))
             return False
-
-    def _is_too_late(self, error: PublisherError | RegistryError) -> bool:
-        """Whether a secondary has been behind for so long that it rather was replaced."""
-        if not isinstance(error, ReplicaBehind):
-            return False
-        now = time.monotonic()
-        self._behind_since = self._behind_since or now
-        return now - self._behind_since > _REPLICA_BEHIND_MAX_S
 
     def _wait(self, error: PublisherError | RegistryError) -> None:
         pause_s = backoff_s(self._attempts, self._config.retry_backoff_max_s)

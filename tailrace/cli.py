@@ -181,6 +181,32 @@ def snapshot(
         _fail(str(error))
 
 
+@cli.command("accept-database")
+@CONFIG
+@SET
+def accept_database(config: Path | None, flags: tuple[str, ...]) -> None:
+    """Go on with a database that was restored or replaced, when you know that nothing is missing.
+
+    The publisher ends with DatabaseReplaced where the source does not continue what was published.
+    This writes into its checkpoint that it does: changes behind the last published LSN follow. What
+    was published and is not in the database stays in the topics and in the lake. A running
+    publisher of the database is ended by it.
+    """
+    settings = _settings(config, flags, "publisher", "source")
+    checked = _checked(settings.publisher)
+    from tailrace_publisher.daemon.accept import accept_database as accept
+    from tailrace_publisher.errors import PublisherError
+    from tailrace_schemas.registry import RegistryError
+
+    try:
+        accepted = accept(checked)
+    except (PublisherError, RegistryError) as error:
+        _fail(str(error))
+    click.echo(f"Database {checked.source.database} was published up to {accepted.position} as")
+    click.echo(f"  {accepted.known},")
+    click.echo(f"and is accepted as\n  {accepted.found}.")
+
+
 @cli.command()
 @click.option(
     "--data-dir",

@@ -3,15 +3,23 @@
 Each class declares ``retryable``. One loop in the daemon retries those, with backoff and a log
 line; everything else stops the daemon loudly. Errors of libraries are translated at the rim, by
 code (SQLSTATE, native error number, Kafka error code), never by their text.
+
+A publisher that has published before has shown that its configuration is right. From then on it
+also retries those errors of the source which ``may_heal``: that is every one but those that only a
+change of statements, permissions, passwords or options mends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
+
+_NEVER_HEALS: Final = frozenset({207, 208, 916})
+"""Invalid column or object name: a statement of ours does not fit the database. And a login that
+has no user in the database."""
 
 
 class PublisherError(Exception):
@@ -52,10 +60,17 @@ class SourceError(PublisherError):
         number: SQL Server's native error number, 0 when there is none.
     """
 
+    heals: ClassVar[bool] = True
+
     def __init__(self, message: str, *, sqlstate: str = "", number: int = 0) -> None:
         self.sqlstate = sqlstate
         self.number = number
         super().__init__(message)
+
+    @property
+    def may_heal(self) -> bool:
+        """Whether waiting may help where the same configuration has worked before."""
+        return self.heals and self.number not in _NEVER_HEALS
 
 
 class SourceUnavailable(SourceError):
@@ -99,9 +114,14 @@ class SourceBehind(SourceError):
 class LoginRefused(SourceError):
     """User or password are wrong, or the account may not log in."""
 
+    heals = False
+
 
 class DatabaseUnknown(SourceError):
-    """The database does not exist, or the login may not open it."""
+    """The database does not exist, or the login may not open it.
+
+    A server says the same of a database that it is moving, restoring or attaching.
+    """
 
 
 class EncryptionRefused(SourceError):
@@ -110,6 +130,8 @@ class EncryptionRefused(SourceError):
 
 class PermissionMissing(SourceError):
     """A statement was refused for want of a permission."""
+
+    heals = False
 
 
 class PositionExpired(SourceError):
@@ -121,6 +143,8 @@ class PositionExpired(SourceError):
         minimum: lowest LSN that the capture instance holds; None where it is not known yet.
         disabled: instances that held the rows and were disabled; empty when cleanup took them.
     """
+
+    heals = False
 
     def __init__(
         self, instance: str, requested: Lsn, minimum: Lsn | None, disabled: Sequence[str] = ()
@@ -178,13 +202,25 @@ class CaptureInstanceGone(SourceError):
 class DatabaseReplaced(SourceError):
     """The database was restored or replaced: its LSNs do not continue those already published."""
 
+    heals = False
+
 
 class LsnWentBack(SourceError):
     """The newest LSN of the database is older than our position: it was restored or replaced."""
 
+    heals = False
+
+
+class ReplicaBehind(SourceError):
+    """A readable secondary has not redone yet what was published: waiting helps, if not forever."""
+
+    retryable = True
+
 
 class UnsupportedSchemaChange(SourceError):
     """A column changed in a way that events cannot follow."""
+
+    heals = False
 
 
 class TableFailed(PublisherError):

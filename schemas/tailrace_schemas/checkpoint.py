@@ -30,7 +30,10 @@ class CheckpointKey:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord:
-    """The value, field by field as in ``CHECKPOINT_SCHEMA``; LSNs are text."""
+    """The value, field by field as in ``CHECKPOINT_SCHEMA``; LSNs are text.
+
+    Fields with a default are missing in records of earlier versions.
+    """
 
     start_lsn: str
     seqval: str
@@ -45,3 +48,7 @@ class CheckpointRecord:
     recovery_fork_guid: str | None
     written_ms: int
     signals_offset: int | None = None
+    closed_lsn: str | None = None
+    tran_end_time: str | None = None
+    tran_id: str | None = None
+    family_guid: str | None = None

@@ -69,7 +69,7 @@ class SourceDatabase:
             (
                 ChangePosition(
                     Lsn.from_bytes(row["__$start_lsn"]),
-                    row["__$command_id"],
+                    row["__$command_id"] or 0,
                     Lsn.from_bytes(row["__$seqval"]),
                     Operation(row["__$operation"]),
                 ),

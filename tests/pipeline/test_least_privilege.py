@@ -178,3 +178,29 @@ def test_a_table_that_may_not_be_read_any_more_stops_alone_in_its_snapshot(order
     assert publisher.told("table_stopped")[0]["table"].endswith("dbo.closed")
     assert len(orders.topics.snapshot(source.name, "closed")) < 20000
     orders.assert_exactly_once("orders")
+
+
+def test_a_database_that_was_published_may_be_closed_to_the_login_for_a_while(orders: Pipe):
+    """As in a failover or a restore: at a first start the same error (4060) ends it at once."""
+    source = orders.source
+    statements = documented_statements(orders)
+    source.execute(*statements.values())
+    config = orders.config(**pipe_options(orders))
+    with Running(config) as publisher:
+        publisher.until(orders.is_caught_up, "the snapshot is out")
+    source.execute(f"DROP USER {LOGIN}_{source.name}", "UPDATE dbo.orders SET note = N'after'")
+
+    with Running(config) as publisher:
+        publisher.until(
+            lambda: any(e["error"] == "DatabaseUnknown" for e in publisher.told("retrying")),
+            "it waits",
+        )
+        assert publisher.metrics.registry.get_sample_value(
+            "tailrace_retries_total", {"error": "DatabaseUnknown"}
+        )
+        source.execute(
+            *(text for key, text in statements.items() if not key.startswith("CREATE LOGIN"))
+        )
+        publisher.until(orders.is_caught_up, "it goes on")
+
+    orders.assert_exactly_once("orders")

@@ -48,8 +48,9 @@ class CaptureInstance:
         object_id: of the change table.
         source_object_id: of the source table.
         supports_net_changes: whether net changes can be asked for.
-        has_command_id: whether the change table has ``__$command_id`` (added by cumulative updates
-            to SQL Server 2012 to 2016).
+        ordered_by_command_id: whether ``__$command_id`` (added by cumulative updates to SQL Server
+            2012 to 2016) is part of the order of the change table's rows, its clustered index.
+            Where it is not, the command id of all rows is taken for 0.
         columns: captured columns by ordinal.
         key: names of the columns of the event key, in key order; empty for a keyless table.
         key_is_unique: whether the key is a primary key or unique index over non-null columns, so
@@ -63,7 +64,7 @@ class CaptureInstance:
     object_id: int
     source_object_id: int
     supports_net_changes: bool
-    has_command_id: bool
+    ordered_by_command_id: bool
     columns: tuple[CapturedColumn, ...]
     key: tuple[str, ...]
     key_is_unique: bool

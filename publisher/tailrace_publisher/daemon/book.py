@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_publisher.source.queries import DatabaseIdentity
+from tailrace_publisher.source.identity import DatabaseIdentity
+from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
@@ -48,6 +50,8 @@ class Book:
         closed_lsn: last LSN at which all of its transaction was out in a committed record.
         instances: state by name of the capture instance.
         signals_offset: offset behind the last signal that was taken; None before the first.
+        commit: the commit at the position, by which the database is known again; None where it
+            is not known.
     """
 
     server: str
@@ -57,6 +61,7 @@ class Book:
     closed_lsn: Lsn
     instances: dict[str, InstanceState] = field(default_factory=dict)
     signals_offset: int | None = None
+    commit: CommitTime | None = None
     _changed: set[str] = field(default_factory=set)
     _forgotten: set[str] = field(default_factory=set)
 
@@ -97,9 +102,11 @@ class Book:
                 database,
                 identity,
                 position,
-                Lsn.parse(own.snapshot_fence_lsn or own.start_lsn),
+                Lsn.parse(own.closed_lsn or own.snapshot_fence_lsn or own.start_lsn),
                 signals_offset=own.signals_offset,
+                commit=_commit(own),
             )
+            book.identity = identity.or_as(book.known_identity(records))
             for key, record in records.items():
                 if key.capture_instance != DATABASE_RECORD:
                     book.instances[key.capture_instance] = _instance_state(record)
@@ -110,7 +117,7 @@ class Book:
     def known_identity(self, records: Mapping[CheckpointKey, CheckpointRecord]) -> DatabaseIdentity:
         """The identity that the checkpoint was written with."""
         own = records[CheckpointKey(self.server, self.database, DATABASE_RECORD)]
-        return DatabaseIdentity(own.database_guid, own.recovery_fork_guid)
+        return DatabaseIdentity(own.database_guid, own.recovery_fork_guid, own.family_guid)
 
     def follows(self, name: str) -> bool:
         """Whether a capture instance's changes are published, or its table's snapshot is."""
@@ -169,15 +176,19 @@ class Book:
             snapshot_state=SnapshotState.DONE
             if all(state.snapshot.is_over for state in self.instances.values())
             else SnapshotState.RUNNING,
-            # Inside a transaction the position does not tell the last closed LSN; a restarted
-            # publisher repeats it in its progress records.
-            snapshot_fence_lsn=str(closed_lsn),
+            snapshot_fence_lsn=None,
             snapshot_resume_key=None,
             snapshot_rows=0,
             database_guid=self.identity.database_guid,
             recovery_fork_guid=self.identity.recovery_fork_guid,
             written_ms=now,
             signals_offset=self.signals_offset,
+            # Inside a transaction the position does not tell the last closed LSN; a restarted
+            # publisher repeats it in its progress records.
+            closed_lsn=str(closed_lsn),
+            tran_end_time=None if self.commit is None else self.commit.end_time_text,
+            tran_id=None if self.commit is None else self.commit.tran_id_text,
+            family_guid=self.identity.family_guid,
         )
         return records
 
@@ -212,6 +223,13 @@ def _position(record: CheckpointRecord) -> ChangePosition:
         Lsn.parse(record.seqval),
         Operation(record.operation),
     )
+
+
+def _commit(record: CheckpointRecord) -> CommitTime | None:
+    if record.tran_end_time is None or record.tran_id is None:
+        return None
+    end_time = datetime.fromisoformat(record.tran_end_time)
+    return CommitTime(Lsn.parse(record.start_lsn), end_time, bytes.fromhex(record.tran_id))
 
 
 def _instance_state(record: CheckpointRecord) -> InstanceState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.book import Book
@@ -12,6 +12,7 @@ from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.source.merge import Block
+from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
 from tailrace_schemas.position import POSITION_BYTES, ChangePosition
@@ -67,6 +68,7 @@ class Committer:
         self._committed_at = time.monotonic()
         self._announced: set[str] = set()
         self._times: dict[bytes, int] = {}
+        self._commits: Sequence[CommitTime] = ()
         self._position_ms: int | None = None
         self._closed_ms: int | None = None
 
@@ -75,9 +77,15 @@ class Committer:
         """Seconds since the last Kafka transaction."""
         return time.monotonic() - self._committed_at
 
-    def add_times(self, commit_ms: Mapping[bytes, int]) -> None:
-        """Make commit times known, before the blocks that need them."""
+    def add_times(self, commit_ms: Mapping[bytes, int], commits: Sequence[CommitTime] = ()) -> None:
+        """Make a window's commits known, before the blocks that need them.
+
+        Args:
+            commit_ms: their times, milliseconds UTC, by the bytes of the commit LSN.
+            commits: the commits, in order.
+        """
         self._times = {**commit_ms}
+        self._commits = commits
 
     def add(self, block: Block) -> None:
         """Send a block, committing wherever a transaction is due."""
@@ -157,6 +165,7 @@ class Committer:
         closed_lsn = book.position.commit_lsn if closed else book.closed_lsn
         closed_ms = self._position_ms if closed else self._closed_ms
         rows = self._delivery.rows_in_transaction
+        self._note_commit(book.position.commit_lsn)
         checkpoints = book.records_to_write(closed_lsn, self._clock_ms)
         snapshotting = self._snapshotting()
         self._on_step("before_commit")
@@ -176,6 +185,14 @@ class Committer:
         self._open_rows = 0
         self._metrics.committed(closed_lsn, closed_ms)
         self._on_step("committed" if rows else "heartbeat")
+
+    def _note_commit(self, lsn: Lsn) -> None:
+        """Keep the commit at the position, by which the database will be known again."""
+        if self._book.commit is not None and self._book.commit.commit_lsn == lsn:
+            return
+        index = bisect_left(self._commits, lsn, key=lambda commit: commit.commit_lsn)
+        is_known = index < len(self._commits) and self._commits[index].commit_lsn == lsn
+        self._book.commit = self._commits[index] if is_known else None
 
     def _send(self, parts: Iterable[EncodedRows]) -> None:
         if not self._delivery.rows_in_transaction:

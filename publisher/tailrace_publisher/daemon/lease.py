@@ -26,6 +26,11 @@ class Lease:
         self._last: CheckpointRecord | None = None
         self._is_in_doubt = False
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether this process knows of a checkpoint."""
+        return self._last is not None
+
     def found(self, records: Mapping[CheckpointKey, CheckpointRecord]) -> None:
         """Look at the checkpoint at a start.
 

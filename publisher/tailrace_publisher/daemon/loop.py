@@ -9,18 +9,28 @@ from collections.abc import Callable
 import structlog
 
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.patience import Patience
 from tailrace_publisher.daemon.session import Session
 from tailrace_publisher.daemon.stopped import StoppedTables
-from tailrace_publisher.errors import LeaseLost, PublisherError, SchemaRefused, TableFailed
+from tailrace_publisher.errors import (
+    LeaseLost,
+    PublisherError,
+    ReplicaBehind,
+    SchemaRefused,
+    SourceError,
+    TableFailed,
+)
 from tailrace_publisher.metrics import Metrics
 from tailrace_schemas.checkpoint import CheckpointKey
-from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry import RegistryError, SchemaRegistry
 
 _log = structlog.get_logger(__name__)
 
 _BACKOFF_FIRST_S = 0.25
+_BEGUN_DEADLINE_S = 10.0
 
 
 def run(
@@ -34,7 +44,8 @@ def run(
     """Publish the changes of one database until the stop is set.
 
     What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
-    and tried again from the checkpoint; everything else is raised.
+    and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
+    is what the source says, unless it cannot heal (:attr:`SourceError.may_heal`).
 
     Args:
         config: the options.
@@ -70,6 +81,7 @@ class _Conductor:
         self._clock_ms = clock_ms
         self._on_step = on_step
         self._attempts = 0
+        self._patience = Patience()
         self._stopped = StoppedTables(config.snapshot, metrics)
         self._lease = Lease(
             CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
@@ -97,7 +109,8 @@ class _Conductor:
                 self._lease.doubt(error)
                 self._wait(error)
             except (PublisherError, RegistryError) as error:
-                if not error.retryable:
+                ends = not (error.retryable or self._may_heal(error))
+                if ends or (isinstance(error, ReplicaBehind) and self._patience.has_ended()):
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
                     if isinstance(error, RegistryError):
                         raise SchemaRefused(str(error)) from error
@@ -108,7 +121,26 @@ class _Conductor:
         if self._attempts and step in {"committed", "heartbeat"}:
             _log.info("resumed", attempts=self._attempts)
             self._attempts = 0
+            self._patience.renew()
         self._on_step(step)
+
+    def _may_heal(self, error: PublisherError | RegistryError) -> bool:
+        """Whether the source has answered before, and may do so again.
+
+        At a first start the same error says that the configuration is wrong. Where Kafka cannot
+        tell which of them this is, the error goes first, too.
+        """
+        if not isinstance(error, SourceError) or not error.may_heal:
+            return False
+        if self._lease.has_checkpoint:
+            return True
+        registry = self._config.registry
+        try:
+            with SchemaRegistry(registry.url, registry.timeout_s) as schemas:
+                return has_begun(self._config, schemas, _BEGUN_DEADLINE_S)
+        except (PublisherError, RegistryError) as unknown:
+            _log.warning("checkpoint_not_visible", reason=str(unknown))
+            return False
 
     def _wait(self, error: PublisherError | RegistryError) -> None:
         pause_s = backoff_s(self._attempts, self._config.retry_backoff_max_s)

@@ -16,8 +16,9 @@ from contextlib import ExitStack
 import structlog
 
 from tailrace_publisher.change.ranges import is_closed
-from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
+from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.lease import Lease
@@ -30,7 +31,6 @@ from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
-    PermissionMissing,
     PreflightError,
     PublisherError,
     TableFailed,
@@ -39,17 +39,20 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.snapshot.rounds import PendingTable, Snapshots
 from tailrace_publisher.source.connection import Connection
-from tailrace_publisher.source.loss import check_not_backwards, check_same_database
+from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
+from tailrace_publisher.source.loss import (
+    check_continues,
+    check_not_backwards,
+    check_same_database,
+)
 from tailrace_publisher.source.queries import (
-    DatabaseIdentity,
-    database_identity,
+    is_read_only,
     max_lsn,
     server_name,
     time_zone,
     utc_offset_minutes,
 )
 from tailrace_publisher.source.windows import milliseconds
-from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import SchemaRegistry
 
@@ -203,60 +206,52 @@ class Session:
         Raises:
             PreflightError: there is no checkpoint; names every problem.
         """
-        config = self._config
-        has_begun = has_checkpoint_topic(
-            config.kafka.bootstrap,
-            config.topics,
-            _CHECKPOINT_DEADLINE_S,
-            config.kafka.librdkafka_options(),
-        ) and self._read_checkpoints(registry, isolation="read_uncommitted")
-        if not has_begun:
+        if not has_begun(self._config, registry, _CHECKPOINT_DEADLINE_S):
             raise PreflightError([problem.text for problem in problems])
         self._stopped.leave_out(problems)
-
-    def _read_checkpoints(
-        self, registry: SchemaRegistry, isolation: str = "read_committed"
-    ) -> dict[CheckpointKey, CheckpointRecord]:
-        config = self._config
-        return read_checkpoints(
-            config.kafka.bootstrap,
-            config.topics,
-            config.server_name,
-            config.source.database,
-            _CHECKPOINT_DEADLINE_S,
-            registry=registry,
-            extra=config.kafka.librdkafka_options(),
-            isolation=isolation,
-        )
 
     def _open_book(self, registry: SchemaRegistry) -> Book:
         config = self._config
         database = config.source.database
-        records = self._read_checkpoints(registry)
+        records = read_checkpoints(
+            config.kafka.bootstrap,
+            config.topics,
+            config.server_name,
+            database,
+            _CHECKPOINT_DEADLINE_S,
+            registry=registry,
+            extra=config.kafka.librdkafka_options(),
+        )
         self._lease.found(records)
-        identity = self._identity()
+        identity = visible_identity(self._control)
         newest = max_lsn(self._control)
         book = Book.restore(config.server_name, database, identity, records)
         if book is None:
             _log.info("checkpoint_missing", database=database, position=str(newest or Lsn.ZERO))
-            return Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
-        check_same_database(database, book.known_identity(records), identity)
-        if book.position.commit_lsn > Lsn.ZERO:
-            check_not_backwards(database, book.position.commit_lsn, newest)
+            book = Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
+            book.commit = continuity(self._control, book.position.commit_lsn).commit
+            return book
+        self._check_continues(book, book.known_identity(records), identity, newest)
         _log.info("checkpoint_found", database=database, position=str(book.position))
         return book
 
-    def _identity(self) -> DatabaseIdentity:
-        try:
-            return database_identity(self._control)
-        except PermissionMissing as error:
-            _log.warning(
-                "database_identity_not_visible",
-                effect="a restored database is only noticed when its LSNs go back",
-                fix="GRANT VIEW ANY DEFINITION, or VIEW SERVER STATE, to the login",
-                reason=str(error),
+    def _check_continues(
+        self, book: Book, known: DatabaseIdentity, found: DatabaseIdentity, newest: Lsn | None
+    ) -> None:
+        """Check that the database's log continues what was published."""
+        position = book.position.commit_lsn
+        check_same_database(book.database, known, found, position)
+        if position > Lsn.ZERO:
+            check_not_backwards(
+                book.database, position, newest, is_secondary=is_read_only(self._control)
             )
-            return DatabaseIdentity(None, None)
+        entry = continuity(self._control, position)
+        if book.commit is None:
+            book.commit = entry.commit
+        else:
+            check_continues(book.database, book.commit, entry)
+        if known != book.identity and known.database_guid:
+            _log.info("database_moved", database=book.database, was=str(known), found=str(found))
 
     # -- loop --------------------------------------------------------------------------------------
 

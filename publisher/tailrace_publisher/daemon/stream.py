@@ -152,7 +152,7 @@ class Stream:
         return error
 
     def _publish(self, window: Window, readings: list[Reading]) -> None:
-        self._committer.add_times(window.commit_ms)
+        self._committer.add_times(window.commit_ms, window.commits)
         page_rows = self._config.page_rows
         if readings:
             page_rows = max(1, min(page_rows, ROWS_AHEAD_MAX // (2 * len(readings))))

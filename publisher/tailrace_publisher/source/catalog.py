@@ -152,6 +152,26 @@ def primary_keys(connection: Connection) -> dict[int, list[int]]:
     return found
 
 
+def orders_of_change_tables(connection: Connection) -> dict[int, list[str]]:
+    """Columns of the clustered index, in order, per change table's object id.
+
+    On a server that was updated in place the column ``__$command_id`` may be there and not be in
+    the index: an order by it would sort the whole range for each page.
+    """
+    rows = connection.query(
+        "SELECT ic.object_id, c.name FROM sys.indexes i"
+        " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
+        " JOIN sys.columns c ON c.object_id = ic.object_id AND c.column_id = ic.column_id"
+        " WHERE i.type = 1 AND ic.key_ordinal > 0"
+        " AND i.object_id IN (SELECT object_id FROM cdc.change_tables)"
+        " ORDER BY ic.object_id, ic.key_ordinal"
+    )
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for object_id, name in rows:
+        found[object_id].append(name)
+    return found
+
+
 def columns_of_captured_tables(connection: Connection) -> dict[int, list[ColumnRow]]:
     """Columns of all change tables and their source tables, per object id.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
@@ -71,6 +71,7 @@ def _read_instances(
     identifying = catalog.index_columns(connection)
     primary = catalog.primary_keys(connection)
     columns = catalog.columns_of_captured_tables(connection)
+    orders = catalog.orders_of_change_tables(connection)
     default_collation = catalog.database_collation(connection)
     keys = {name.casefold(): key for name, key in message_keys.items()}
     instances: list[CaptureInstance] = []
@@ -97,13 +98,20 @@ def _read_instances(
                 object_id=row.object_id,
                 source_object_id=row.source_object_id,
                 supports_net_changes=row.supports_net_changes,
-                has_command_id=_COMMAND_ID in in_change_table,
+                ordered_by_command_id=_is_ordered_by_command_id(
+                    in_change_table, orders.get(row.object_id, ())
+                ),
                 columns=described,
                 key=key,
                 key_is_unique=unique,
             )
         )
     return sorted(instances, key=lambda instance: (instance.create_date, instance.object_id))
+
+
+def _is_ordered_by_command_id(columns: Collection[str], order: Collection[str]) -> bool:
+    """Whether the command id counts: where no order is to be seen, it does if it is there."""
+    return _COMMAND_ID in columns and (_COMMAND_ID in order or not order)
 
 
 def _describe(

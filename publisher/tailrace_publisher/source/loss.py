@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
     DatabaseReplaced,
     LsnWentBack,
     PositionExpired,
+    ReplicaBehind,
 )
-from tailrace_publisher.source.queries import DatabaseIdentity
+from tailrace_publisher.source.identity import Continuity, DatabaseIdentity
+from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.lsn import Lsn
 
 
@@ -78,33 +81,108 @@ def check_place_kept(
         raise PositionExpired(oldest, place.increment(), covers[oldest], disabled=gone)
 
 
-def check_same_database(database: str, known: DatabaseIdentity, found: DatabaseIdentity) -> None:
-    """Check that the database is the one whose changes were published.
+_WAYS_OUT: Final = (
+    "Publish it under a new prefix, which takes a new snapshot. Or, when you know that nothing of"
+    " what was published is missing in it, run tailrace accept-database"
+)
 
-    A part that the login could not see, then or now, is not compared.
+
+def check_same_database(
+    database: str, known: DatabaseIdentity, found: DatabaseIdentity, position: Lsn
+) -> None:
+    """Check that the database is of the family whose changes were published, on the same line.
+
+    A part that could not be seen, then or now, is not compared. The database's own GUID counts only
+    for a checkpoint that does not have the family's: it is another one on each replica.
+
+    Args:
+        database: its name.
+        known: as it was published.
+        found: as it is now.
+        position: last LSN that was published.
 
     Raises:
         DatabaseReplaced: names both identities.
     """
-    for what, before, now in (
-        ("database GUID", known.database_guid, found.database_guid),
-        ("recovery fork", known.recovery_fork_guid, found.recovery_fork_guid),
+    if known.family_guid and found.family_guid:
+        guids = ("family GUID", known.family_guid, found.family_guid)
+    else:
+        guids = ("database GUID", known.database_guid or "", found.database_guid or "")
+    what, before, now = guids
+    if before and now and before != now:
+        raise DatabaseReplaced(
+            f"database {database}: its {what} was {before} and is {now}: it was replaced, so its"
+            f" LSNs do not continue those already published. {_WAYS_OUT}"
+        )
+    forked = known.recovery_fork_guid, found.recovery_fork_guid
+    if (
+        all(forked)
+        and forked[0] != forked[1]
+        and (found.fork_point is None or found.fork_point <= position)
     ):
-        if before and now and before != now:
-            raise DatabaseReplaced(
-                f"database {database}: its {what} was {before} and is {now}: it was restored or"
-                " replaced, so its LSNs do not continue those already published. Publish it under"
-                " a new prefix, which takes a new snapshot"
-            )
+        raise DatabaseReplaced(
+            f"database {database}: its recovery fork was {forked[0]} and is {forked[1]}, which"
+            f" begins at {found.fork_point or 'its first LSN'}, not behind {position}, up to which"
+            f" changes were published: it was restored, or an availability group failed over with"
+            f" loss of data. {_WAYS_OUT}"
+        )
 
 
-def check_not_backwards(database: str, position: Lsn, newest: Lsn | None) -> None:
-    """Check that the database has not fallen behind what was published.
+def check_continues(database: str, known: CommitTime, found: Continuity) -> None:
+    """Check that the last commit that was published is in the database's own book of commits.
+
+    A restored database has none at that LSN, or another one. Where cleanup may have taken the
+    entry, the change tables have lost rows as well, which each of them tells (check_not_expired).
+
+    Args:
+        database: its name.
+        known: the commit as it was published.
+        found: what ``cdc.lsn_time_mapping`` has now.
 
     Raises:
+        DatabaseReplaced: it is not there, or it is another one.
+    """
+    commit = found.commit
+    if commit is None:
+        if found.kept_from is None or known.commit_lsn < found.kept_from:
+            return
+        told = "is not in cdc.lsn_time_mapping"
+    else:
+        before = (known.end_time_text, known.tran_id_text)
+        now = (commit.end_time_text, commit.tran_id_text)
+        if before == now:
+            return
+        told = f"is another one in cdc.lsn_time_mapping: transaction {now[1]}, ended at {now[0]}"
+    raise DatabaseReplaced(
+        f"database {database}: the commit at {known.commit_lsn}, up to which changes were published"
+        f" (transaction {known.tran_id_text}, ended at {known.end_time_text}), {told}: the database"
+        f" was restored or replaced. {_WAYS_OUT}"
+    )
+
+
+def check_not_backwards(
+    database: str, position: Lsn, newest: Lsn | None, *, is_secondary: bool
+) -> None:
+    """Check that the database has not fallen behind what was published.
+
+    Args:
+        database: its name.
+        position: last LSN that was published.
+        newest: the database's newest LSN.
+        is_secondary: whether this is a copy that only redoes what the primary did.
+
+    Raises:
+        ReplicaBehind: the newest LSN is older than the position, on a copy that may catch up.
         LsnWentBack: the newest LSN is older than the position.
     """
     if newest is None or newest < position:
+        if is_secondary:
+            raise ReplicaBehind(
+                f"database {database}: changes up to {position} were published but the newest LSN"
+                f" of this readable secondary is {newest or 'none'}: it has not redone them yet"
+                " (redo_queue_size of sys.dm_hadr_database_replica_states), or the primary was"
+                " restored"
+            )
         raise LsnWentBack(
             f"database {database}: changes up to {position} were published but its newest LSN is"
             f" {newest or 'none'}: it was restored, or CDC was disabled and enabled again. Publish"

@@ -13,7 +13,7 @@ One thread reads: while a page is encoded and sent, the next one of each instanc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +32,9 @@ from tailrace_schemas.types import ColumnType
 
 ROWS_AHEAD_MAX: Final = 200_000
 """Bound on change rows in memory over all instances with news, two pages of each."""
+
+_Bound = tuple[str, tuple[object, ...]]
+"""A statement with its parameters."""
 
 
 def value_expression(column: SchemaColumn, stored: ColumnType | None = None) -> str:
@@ -58,13 +61,21 @@ class PageStatements:
     later ones. One condition for both would be a chain of ORs, for which a server finds no lower
     bound inside the transaction: each page of a large one would read it again from its beginning.
 
+    NULL is a command id, too: an update of the server adds the column to the change tables that are
+    there, without a value for the rows that are (KB 3030352). It is read as 0, and sorts as 0 does:
+    a transaction's rows in one table have it all or none of them. Comparisons leave NULL out, and
+    would be no seek with ISNULL around the column, so behind command id 0 there are two statements.
+
     Attributes:
         rest: remaining rows of a transaction; parameters: rows, LSN, then the bound, the command
-            id twice where the table has it, seqval twice, operation.
+            id twice where the table is ordered by it, seqval twice, operation.
+        rest_without_id: remaining rows whose command id is NULL; empty where the table is not
+            ordered by it; parameters: rows, LSN, seqval three times, operation.
         behind: rows of later transactions; parameters: rows, LSN, last LSN.
     """
 
     rest: str
+    rest_without_id: str
     behind: str
 
     @classmethod
@@ -72,22 +83,26 @@ class PageStatements:
         """The statements for the columns of a version."""
         stored = {column.name: column.type for column in instance.columns}
         values = [value_expression(column, stored.get(column.name)) for column in schema.columns]
-        command = "[__$command_id]" if instance.has_command_id else "CAST(0 AS int)"
+        has_id = instance.ordered_by_command_id
+        command = "ISNULL([__$command_id], 0)" if has_id else "CAST(0 AS int)"
         position = ["[__$start_lsn]", command, "[__$seqval]", "[__$operation]"]
         select = (
             f"SELECT TOP (?) {', '.join([*position, '[__$update_mask]', *values])}"
             f" FROM {change_table(instance.name)} WHERE"
         )
-        order = ["[__$seqval]", "[__$operation]"]
-        remaining = "[__$seqval] > ? OR ([__$seqval] = ? AND [__$operation] > ?)"
-        if instance.has_command_id:
-            order.insert(0, "[__$command_id]")
-            remaining = f"[__$command_id] > ? OR ([__$command_id] = ? AND ({remaining}))"
+        order = f"{'[__$command_id], ' if has_id else ''}[__$seqval], [__$operation]"
+        order = f"ORDER BY [__$start_lsn], {order};"
+        behind = f"{select} [__$start_lsn] > ? AND [__$start_lsn] <= ? {order}"
+        further = "[__$seqval] > ? OR ([__$seqval] = ? AND [__$operation] > ?)"
+        in_order = f"[__$seqval] >= ? AND ({further})"
+        rest = f"{select} [__$start_lsn] = ?"
+        if not has_id:
+            return cls(f"{rest} AND {in_order} {order}", "", behind)
         return cls(
-            rest=f"{select} [__$start_lsn] = ? AND {order[0]} >= ? AND ({remaining})"
-            f" ORDER BY [__$start_lsn], {', '.join(order)};",
-            behind=f"{select} [__$start_lsn] > ? AND [__$start_lsn] <= ?"
-            f" ORDER BY [__$start_lsn], {', '.join(order)};",
+            rest=f"{rest} AND [__$command_id] >= ?"
+            f" AND ([__$command_id] > ? OR ([__$command_id] = ? AND ({further}))) {order}",
+            rest_without_id=f"{rest} AND [__$command_id] IS NULL AND {in_order} {order}",
+            behind=behind,
         )
 
 
@@ -99,7 +114,7 @@ class ChangePages:
         instance: the capture instance.
         schema: the version that is in force in the whole range.
         span: the range.
-        page_rows: rows per page, at least 1; a page may have up to twice as many.
+        page_rows: rows per page, at least 1; a page may have up to three times as many.
         covered_from: LSN from which on the instance holds the table's changes; rows before it are
             not needed from it.
     """
@@ -118,6 +133,9 @@ class ChangePages:
         self._schema = schema
         self._up_to = span.up_to
         self._after = span.after
+        if span.after.command_id and not instance.ordered_by_command_id:
+            # Another table's row: what this one has of the transaction is at command id 0, so out.
+            self._after = ChangePosition.end_of(span.after.commit_lsn)
         self._page_rows = page_rows
         self._covered_from = covered_from
         self._statements = PageStatements.of(instance, schema)
@@ -154,49 +172,49 @@ class ChangePages:
         limit = self._page_rows
         is_last = False
         if is_closed(self._after):
-            (rows,) = self._fetch(self._statements.behind, *self._behind_parameters())
+            (rows,) = self._fetch([(self._statements.behind, self._behind_parameters())])
             is_last = len(rows) < limit
         elif self._is_in_large_transaction:
-            (rows,) = self._fetch(self._statements.rest, *self._rest_parameters())
-            if len(rows) < limit:
+            rows, is_finished = _first_part(self._fetch(self._rest()), limit)
+            if is_finished:
                 self._after = ChangePosition.end_of(self._after.commit_lsn)
                 self._is_in_large_transaction = False
                 return rows, False
         else:
             # One round trip for both; the later transactions are of no use when it is a large one.
-            rows, behind = self._fetch(
-                self._statements.rest + " " + self._statements.behind,
-                *self._rest_parameters(),
-                *self._behind_parameters(),
-            )
-            if len(rows) < limit:
-                rows += behind
-                is_last = len(behind) < limit
+            behind = (self._statements.behind, self._behind_parameters())
+            rows, is_last = _first_part(self._fetch([*self._rest(), behind]), limit)
         if rows:
             self._is_in_large_transaction = rows[0][0] == rows[-1][0]
             self._after = position_of(rows[-1])
         return rows, is_last
 
-    def _rest_parameters(self) -> tuple[object, ...]:
+    def _rest(self) -> list[_Bound]:
+        """The statements of the remaining rows of a transaction, in the order of their rows."""
         after = self._after
         seqval = after.seqval.to_bytes()
-        parameters: tuple[object, ...] = (seqval, seqval, int(after.operation))
-        bound: object = seqval
-        if self._instance.has_command_id:
-            parameters = (after.command_id, after.command_id, *parameters)
-            bound = after.command_id
-        return (self._page_rows, after.commit_lsn.to_bytes(), bound, *parameters)
+        start = (self._page_rows, after.commit_lsn.to_bytes())
+        further = (seqval, seqval, int(after.operation))
+        if not self._instance.ordered_by_command_id:
+            return [(self._statements.rest, (*start, seqval, *further))]
+        command = after.command_id
+        with_id = (self._statements.rest, (*start, command, command, command, *further))
+        if command:
+            return [with_id]
+        return [(self._statements.rest_without_id, (*start, seqval, *further)), with_id]
 
     def _behind_parameters(self) -> tuple[object, ...]:
         return (self._page_rows, self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
 
-    def _fetch(self, statement: str, *parameters: object) -> list[list[ChangeRow]]:
-        """Result sets of a statement, vouched for by what was read before and behind them."""
+    def _fetch(self, statements: Sequence[_Bound]) -> list[list[ChangeRow]]:
+        """Result sets of the statements, vouched for by what was read before and behind them."""
         name = self._instance.name
         first = "" if self._sees_range else "SELECT sys.fn_cdc_get_max_lsn(); "
+        batch = " ".join(statement for statement, _ in statements)
+        parameters = [value for _, values in statements for value in values]
         try:
             *sets, minimum = self._connection.query_sets(
-                f"{first}{statement} SELECT sys.fn_cdc_get_min_lsn(?)", *parameters, name
+                f"{first}{batch} SELECT sys.fn_cdc_get_min_lsn(?)", *parameters, name
             )
         except SourceError as error:
             if error.number == INVALID_OBJECT:
@@ -210,6 +228,16 @@ class ChangePages:
         needed = max(first_lsn_after(self._after), self._covered_from)
         check_not_expired(name, needed, lsn_or_none(minimum[0][0]))
         return sets
+
+
+def _first_part(sets: Sequence[list[ChangeRow]], limit: int) -> tuple[list[ChangeRow], bool]:
+    """Rows of consecutive statements, and whether they are all; a full set is cut off there."""
+    rows: list[ChangeRow] = []
+    for part in sets:
+        rows += part
+        if len(part) >= limit:
+            return rows, False
+    return rows, True
 
 
 def read_ahead(pages: ChangePages, reader: Executor) -> Iterator[ChangePage]:

@@ -7,10 +7,9 @@ depends on columns is in ``catalog`` and ``pages``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
-from uuid import UUID
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
@@ -34,12 +33,24 @@ class CommitTime:
     Attributes:
         commit_lsn: ``start_lsn``.
         local_time: ``tran_end_time``, in the server's local time; None where it is unknown.
+        tran_id: ``tran_id``; 0x00 in an entry that only marks time.
         offset_minutes: how far local time was ahead of UTC then; None where it is not told.
     """
 
     commit_lsn: Lsn
     local_time: datetime | None
-    offset_minutes: int | None = None
+    tran_id: bytes | None = None
+    offset_minutes: int | None = field(default=None, compare=False)
+
+    @property
+    def end_time_text(self) -> str | None:
+        """``tran_end_time`` to the millisecond, as the checkpoint has it."""
+        return None if self.local_time is None else self.local_time.isoformat("T", "milliseconds")
+
+    @property
+    def tran_id_text(self) -> str | None:
+        """``tran_id`` in hexadecimal, as the checkpoint has it."""
+        return None if self.tran_id is None else self.tran_id.hex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +76,6 @@ class CatalogState:
             and self.newest_ddl_lsn == other.newest_ddl_lsn
             and self.ddl_count == other.ddl_count
         )
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseIdentity:
-    """What a restore or a failover changes: stored with the checkpoint.
-
-    Attributes:
-        database_guid: of the database; None where the login may not see it.
-        recovery_fork_guid: of the line of recovery it is on.
-    """
-
-    database_guid: str | None
-    recovery_fork_guid: str | None
 
 
 def lsn_or_none(raw: bytes | None) -> Lsn | None:
@@ -112,22 +110,15 @@ def is_cdc_enabled(connection: Connection) -> bool:
     return bool(rows and rows[0][0])
 
 
-def database_identity(connection: Connection) -> DatabaseIdentity:
-    """Database GUID and recovery fork (sys.database_recovery_status).
+def is_read_only(connection: Connection) -> bool:
+    """Whether this copy of the database takes no changes, as a readable secondary does not.
 
-    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-database-recovery-status-transact-sql
+    https://learn.microsoft.com/sql/t-sql/functions/databasepropertyex-transact-sql
     """
     rows = connection.query(
-        "SELECT database_guid, recovery_fork_guid FROM sys.database_recovery_status"
-        " WHERE database_id = DB_ID()"
+        "SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(128))"
     )
-    if not rows:
-        return DatabaseIdentity(None, None)
-    return DatabaseIdentity(*(_guid(value) for value in rows[0]))
-
-
-def _guid(value: UUID | str | None) -> str | None:
-    return None if value is None else str(value).lower()
+    return bool(rows[0][0] == "READ_ONLY")
 
 
 def local_time(connection: Connection) -> datetime:
@@ -189,7 +180,7 @@ def commits_from(
     """
     offset = "" if zone is None else ", DATEPART(tz, tran_end_time AT TIME ZONE ?)"
     rows = connection.query(
-        f"SELECT TOP (?) start_lsn, tran_end_time{offset} FROM cdc.lsn_time_mapping"
+        f"SELECT TOP (?) start_lsn, tran_end_time, tran_id{offset} FROM cdc.lsn_time_mapping"
         " WHERE start_lsn >= ? ORDER BY start_lsn",
         limit,
         *([] if zone is None else [zone]),

@@ -20,12 +20,14 @@ class Window:
         span: (our position, last commit of the window].
         first_lsn: first commit of the window: it decides which instance and version are read.
         commit_ms: commit time in milliseconds UTC, by the ten bytes of the commit LSN.
+        commits: the commits, in order.
         is_last: whether nothing newer was known when it was planned.
     """
 
     span: LsnRange
     first_lsn: Lsn
     commit_ms: Mapping[bytes, int]
+    commits: Sequence[CommitTime]
     is_last: bool
 
 
@@ -67,6 +69,7 @@ def plan_window(
         span=LsnRange(after, taken[-1].commit_lsn),
         first_lsn=first,
         commit_ms=_commit_ms(taken, utc_offset_minutes),
+        commits=taken,
         is_last=len(taken) == len(commits) and len(commits) < transactions_max,
     )
 

@@ -14,8 +14,8 @@ from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_publisher.source.merge import merge
-from tailrace_publisher.source.queries import DatabaseIdentity
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, pack_position
 

@@ -8,7 +8,17 @@ import pyodbc
 import pytest
 
 from tailrace_publisher.config import SourceConfig
-from tailrace_publisher.errors import SourceError
+from tailrace_publisher.errors import (
+    DatabaseUnknown,
+    EncryptionRefused,
+    LoginRefused,
+    PermissionMissing,
+    SourceBusy,
+    SourceError,
+    SourceUnavailable,
+    TableFailed,
+)
+from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.source import connection as connections
 from tailrace_publisher.source.connection import (
     Connection,
@@ -17,6 +27,7 @@ from tailrace_publisher.source.connection import (
     quote_name,
     quote_text,
 )
+from tailrace_schemas.topics import TableName
 
 
 def test_values_cannot_end_early_in_the_connection_string():
@@ -133,3 +144,205 @@ def test_whole_text_is_read_once(monkeypatch: pytest.MonkeyPatch):
 
     assert connected(monkeypatch, driver).query("SELECT x") == [("\U0001f600",)]
     assert driver.fetched == 1
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+DRIVER = "[Microsoft][ODBC Driver 18 for SQL Server]"
+
+
+def diagnostics(function: str, *records: tuple[str, str, int]) -> pyodbc.Error:
+    """The exception of pyodbc for some diagnostic records: state, message, native number.
+
+    The function's name stands behind the first record only.
+    """
+    texts = [
+        f"[{state}] {DRIVER}{message} ({number}){f' ({function})' if not index else ''}"
+        for index, (state, message, number) in enumerate(records)
+    ]
+    return pyodbc.Error(records[0][0], "; ".join(texts))
+
+
+class Refusing:
+    """A driver that cannot connect, or whose statements fail."""
+
+    description = None
+
+    def __init__(self, error: pyodbc.Error) -> None:
+        self._error = error
+
+    def add_output_converter(self, *_: Any) -> None:
+        pass
+
+    def setdecoding(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def cursor(self) -> Any:
+        return self
+
+    def execute(self, *_: Any) -> None:
+        raise self._error
+
+    def close(self) -> None:
+        pass
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, *records: tuple[str, str, int]) -> SourceError:
+    """What a login with that outcome raises."""
+
+    def connect(*_: Any, **__: Any) -> Any:
+        raise diagnostics("SQLDriverConnect", *records)
+
+    module = SimpleNamespace(Error=pyodbc.Error, SQL_CHAR=1, SQL_WCHAR=-8, connect=connect)
+    monkeypatch.setattr(connections, "load_pyodbc", lambda: module)
+    monkeypatch.setattr(connections, "find_driver", lambda _: "driver")
+    config = {"host": "h", "database": "d", "user": "u", "password": "p"}
+    with pytest.raises(SourceError) as raised:
+        Connection(SourceConfig.model_validate(config))
+    return raised.value
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, *records: tuple[str, str, int]) -> SourceError:
+    """What a statement with that outcome raises."""
+    driver: Any = Refusing(diagnostics("SQLExecDirectW", *records))
+    with pytest.raises(SourceError) as raised:
+        connected(monkeypatch, driver).query("SELECT 1")
+    return raised.value
+
+
+CANNOT_OPEN = (
+    "42000",
+    '[SQL Server]Cannot open database "d" requested by the login. The login failed.',
+    4060,
+)
+LOGIN_FAILED = ("28000", "[SQL Server]Login failed for user 'u'.", 18456)
+NO_GROUP = (
+    "42000",
+    "[SQL Server]Unable to access availability database 'd' because the database replica is not in"
+    " the PRIMARY or SECONDARY role. Connections are permitted only"
+    " when it is in one of them. Try the operation again later.",
+    983,
+)
+IN_RECOVERY = (
+    "42000",
+    "[SQL Server]Database 'd' is being recovered. Waiting until recovery is finished.",
+    922,
+)
+UPGRADING = (
+    "28000",
+    "[SQL Server]Login failed for user 'u'. Reason: Server is in script upgrade mode. Only"
+    " administrator can connect at this time.",
+    18401,
+)
+NO_SERVER = ("08001", "TCP Provider: Error code 0x2749", 10061)
+TIMED_OUT = ("HYT00", "Login timeout expired", 0)
+INSTANCE = (
+    "08001",
+    "A network-related or instance-specific error has occurred while establishing a connection to"
+    " h,1433. Server is not found or not accessible.",
+    10061,
+)
+NOT_TRUSTED = (
+    "08001",
+    "SSL Provider: [error:0A000086:SSL routines::certificate verify failed]",
+    -1,
+)
+NOT_ESTABLISHED = ("08001", "Client unable to establish connection", -1)
+
+
+@pytest.mark.parametrize(
+    ("records", "kind"),
+    [
+        ([CANNOT_OPEN, LOGIN_FAILED], DatabaseUnknown),
+        ([LOGIN_FAILED, CANNOT_OPEN], DatabaseUnknown),
+        ([LOGIN_FAILED], LoginRefused),
+        ([LOGIN_FAILED, LOGIN_FAILED], LoginRefused),
+        ([NO_GROUP, CANNOT_OPEN, LOGIN_FAILED], SourceUnavailable),
+        ([CANNOT_OPEN, LOGIN_FAILED, NO_GROUP], SourceUnavailable),
+        ([IN_RECOVERY, CANNOT_OPEN, LOGIN_FAILED], SourceUnavailable),
+        ([UPGRADING], SourceUnavailable),
+        ([NO_SERVER, TIMED_OUT, INSTANCE], SourceUnavailable),
+        ([NOT_TRUSTED, NOT_ESTABLISHED], EncryptionRefused),
+    ],
+)
+def test_what_a_refused_login_says(
+    monkeypatch: pytest.MonkeyPatch,
+    records: list[tuple[str, str, int]],
+    kind: type[SourceError],
+):
+    """A failover or a recovery goes before what the login says of the database, or of itself."""
+    error = refuse(monkeypatch, *records)
+
+    assert type(error) is kind
+    assert records[0][1] in str(error)
+    assert error.retryable == (kind is SourceUnavailable)
+
+
+@pytest.mark.parametrize(
+    ("records", "may_heal"),
+    [
+        ([CANNOT_OPEN, LOGIN_FAILED], True),
+        ([NOT_TRUSTED, NOT_ESTABLISHED], True),
+        ([LOGIN_FAILED], False),
+        ([("42000", "[SQL Server]The server principal is not able to access it.", 916)], False),
+        ([("42000", "[SQL Server]Something else.", 50000)], True),
+    ],
+)
+def test_what_may_heal_once_it_has_worked(
+    monkeypatch: pytest.MonkeyPatch, records: list[tuple[str, str, int]], may_heal: bool
+):
+    assert refuse(monkeypatch, *records).may_heal == may_heal
+
+
+UNAVAILABLE = [64, 121, 596, 976, 983, 4221, 10928, 10929, 40143, 40613, 49918, 49919, 49920]
+BUSY = [701, 802, 1204, 1205, 1222, 3960, 3961, 8645, 8651, 41305]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(n, SourceUnavailable) for n in UNAVAILABLE] + [(n, SourceBusy) for n in BUSY],
+)
+def test_a_statement_that_may_succeed_later_stops_no_table(
+    monkeypatch: pytest.MonkeyPatch, number: int, kind: type[SourceError]
+):
+    error = fail(monkeypatch, ("42000", "[SQL Server]Later, please.", number))
+
+    assert type(error) is kind
+    assert error.number == number
+    assert error.retryable
+    with pytest.raises(kind), of_one_table(TableName("d", "dbo", "t"), "reading"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(207, SourceError), (208, SourceError), (229, PermissionMissing), (297, PermissionMissing)],
+)
+def test_a_statement_that_never_succeeds(
+    monkeypatch: pytest.MonkeyPatch, number: int, kind: type[SourceError]
+):
+    error = fail(monkeypatch, ("42000", "[SQL Server]No.", number))
+
+    assert type(error) is kind
+    assert not error.retryable
+    assert not error.may_heal
+    with pytest.raises(TableFailed), of_one_table(TableName("d", "dbo", "t"), "reading"):
+        raise error
+
+
+def test_numbers_in_a_message_are_no_error_numbers(monkeypatch: pytest.MonkeyPatch):
+    """Names and types may stand in parentheses, before a bracket and a semicolon too."""
+    message = "[SQL Server]Conversion of varchar(64); char (121) [x(64) [y]] failed (1205) here."
+    error = fail(monkeypatch, ("22018", message, 245))
+
+    assert type(error) is SourceError
+    assert error.number == 245
+
+
+def test_a_connection_that_broke_is_unavailable(monkeypatch: pytest.MonkeyPatch):
+    records = [
+        ("08S01", "TCP Provider: Error code 0x68", 104),
+        ("08S01", "Communication link failure", 104),
+    ]
+
+    assert type(fail(monkeypatch, *records)) is SourceUnavailable

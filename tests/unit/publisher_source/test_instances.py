@@ -44,7 +44,7 @@ def instance(name: str, start: int | None = 10) -> CaptureInstance:
         object_id=1,
         source_object_id=2,
         supports_net_changes=True,
-        has_command_id=True,
+        ordered_by_command_id=True,
         columns=COLUMNS,
         key=("id",),
         key_is_unique=True,
@@ -150,7 +150,7 @@ def test_names_are_quoted_in_the_page_statements():
 
     statements = PageStatements.of(odd, schema)
 
-    for statement in (statements.rest, statements.behind):
+    for statement in (statements.rest, statements.rest_without_id, statements.behind):
         assert "cdc.[we]]ird'name_CT]" in statement
         assert "[a]]b]" in statement
     assert statements.rest.count("?") == 8

@@ -70,8 +70,8 @@ def test_rows_at_a_ddl_lsn_have_the_new_version():
 
 
 def test_each_commit_of_a_backlog_over_a_clock_switch_has_the_offset_of_its_own_time():
-    summer = CommitTime(at(2), datetime(2026, 10, 25, 1, 30), 120)  # noqa: DTZ001
-    winter = CommitTime(at(5), datetime(2026, 10, 25, 4, 30), 60)  # noqa: DTZ001
+    summer = CommitTime(at(2), datetime(2026, 10, 25, 1, 30), offset_minutes=120)  # noqa: DTZ001
+    winter = CommitTime(at(5), datetime(2026, 10, 25, 4, 30), offset_minutes=60)  # noqa: DTZ001
     untold = CommitTime(at(7), datetime(2026, 10, 25, 4, 31))  # noqa: DTZ001
     window = plan_window(START, [summer, winter, untold], 10, [], [], utc_offset_minutes=60)
 

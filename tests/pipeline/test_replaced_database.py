@@ -1,0 +1,142 @@
+"""A database is known by the commits that were published of it, and the operator knows better."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from tailrace.cli import cli
+from tailrace_publisher.daemon import session
+from tailrace_publisher.errors import DatabaseReplaced
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running
+
+pytestmark = pytest.mark.kafka
+
+
+def accept(pipe: Pipe) -> str:
+    """What ``tailrace accept-database`` says."""
+    options = pipe.options()
+    source, kafka = options["source"], options["kafka"]
+    flags = {
+        "prefix": options["prefix"],
+        "registry.url": options["registry"]["url"],
+        "kafka.bootstrap": kafka["bootstrap"],
+        **{f"source.{name}": value for name, value in source.items()},
+    }
+    arguments = ["accept-database"]
+    for name, value in flags.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        arguments += ["--set", f"publisher.{name}={text}"]
+    result = CliRunner().invoke(cli, arguments)
+    return f"{result.exit_code}: {result.output}"
+
+
+def begun(pipe: Pipe) -> None:
+    """A table whose first change is out."""
+    pipe.source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
+    pipe.source.enable("t")
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+        pipe.source.execute("INSERT dbo.t VALUES (1)")
+        publisher.until(pipe.is_caught_up, "the change is out")
+
+
+NEWEST = "(SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping)"
+
+
+@pytest.mark.parametrize(
+    ("restored", "told"),
+    [
+        # Another transaction ended at that LSN; or none did, and later ones have come since.
+        (
+            f"UPDATE cdc.lsn_time_mapping SET tran_id = 0x77 WHERE start_lsn = {NEWEST}",
+            "transaction 77",
+        ),
+        (
+            f"DELETE cdc.lsn_time_mapping WHERE start_lsn = {NEWEST}",
+            "is not in cdc.lsn_time_mapping",
+        ),
+    ],
+    ids=["another", "none"],
+)
+def test_a_restore_in_place_is_noticed_and_can_be_accepted(pipe: Pipe, restored: str, told: str):
+    source = pipe.source
+    begun(pipe)
+    source.execute(restored, "INSERT dbo.t VALUES (2)")
+    source.scan()
+
+    with Running(pipe.config()) as publisher:
+        error = publisher.ended()
+    assert isinstance(error, DatabaseReplaced)
+    assert told in str(error)
+
+    assert accept(pipe).startswith("0: ")
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "it goes on")
+    pipe.assert_exactly_once("t")
+
+
+def test_a_database_whose_log_ends_below_what_was_published_is_not_accepted(pipe: Pipe):
+    """Its next changes would be left out without a word."""
+    begun(pipe)
+    pipe.source.execute(f"DELETE cdc.lsn_time_mapping WHERE start_lsn = {NEWEST}")
+
+    told = accept(pipe)
+
+    assert told.startswith("1: ")
+    assert "its newest LSN is" in told
+
+
+def test_accepting_needs_something_that_was_published(pipe: Pipe):
+    assert accept(pipe).startswith("1: ")
+    assert f"nothing of {pipe.source.name} was published" in accept(pipe)
+
+
+def test_the_same_database_is_known_again(pipe: Pipe):
+    begun(pipe)
+    with Running(pipe.config()) as publisher:
+        pipe.source.execute("INSERT dbo.t VALUES (2)")
+        publisher.until(pipe.is_caught_up, "it goes on")
+
+    assert not publisher.told("database_moved")
+    assert not publisher.told("database_identity_not_visible")
+    pipe.assert_exactly_once("t")
+
+
+def test_another_replica_goes_on_and_the_first_line_is_not_taken_for_it(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+):
+    """A forced failover that lost nothing of what was published, and then the old primary again.
+
+    The embedded server has no replicas, so what one shows of itself is put in its place.
+    """
+    begun(pipe)
+
+    pipe.source.execute("INSERT dbo.t VALUES (2)")
+    pipe.source.scan()
+    shown = {
+        "database_guid": str(uuid.uuid4()),
+        "recovery_fork_guid": str(uuid.uuid4()),
+        "fork_point": pipe.source.max_lsn(),  # above what was published
+    }
+
+    def replica(connection: Connection) -> DatabaseIdentity:
+        return replace(visible_identity(connection), **shown)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "visible_identity", replica)
+        with Running(pipe.config()) as publisher:
+            publisher.until(pipe.is_caught_up, "it goes on")
+        assert publisher.told("database_moved")
+    pipe.assert_exactly_once("t")
+
+    with Running(pipe.config()) as publisher:
+        error = publisher.ended()
+    assert isinstance(error, DatabaseReplaced)
+    assert "its recovery fork was" in str(error)

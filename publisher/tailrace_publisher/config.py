@@ -149,12 +149,21 @@ class KafkaConfig(Section):
         description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
         " gives a total order per table, many let consumers share the work.",
     )
-    replication_factor: int = Field(
-        default=1,
+    replication_factor: int | None = Field(
+        default=None,
         ge=1,
         le=32,
-        description="Copies of every topic when it is created; 1 to 32, default 1 (a single"
-        " broker); production wants 3.",
+        description="Copies of every topic when it is created; 1 to 32; default (null): the"
+        " brokers' default.replication.factor. Production wants 3. With 3 and more, new topics get"
+        " min.insync.replicas=2, unless the brokers' own default is higher: then what is committed"
+        " survives the loss of a disk. With 2 they keep the brokers' own: 2 of 2 would stop the"
+        " publisher whenever one broker is restarted. Topics that exist are left as they are; one"
+        " copy is told as a warning.",
+    )
+    topic_settings: dict[str, str] = Field(
+        default_factory=dict,
+        description="Settings of data topics when they are created, e.g. retention.ms; default:"
+        " none, which leaves them to the brokers. Topics that exist are left as they are.",
     )
     start_timeout_s: float = Field(
         default=10.0,
@@ -181,6 +190,10 @@ class KafkaConfig(Section):
     def librdkafka_options(self) -> dict[str, str]:
         """The further options with their secrets, for the producer and the admin client only."""
         return {name: value.get_secret_value() for name, value in self.extra.items()}
+
+    def connection(self) -> dict[str, str]:
+        """Where the brokers are and how to be let in, as librdkafka options."""
+        return {"bootstrap.servers": self.bootstrap, **self.librdkafka_options()}
 
 
 class CapturedTables(TableSelection):

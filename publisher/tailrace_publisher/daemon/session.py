@@ -22,6 +22,7 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -235,8 +236,9 @@ class Session:
         newest = max_lsn(self._control)
         book = Book.restore(config.server_name, database, identity, records)
         if book is None:
-            _log.info("checkpoint_missing", database=database, position=str(newest or Lsn.ZERO))
-            return Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
+            return begin_without_checkpoint(
+                config, registry, identity, newest or Lsn.ZERO, _CHECKPOINT_DEADLINE_S
+            )
         check_same_database(database, book.known_identity(records), identity)
         if book.position.commit_lsn > Lsn.ZERO:
             check_not_backwards(database, book.position.commit_lsn, newest)

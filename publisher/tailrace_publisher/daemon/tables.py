@@ -142,6 +142,7 @@ class PublishedTables:
                 name: TopicSpec(
                     topic,
                     self._config.kafka.partitions,
+                    self._config.kafka.topic_settings,
                     holds_events=any(self._book.follows(i.name) for i in found[name]),
                 )
                 for name, topic in topics.items()
@@ -186,7 +187,10 @@ class PublishedTables:
                 return  # for what keeps it from going on, which was told
         else:
             try:
-                self._ensure_topics([TopicSpec(table.topic, self._config.kafka.partitions)])
+                kafka = self._config.kafka
+                self._ensure_topics(
+                    [TopicSpec(table.topic, kafka.partitions, kafka.topic_settings)]
+                )
             except DeliveryRejected as error:
                 raise TableFailed(table.name, error) from error
         if not table.versions or self.snapshot_of(table).state in _TO_BE_READ:
@@ -346,7 +350,9 @@ class PublishedTables:
             if known:
                 snapshot = known[max(known, key=lambda name: known[name].covered_from)].snapshot
             else:
-                initial = self._config.snapshot.mode is SnapshotMode.INITIAL
+                initial = (
+                    self._book.reads_all_anew or self._config.snapshot.mode is SnapshotMode.INITIAL
+                )
                 snapshot = SnapshotProgress(
                     SnapshotState.PENDING if initial else SnapshotState.SKIPPED
                 )

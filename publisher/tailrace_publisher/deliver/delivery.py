@@ -22,6 +22,7 @@ from typing import Final
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger
 from tailrace_publisher.deliver.producer import TransactionalProducer, last_indexes
+from tailrace_publisher.deliver.topic_settings import check_keeps_newest, tell_durability
 from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_single_partition
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.encode.rows import EncodedRows
@@ -48,7 +49,7 @@ class DeliveryOptions:
     """How to talk to Kafka.
 
     Attributes:
-        replication_factor: copies of topics that are created.
+        replication_factor: copies of topics that are created; None leaves it to the brokers.
         tombstones: whether deletes are followed by a record with a null value.
         commit_timeout_s: until an unfinished transaction counts as failed or unknown.
         start_timeout_s: longest wait for brokers at the start.
@@ -57,7 +58,7 @@ class DeliveryOptions:
         extra: further librdkafka options, e.g. ``security.protocol``.
     """
 
-    replication_factor: int = 1
+    replication_factor: int | None = None
     tombstones: bool = True
     commit_timeout_s: float = 60.0
     start_timeout_s: float = 30.0
@@ -120,6 +121,7 @@ class KafkaDelivery:
             KafkaUnavailable: no broker answered; calling again may help.
             RegistryError: the registry did not take the fixed records' schemas.
             DeliveryRejected: the brokers refuse us.
+            CheckpointForgets: the checkpoint topic does not keep its records.
         """
         self.ensure_topics(
             [
@@ -128,6 +130,7 @@ class KafkaDelivery:
             ]
         )
         require_single_partition(self._partitions, [self._topics.offsets, self._topics.progress])
+        self._check_settings()
         for subject, schema in (
             (value_subject(self._topics.progress), PROGRESS_SCHEMA),
             (key_subject(self._topics.offsets), CHECKPOINT_KEY_SCHEMA),
@@ -151,10 +154,7 @@ class KafkaDelivery:
             KafkaUnavailable: no broker answered in time.
             DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
         """
-        admin = TopicAdmin(
-            self._connection, self._options.replication_factor, self._options.start_timeout_s
-        )
-        self._partitions.update(admin.ensure(specs))
+        self._partitions.update(self._admin().ensure(specs))
 
     def send(self, encoded: EncodedRows) -> None:
         """Queue events, beginning a transaction when none is open.
@@ -281,6 +281,24 @@ class KafkaDelivery:
         if self._producer is not None:
             self._producer.close()
             self._producer = None
+
+    def _admin(self) -> TopicAdmin:
+        return TopicAdmin(
+            self._connection, self._options.replication_factor, self._options.start_timeout_s
+        )
+
+    def _check_settings(self) -> None:
+        """Look at how checkpoint and progress are kept.
+
+        Raises:
+            CheckpointForgets: the checkpoint topic does not keep its records.
+        """
+        names = [self._topics.offsets, self._topics.progress]
+        admin = self._admin()
+        settings = admin.settings(names)
+        if self._topics.offsets in settings:
+            check_keeps_newest(self._topics.offsets, settings[self._topics.offsets])
+        tell_durability(admin.copies(names), settings)
 
     def _failure(self) -> PublisherError | None:
         entry = self._ledger.failed()

@@ -165,6 +165,14 @@ class KafkaConfig(Section):
         description="Settings of data topics when they are created, e.g. retention.ms; default:"
         " none, which leaves them to the brokers. Topics that exist are left as they are.",
     )
+    allow_compaction: bool = Field(
+        default=False,
+        description="Whether data topics may have cleanup.policy=compact; default false: such a"
+        " topic stops its table, alone, with an error. Compaction keeps the newest event of a key"
+        " and removes others that the ledger counts. So true is for subscribers that want the"
+        " newest state only: tailrace audit says 'not provable' of such topics, and the sink stops"
+        " their tables as soon as compaction overtakes it.",
+    )
     start_timeout_s: float = Field(
         default=10.0,
         ge=1.0,
@@ -262,8 +270,11 @@ class PublisherConfig(Section):
     )
     tombstones: bool = Field(
         default=True,
-        description="Follow each delete by a record with its key and a null value, so that"
-        " compaction forgets the key; default true.",
+        description="Follow each delete by a record with its key and a null value (a tombstone);"
+        " default true. It is for subscribers that keep the newest value of each key, such as"
+        " Kafka Streams, ksqlDB and JDBC sinks: it is how they learn that the key is gone,"
+        " and in a compacted topic (kafka.allow_compaction) it lets the key be forgotten. The sink"
+        " and tailrace audit need none and count none.",
     )
     page_rows: int = Field(
         default=2_000,

@@ -253,6 +253,21 @@ class TopicRefused(DeliveryRejected):
         super().__init__(message, code=code)
 
 
+class TopicCompacted(TopicRefused):
+    """A data topic is compacted, and the configuration does not say that it may be."""
+
+    def __init__(self, topic: str, policy: str) -> None:
+        super().__init__(
+            f"topic {topic} has cleanup.policy={policy}: compaction takes events away that the"
+            " ledger counts, so neither can be proven that nothing is missing nor can the lake"
+            " follow. Keep all events: kafka-configs --alter --entity-type topics --entity-name"
+            f" {topic} --add-config cleanup.policy=delete, and take a new snapshot of the table;"
+            " or, for subscribers of another kind only, set publisher.kafka.allow_compaction: true",
+            topic=topic,
+            code=0,
+        )
+
+
 class RecordTooLarge(TopicRefused):
     """An event is larger than the producer or its topic allows."""
 

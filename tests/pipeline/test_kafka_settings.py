@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 
 from tailrace.audit import audit
 from tailrace.cli import cli
-from tailrace_publisher.errors import CheckpointForgets, CheckpointLost
+from tailrace_publisher.errors import CheckpointForgets, CheckpointLost, TopicCompacted
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName
 from tests.pipeline.conftest import Pipe
@@ -245,3 +245,55 @@ def test_another_server_name_begins_anew(shop: Pipe):
     publish_all(shop)
     publish_all(shop, server_name="another")
     assert snapshot_keys(shop, "orders") == [1, 1, 2, 2]
+
+
+# -- compacted data topics -------------------------------------------------------------------------
+
+
+def test_a_compacted_data_topic_stops_its_table_alone_until_it_is_mended(shop: Pipe):
+    topic = topic_of(shop, "items")
+    make(shop, topic, cleanup_policy="compact,delete")
+    with Running(shop.config()) as publisher:
+        publisher.until(
+            lambda: bool(shop.source.scan() or snapshot_keys(shop, "orders")), "the other goes on"
+        )
+        (told,) = publisher.told("table_stopped")
+    assert told["error"] == "TopicCompacted"
+    assert told["table"].endswith("dbo.items")
+    for part in (topic, "compact,delete", "cleanup.policy=delete", "allow_compaction"):
+        assert part in told["reason"]
+    assert not shop.topics.events(shop.source.name, "items")
+
+    change(shop, topic, "cleanup.policy", "delete")
+    publish_all(shop)
+
+    assert snapshot_keys(shop, "items") == [1, 2]
+    assert problems_of_audit(shop) == []
+
+
+def test_several_compacted_topics_are_named_each(shop: Pipe):
+    for table in ("orders", "items"):
+        make(shop, topic_of(shop, table), cleanup_policy="compact")
+    with Running(shop.config()) as publisher:
+        error = publisher.ended()
+        told = {entry["table"].rpartition(".")[2] for entry in publisher.told("table_stopped")}
+    assert isinstance(error, TopicCompacted)
+    assert told == {"orders", "items"}
+
+
+def test_compaction_may_be_allowed_and_audit_says_what_cannot_be_proven(shop: Pipe, tmp_path: Path):
+    topic = topic_of(shop, "items")
+    make(shop, topic, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
+    kafka = {"bootstrap": shop.topics.bootstrap, "partitions": 2, "allow_compaction": True}
+    publish_all(shop, kafka=kafka)
+    assert snapshot_keys(shop, "items") == [1, 2]
+
+    with SchemaRegistry(shop.topics.registry_url) as registry:
+        found = audit(shop.topics.bootstrap, shop.topics.names, registry)
+    assert found.not_provable == [topic]
+    assert topic not in found.topics
+    assert found.topics[topic_of(shop, "orders")].events == 2
+    printed = invoke(shop, tmp_path, "audit")
+    assert printed.exit_code == 0, printed.output
+    assert f"not provable: topic {topic}" in " ".join(printed.output.split())
+    assert "Every event in the others" in printed.output

@@ -22,7 +22,11 @@ from typing import Final
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger
 from tailrace_publisher.deliver.producer import TransactionalProducer, last_indexes
-from tailrace_publisher.deliver.topic_settings import check_keeps_newest, tell_durability
+from tailrace_publisher.deliver.topic_settings import (
+    check_keeps_newest,
+    check_not_compacted,
+    tell_durability,
+)
 from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_single_partition
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.encode.rows import EncodedRows
@@ -153,8 +157,14 @@ class KafkaDelivery:
         Raises:
             KafkaUnavailable: no broker answered in time.
             DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
+            TopicCompacted: one that the ledger speaks of is compacted.
         """
-        self._partitions.update(self._admin().ensure(specs))
+        admin = self._admin()
+        found = admin.ensure(specs)
+        ledgered = [spec.name for spec in specs if spec.is_ledgered]
+        for topic, settings in admin.settings(ledgered).items():
+            check_not_compacted(topic, settings)
+        self._partitions.update(found)
 
     def send(self, encoded: EncodedRows) -> None:
         """Queue events, beginning a transaction when none is open.

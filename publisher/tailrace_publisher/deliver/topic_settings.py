@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
-from tailrace_publisher.errors import CheckpointForgets, KafkaUnavailable
+from tailrace_publisher.errors import CheckpointForgets, KafkaUnavailable, TopicCompacted
 
 _log = structlog.get_logger(__name__)
 
@@ -76,6 +76,21 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
     }
     if "compact" not in policy or ("delete" in policy and limits):
         raise CheckpointForgets(topic, {"cleanup.policy": policy, **limits})
+
+
+def is_compacted(settings: Mapping[str, str]) -> bool:
+    """Whether a topic with these settings loses records that have a newer one of their key."""
+    return "compact" in settings.get("cleanup.policy", "")
+
+
+def check_not_compacted(topic: str, settings: Mapping[str, str]) -> None:
+    """Check that a data topic holds what the ledger counts, until retention takes it.
+
+    Raises:
+        TopicCompacted: it does not.
+    """
+    if is_compacted(settings):
+        raise TopicCompacted(topic, settings["cleanup.policy"])
 
 
 def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from tailrace_publisher.config import KafkaConfig
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
 from tailrace_publisher.deliver.topic_settings import (
     broker_defaults,
@@ -35,12 +36,31 @@ class TopicSpec:
         config: topic options, e.g. ``cleanup.policy``.
         holds_events: events were published there: should it be gone, they are lost with it, and a
             new one in its place would hide that.
+        is_ledgered: progress records count what is in it, so it may not be compacted.
     """
 
     name: str
     partitions: int
     config: Mapping[str, str] = field(default_factory=dict)
     holds_events: bool = False
+    is_ledgered: bool = False
+
+
+def data_spec(topic: str, kafka: KafkaConfig, *, holds_events: bool = False) -> TopicSpec:
+    """A table's topic.
+
+    Args:
+        topic: its name.
+        kafka: the options.
+        holds_events: see TopicSpec.
+    """
+    return TopicSpec(
+        topic,
+        kafka.partitions,
+        kafka.topic_settings,
+        holds_events,
+        is_ledgered=not kafka.allow_compaction,
+    )
 
 
 def signals_spec(topic: str) -> TopicSpec:

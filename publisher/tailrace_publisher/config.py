@@ -180,6 +180,15 @@ class KafkaConfig(Section):
         description="Seconds to wait for brokers at a start before it is told and tried again; 1"
         " to 300, default 10. Too low never gets through slow brokers, too high is silent long.",
     )
+    transaction_timeout_s: float = Field(
+        default=300.0,
+        ge=10.0,
+        le=3600.0,
+        description="Seconds after which the brokers abort an open transaction by themselves; 10 to"
+        " 3600, default 300. At most transaction.max.timeout.ms of the brokers (900 s by default)."
+        " Too low repeats what a slow source is long in sending, too high keeps readers waiting"
+        " that long behind a publisher that died and was not started again.",
+    )
     commit_timeout_s: float = Field(
         default=60.0,
         ge=1.0,
@@ -193,6 +202,9 @@ class KafkaConfig(Section):
     def _nothing_protected(cls, extra: dict[str, SecretStr]) -> dict[str, SecretStr]:
         protected = ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers")
         leave_alone(extra, protected, "exactly-once delivery sets it")
+        leave_alone(
+            extra, ["transaction.timeout.ms"], "it is the option kafka.transaction_timeout_s"
+        )
         return extra
 
     def librdkafka_options(self) -> dict[str, str]:

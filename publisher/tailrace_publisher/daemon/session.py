@@ -138,6 +138,7 @@ class Session:
                 tombstones=config.tombstones,
                 commit_timeout_s=config.kafka.commit_timeout_s,
                 start_timeout_s=config.kafka.start_timeout_s,
+                transaction_timeout_ms=round(config.kafka.transaction_timeout_s * 1000),
                 extra=config.kafka.librdkafka_options(),
             ),
         )
@@ -312,11 +313,12 @@ class Session:
         )
         self._committer.add_snapshot(part.rows for part in parts)
         for part in parts:
-            self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
             for table in self._tables:
                 if table.topic == part.table.topic:
                     self._tables.set_snapshot(table, part.progress)
         self._committer.commit()
+        for part in parts:
+            self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
         return True
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:

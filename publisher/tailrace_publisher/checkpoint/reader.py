@@ -8,6 +8,7 @@ the true end (high watermark) is asked for first, and reading goes on until it i
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 
@@ -85,7 +86,10 @@ def existing_topics(
     Raises:
         CheckpointUnavailable: no broker answered in time.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap, **(extra or {})})
+    admin = AdminClient(
+        {"bootstrap.servers": bootstrap, **(extra or {})},
+        logger=logging.getLogger("tailrace_publisher.kafka"),
+    )
     try:
         # All topics: asking for one by its name would create it where brokers allow that.
         return set(admin.list_topics(timeout=timeout_s).topics)

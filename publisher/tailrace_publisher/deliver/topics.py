@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,9 @@ class TopicAdmin:
     def __init__(
         self, settings: Mapping[str, str], replication_factor: int | None, timeout_s: float
     ) -> None:
-        self._admin = AdminClient(dict(settings))
+        self._admin = AdminClient(
+            dict(settings), logger=logging.getLogger("tailrace_publisher.kafka")
+        )
         self._replication_factor = replication_factor
         self._timeout_s = timeout_s
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace.audit import audit
 from tailrace_schemas.lsn import Lsn
@@ -159,3 +160,33 @@ def test_memory_stays_bounded_in_one_large_transaction(kafka: str, registry: str
     # The full queue is 100,000 messages of 0.7 kB; all 200,000 rows would be 150 MB and more.
     assert after_kb - before_kb < 110_000
     assert after_kb < 250_000
+
+
+def test_progress_larger_than_its_topic_allows_is_split_within_the_transaction(
+    kafka: str, registry: str
+) -> None:
+    topics = TopicNames(f"t{uuid.uuid4().hex[:12]}")
+    admin = AdminClient({"bootstrap.servers": kafka})
+    settings = {"max.message.bytes": "3000", "compression.type": "uncompressed"}
+    (made,) = admin.create_topics([NewTopic(topics.progress, 1, 1, config=settings)]).values()
+    made.result(10)
+    with SchemaRegistry(registry) as schemas:
+        tables = [Table(schemas, topics, f"flights{number}") for number in range(3)]
+        plain = {"extra": {"compression.type": "none"}}
+        with delivering(kafka, topics, schemas, *tables, partitions=20, **plain) as delivery:
+            for table in tables:
+                delivery.send(table.rows(0, 400))
+            commit(delivery, 0, 400)
+            delivery.send(tables[0].rows(400, 410))
+            commit(delivery, 400, 410)
+
+        records = [decoded(schemas, m.value or b"") for m in read_committed(kafka, topics.progress)]
+        found = audit(kafka, topics, schemas)
+
+    assert len(records) > 2
+    assert [record["closed"] for record in records[-2:]] == [True, True]
+    assert not any(record["closed"] for record in records[:-2])
+    parts = [(p["topic"], p["partition"]) for r in records[:-1] for p in r["partitions"]]
+    assert len(parts) == len(set(parts)) == 60
+    assert found.problems.texts == []
+    assert sum(topic.events for topic in found.topics.values()) == 1210

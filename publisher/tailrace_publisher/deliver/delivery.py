@@ -20,8 +20,9 @@ from itertools import repeat
 from typing import Final
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
-from tailrace_publisher.deliver.ledger import Ledger
+from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
 from tailrace_publisher.deliver.producer import TransactionalProducer, last_indexes
+from tailrace_publisher.deliver.progress_records import largest_record, progress_records
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     check_not_compacted,
@@ -110,6 +111,7 @@ class KafkaDelivery:
         self._producer: TransactionalProducer | None = None
         self._partitions: dict[str, int] = {}
         self._records: dict[str, RecordEncoder] = {}
+        self._progress_bytes_max = largest_record(self._options.extra, {})
         self._ledger = Ledger()
         self._rows = 0
 
@@ -260,8 +262,7 @@ class KafkaDelivery:
             partitions=partitions,
             snapshotting=list(snapshotting),
         )
-        record = self._records["Progress"].encode(progress.to_record())
-        producer.produce(self._topics.progress, [(None, record, 0)], {})
+        self._send_progress(producer, progress)
         if checkpoints:
             encode_key = self._records["CheckpointKey"].encode
             encode_value = self._records["Checkpoint"].encode
@@ -292,6 +293,35 @@ class KafkaDelivery:
             self._producer.close()
             self._producer = None
 
+    def _send_progress(self, producer: TransactionalProducer, progress: Progress) -> None:
+        """Queue the transaction's progress, in several records where one would be too large.
+
+        Raises:
+            RecordTooLarge: the brokers do not take it.
+            DeliveryRejected: it cannot be made small enough.
+            DeliveryError, LeaseLost: see :meth:`commit`.
+        """
+        topic = self._topics.progress
+        encode = self._records["Progress"].encode
+        try:
+            records = progress_records(progress, encode, self._progress_bytes_max)
+        except DeliveryRejected:
+            self.close()
+            raise
+        for record in records:
+            if len(records) == 1 and len(record) <= _LARGE_BYTES:
+                producer.produce(topic, [(None, record, 0)], {})
+                continue
+            # One after the other: the brokers' limit is of a batch. Refused, the commit alone would
+            # fail, in other words, and be tried for ever.
+            sent = PartitionLedger(topic, 0)
+            producer.produce(topic, [(None, record, 0)], {0: sent.on_delivery})
+            producer.flush(
+                lambda sent=sent: (  # type: ignore[misc]
+                    undelivered(topic, 0, sent.failure) if sent.failure is not None else None
+                )
+            )
+
     def _admin(self) -> TopicAdmin:
         return TopicAdmin(
             self._connection, self._options.replication_factor, self._options.start_timeout_s
@@ -308,6 +338,9 @@ class KafkaDelivery:
         settings = admin.settings(names)
         if self._topics.offsets in settings:
             check_keeps_newest(self._topics.offsets, settings[self._topics.offsets])
+        self._progress_bytes_max = largest_record(
+            self._options.extra, settings.get(self._topics.progress, {})
+        )
         tell_durability(admin.copies(names), settings)
 
     def _failure(self) -> PublisherError | None:

@@ -122,7 +122,8 @@ def _progress(
         return []
     where = TopicPartition(names.progress, 0)
     end = high_watermarks(connection, [where], time.monotonic() + _TIMEOUT_S)[where.topic, 0]
-    return [decode(message.value()) for message in _read(consumer, names.progress, 0, 0, end)]
+    begin, _ = consumer.get_watermark_offsets(where, timeout=_TIMEOUT_S)
+    return [decode(message.value()) for message in _read(consumer, names.progress, 0, begin, end)]
 
 
 def _audit_partition(

@@ -8,7 +8,7 @@ import uuid
 from collections import defaultdict
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace.audit import audit
@@ -190,3 +190,25 @@ def test_progress_larger_than_its_topic_allows_is_split_within_the_transaction(
     assert len(parts) == len(set(parts)) == 60
     assert found.problems.texts == []
     assert sum(topic.events for topic in found.topics.values()) == 1210
+
+
+def test_an_audit_begins_where_the_progress_topic_does(kafka: str, registry: str) -> None:
+    topics = TopicNames(f"t{uuid.uuid4().hex[:12]}")
+    with SchemaRegistry(registry) as schemas:
+        table = Table(schemas, topics)
+        with delivering(kafka, topics, schemas, table) as delivery:
+            for start in range(0, 100, 20):
+                delivery.send(table.rows(start, start + 20))
+                commit(delivery, start, start + 20)
+        kept = read_committed(kafka, topics.progress)[2:]
+        admin = AdminClient({"bootstrap.servers": kafka})
+        begin = [TopicPartition(topics.progress, 0, kept[0].offset)]
+        (removed,) = admin.delete_records(begin).values()
+        removed.result(10)
+
+        found = audit(kafka, topics, schemas)
+
+    assert found.problems.texts == []
+    assert found.records == 3
+    assert found.from_lsn == str(position_of(39).commit_lsn)
+    assert found.topics[table.topic].events == 60

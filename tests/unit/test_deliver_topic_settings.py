@@ -1,11 +1,14 @@
 """What new topics get, and which settings of the checkpoint topic are refused."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from tailrace_publisher.deliver.topic_settings import (
     BrokerDefaults,
     check_keeps_newest,
     new_topic_durability,
+    tell_durability,
+    tell_retention,
 )
 from tailrace_publisher.errors import CheckpointForgets
 
@@ -53,3 +56,23 @@ def test_a_checkpoint_topic_that_forgets_is_refused(settings: dict[str, str]):
 )
 def test_one_that_keeps_the_newest_of_every_key_is_taken(settings: dict[str, str]):
     check_keeps_newest("p.offsets", settings)
+
+
+def test_topics_that_a_lost_disk_takes_away_are_told():
+    settings = {"lax": {"min.insync.replicas": "1"}, "safe": {"min.insync.replicas": "2"}}
+    with capture_logs() as events:
+        tell_durability({"alone": 1, "two": 2, "lax": 3, "safe": 3, "not visible": 3}, settings)
+    assert [(e["event"], e["topic"]) for e in events] == [
+        ("topic_has_one_copy", "alone"),
+        ("topic_takes_one_copy_for_written", "lax"),
+    ]
+
+
+def test_a_progress_topic_that_forgets_is_told():
+    with capture_logs() as events:
+        tell_retention("p.progress", {"retention.ms": "-1", "retention.bytes": "-1"})
+        tell_retention("p.progress", {})
+        tell_retention("p.progress", {"retention.ms": "604800000", "retention.bytes": "-1"})
+    (told,) = events
+    assert told["event"] == "progress_topic_forgets"
+    assert told["settings"] == {"retention.ms": "604800000"}

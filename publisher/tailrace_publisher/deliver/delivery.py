@@ -27,6 +27,7 @@ from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     check_not_compacted,
     tell_durability,
+    tell_retention,
 )
 from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_single_partition
 from tailrace_publisher.encode.records import RecordEncoder
@@ -338,6 +339,7 @@ class KafkaDelivery:
         settings = admin.settings(names)
         if self._topics.offsets in settings:
             check_keeps_newest(self._topics.offsets, settings[self._topics.offsets])
+        tell_retention(self._topics.progress, settings.get(self._topics.progress, {}))
         self._progress_bytes_max = largest_record(
             self._options.extra, settings.get(self._topics.progress, {})
         )

@@ -69,13 +69,24 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
         CheckpointForgets: it may be removed for its age or for the topic's size.
     """
     policy = settings.get("cleanup.policy", "")
-    limits = {
-        name: settings[name]
-        for name in ("retention.ms", "retention.bytes")
-        if settings.get(name, _UNLIMITED) != _UNLIMITED
-    }
+    limits = _limits(settings)
     if "compact" not in policy or ("delete" in policy and limits):
         raise CheckpointForgets(topic, {"cleanup.policy": policy, **limits})
+
+
+def tell_retention(topic: str, settings: Mapping[str, str]) -> None:
+    """Warn of a progress topic that does not keep all of its records."""
+    limits = _limits(settings)
+    if limits:
+        _log.warning(
+            "progress_topic_forgets",
+            topic=topic,
+            settings=limits,
+            effect="a sink with an empty lake cannot tell that it lacks what was before,"
+            " and one that was away for longer ends; tailrace audit proves what is left",
+            fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
+            " --add-config retention.ms=-1,retention.bytes=-1",
+        )
 
 
 def is_compacted(settings: Mapping[str, str]) -> bool:
@@ -159,6 +170,15 @@ def broker_defaults(admin: AdminClient, brokers: Iterable[int], timeout_s: float
     return BrokerDefaults(
         _number(settings, "default.replication.factor"), _number(settings, "min.insync.replicas")
     )
+
+
+def _limits(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that let records expire."""
+    return {
+        name: settings[name]
+        for name in ("retention.ms", "retention.bytes")
+        if settings.get(name, _UNLIMITED) != _UNLIMITED
+    }
 
 
 def _number(settings: Mapping[str, str], name: str) -> int | None:

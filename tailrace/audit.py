@@ -19,6 +19,8 @@ from tailrace.ledger import PartitionAudit, Problems, check_chain, ranges_by_par
 from tailrace.progress import decode
 from tailrace.topics import consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
+from tailrace_publisher.deliver.topic_settings import is_compacted
+from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_schemas.envelope import position_of, position_only
 from tailrace_schemas.framing import split_frame
 from tailrace_schemas.position import ChangePosition
@@ -57,13 +59,16 @@ class Audit:
         from_lsn: where the proof begins, None without records.
         closed_lsn: the closed LSN at which it ends.
         topics: by name.
-        problems: what is wrong; none proves that nothing is missing, repeated or out of order.
+        not_provable: compacted topics: what is not there may have been there.
+        problems: what is wrong; none proves that nothing is missing, repeated or out of order, in
+            the topics that can be proven.
     """
 
     records: int = 0
     from_lsn: str | None = None
     closed_lsn: str | None = None
     topics: dict[str, TopicAudit] = field(default_factory=dict)
+    not_provable: list[str] = field(default_factory=list)
     problems: Problems = field(default_factory=Problems)
 
 
@@ -83,6 +88,7 @@ def audit(
 
     Raises:
         KafkaException: the brokers do not answer or refuse.
+        PublisherError: the topics' settings cannot be had.
         TimeoutError: a partition could not be read to its end.
         RegistryError: a schema cannot be had.
     """
@@ -97,7 +103,10 @@ def audit(
             result.from_lsn = records[0].after_lsn
             result.closed_lsn = max(record.closed_lsn for record in records)
         check_chain(records, result.problems)
-        ledger = ranges_by_partition(records, topics)
+        admin = TopicAdmin(connection, None, _TIMEOUT_S)
+        settings = admin.settings(list(topics))
+        result.not_provable = [name for name in topics if is_compacted(settings.get(name, {}))]
+        ledger = ranges_by_partition(records, topics.keys() - set(result.not_provable))
         positions = _Positions(registry)
         for entries in ledger.values():
             _audit_partition(consumer, positions, entries, result)
@@ -113,7 +122,8 @@ def _progress(
         return []
     where = TopicPartition(names.progress, 0)
     end = high_watermarks(connection, [where], time.monotonic() + _TIMEOUT_S)[where.topic, 0]
-    return [decode(message.value()) for message in _read(consumer, names.progress, 0, 0, end)]
+    begin, _ = consumer.get_watermark_offsets(where, timeout=_TIMEOUT_S)
+    return [decode(message.value()) for message in _read(consumer, names.progress, 0, begin, end)]
 
 
 def _audit_partition(

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tailrace.audit import Audit, audit
+from tailrace_publisher.errors import PublisherError
 from tailrace_schemas.registry import RegistryError, SchemaRegistry
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def run(config: PublisherConfig, *, as_json: bool) -> bool:
             f"the topics cannot be read ({error.args[0].str()}) at {config.kafka.bootstrap}; check"
             " kafka.bootstrap, kafka.extra and prefix"
         ) from error
-    except (TimeoutError, RegistryError) as error:
+    except (TimeoutError, PublisherError, RegistryError) as error:
         raise AuditFailed(f"the topics cannot be read: {error}") from error
     if as_json:
         click.echo(json.dumps(asdict(found), indent=2))
@@ -63,9 +64,14 @@ def _print(found: Audit) -> None:
     console.print(
         f"{found.records:,} progress records from LSN {found.from_lsn} to {found.closed_lsn}."
     )
+    for name in found.not_provable:
+        console.print(f"- not provable: topic {name} is compacted", markup=False)
     for text in found.problems.texts:
         console.print(f"- {text}", markup=False)
     if found.problems.count > len(found.problems.texts):
         console.print(f"- and {found.problems.count - len(found.problems.texts):,} more")
     if not found.problems.count:
-        console.print("Every event is accounted for, once and in order; no gap in the LSNs.")
+        others = " in the others" if found.not_provable else ""
+        console.print(
+            f"Every event{others} is accounted for, once and in order; no gap in the LSNs."
+        )

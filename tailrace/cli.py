@@ -208,6 +208,25 @@ def accept_database(config: Path | None, flags: tuple[str, ...]) -> None:
 
 
 @cli.command()
+@CONFIG
+@SET
+def accept_checkpoint_loss(config: Path | None, flags: tuple[str, ...]) -> None:
+    """Let a publisher begin again that says its checkpoint is lost (CheckpointLost).
+
+    Its next start takes new snapshots of all tables, which replace those of the lake. Subscribers
+    of the topics miss the changes since the last closed LSN. It counts once: for this loss.
+    """
+    settings = _settings(config, flags, "publisher", "source")
+    checked = _checked(settings.publisher)
+    from tailrace.accept_loss import LossNotAccepted, accept
+
+    try:
+        accept(checked)
+    except LossNotAccepted as error:
+        _fail(str(error))
+
+
+@cli.command()
 @click.option(
     "--data-dir",
     default=Path(".tailrace/stack"),

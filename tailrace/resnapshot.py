@@ -44,7 +44,8 @@ def ask(config: PublisherConfig, names: Sequence[str], wait_s: float) -> None:
     """
     try:
         tables = _tables(config, names)
-        offset = _send(config, SnapshotSignal(tuple(f"{t.schema}.{t.table}" for t in tables)))
+        signal = SnapshotSignal(tuple(f"{t.schema}.{t.table}" for t in tables))
+        offset = send(config, signal.to_bytes())
         click.echo(f"Asked for a new snapshot of {', '.join(map(str, tables))}.")
         if wait_s:
             _wait(config, offset, wait_s)
@@ -98,8 +99,13 @@ def _registered(config: PublisherConfig, name: str) -> TableName | None:
         raise SnapshotNotAsked(f"whether {name} was published cannot be asked: {error}") from error
 
 
-def _send(config: PublisherConfig, signal: SnapshotSignal) -> int:
-    """Write the signal; returns its offset."""
+def send(config: PublisherConfig, signal: bytes) -> int:
+    """Write a signal; returns its offset.
+
+    Raises:
+        SnapshotNotAsked: the topic did not take it.
+        KafkaException: the client could not be made, or refuses.
+    """
     reports: list[tuple[Any, Any]] = []
     producer = Producer(
         {
@@ -112,7 +118,7 @@ def _send(config: PublisherConfig, signal: SnapshotSignal) -> int:
     )
     producer.produce(
         config.topics.signals,
-        signal.to_bytes(),
+        signal,
         key=config.source.database.encode(),
         on_delivery=lambda *report: reports.append(report),
     )

@@ -149,12 +149,29 @@ class KafkaConfig(Section):
         description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
         " gives a total order per table, many let consumers share the work.",
     )
-    replication_factor: int = Field(
-        default=1,
+    replication_factor: int | None = Field(
+        default=None,
         ge=1,
         le=32,
-        description="Copies of every topic when it is created; 1 to 32, default 1 (a single"
-        " broker); production wants 3.",
+        description="Copies of every topic when it is created; 1 to 32; default (null): the"
+        " brokers' default.replication.factor. Production wants 3. With 3 and more, new topics get"
+        " min.insync.replicas=2, unless the brokers' own default is higher: then what is committed"
+        " survives the loss of a disk. With 2 they keep the brokers' own: 2 of 2 would stop the"
+        " publisher whenever one broker is restarted. Topics that exist are left as they are; one"
+        " copy is told as a warning.",
+    )
+    topic_settings: dict[str, str] = Field(
+        default_factory=dict,
+        description="Settings of data topics when they are created, e.g. retention.ms; default:"
+        " none, which leaves them to the brokers. Topics that exist are left as they are.",
+    )
+    allow_compaction: bool = Field(
+        default=False,
+        description="Whether data topics may have cleanup.policy=compact; default false: such a"
+        " topic stops its table, alone, with an error. Compaction keeps the newest event of a key"
+        " and removes others that the ledger counts. So true is for subscribers that want the"
+        " newest state only: tailrace audit says 'not provable' of such topics, and the sink stops"
+        " their tables as soon as compaction overtakes it.",
     )
     start_timeout_s: float = Field(
         default=10.0,
@@ -162,6 +179,15 @@ class KafkaConfig(Section):
         le=300.0,
         description="Seconds to wait for brokers at a start before it is told and tried again; 1"
         " to 300, default 10. Too low never gets through slow brokers, too high is silent long.",
+    )
+    transaction_timeout_s: float = Field(
+        default=300.0,
+        ge=10.0,
+        le=3600.0,
+        description="Seconds after which the brokers abort an open transaction by themselves; 10 to"
+        " 3600, default 300. At most transaction.max.timeout.ms of the brokers (900 s by default)."
+        " Too low repeats what a slow source is long in sending, too high keeps readers waiting"
+        " that long behind a publisher that died and was not started again.",
     )
     commit_timeout_s: float = Field(
         default=60.0,
@@ -176,11 +202,18 @@ class KafkaConfig(Section):
     def _nothing_protected(cls, extra: dict[str, SecretStr]) -> dict[str, SecretStr]:
         protected = ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers")
         leave_alone(extra, protected, "exactly-once delivery sets it")
+        leave_alone(
+            extra, ["transaction.timeout.ms"], "it is the option kafka.transaction_timeout_s"
+        )
         return extra
 
     def librdkafka_options(self) -> dict[str, str]:
         """The further options with their secrets, for the producer and the admin client only."""
         return {name: value.get_secret_value() for name, value in self.extra.items()}
+
+    def connection(self) -> dict[str, str]:
+        """Where the brokers are and how to be let in, as librdkafka options."""
+        return {"bootstrap.servers": self.bootstrap, **self.librdkafka_options()}
 
 
 class CapturedTables(TableSelection):
@@ -249,8 +282,11 @@ class PublisherConfig(Section):
     )
     tombstones: bool = Field(
         default=True,
-        description="Follow each delete by a record with its key and a null value, so that"
-        " compaction forgets the key; default true.",
+        description="Follow each delete by a record with its key and a null value (a tombstone);"
+        " default true. It is for subscribers that keep the newest value of each key, such as"
+        " Kafka Streams, ksqlDB and JDBC sinks: it is how they learn that the key is gone,"
+        " and in a compacted topic (kafka.allow_compaction) it lets the key be forgotten. The sink"
+        " and tailrace audit need none and count none.",
     )
     page_rows: int = Field(
         default=2_000,

@@ -11,11 +11,11 @@ change of statements, permissions, passwords or options mends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics import TableName, TopicNames
 
 _NEVER_HEALS: Final = frozenset({207, 208, 916})
 """Invalid column or object name: a statement of ours does not fit the database. And a login that
@@ -315,6 +315,21 @@ class TopicRefused(DeliveryRejected):
         super().__init__(message, code=code)
 
 
+class TopicCompacted(TopicRefused):
+    """A data topic is compacted, and the configuration does not say that it may be."""
+
+    def __init__(self, topic: str, policy: str) -> None:
+        super().__init__(
+            f"topic {topic} has cleanup.policy={policy}: compaction takes events away that the"
+            " ledger counts, so neither can be proven that nothing is missing nor can the lake"
+            " follow. Keep all events: kafka-configs --alter --entity-type topics --entity-name"
+            f" {topic} --add-config cleanup.policy=delete, and take a new snapshot of the table;"
+            " or, for subscribers of another kind only, set publisher.kafka.allow_compaction: true",
+            topic=topic,
+            code=0,
+        )
+
+
 class RecordTooLarge(TopicRefused):
     """An event is larger than the producer or its topic allows."""
 
@@ -333,6 +348,46 @@ class CheckpointUnavailable(CheckpointError):
     """The checkpoint could not be read to its end in time: waiting may help."""
 
     retryable = True
+
+
+class CheckpointForgets(CheckpointError):
+    """The checkpoint topic's settings let records expire that a later start needs.
+
+    Attributes:
+        topic: the checkpoint topic.
+        settings: those that make it forget.
+    """
+
+    def __init__(self, topic: str, settings: Mapping[str, str]) -> None:
+        self.topic = topic
+        self.settings = dict(settings)
+        found = ", ".join(f"{name}={value}" for name, value in settings.items())
+        super().__init__(
+            f"topic {topic} forgets checkpoints ({found}): a table that does not change is written"
+            " there once, and must be found at every later start. Set its cleanup.policy:"
+            f" kafka-configs --alter --entity-type topics --entity-name {topic}"
+            " --add-config cleanup.policy=compact"
+        )
+
+
+class CheckpointLost(CheckpointError):
+    """There is no checkpoint, though progress records say that the database was published.
+
+    Attributes:
+        progress_offset: offset of the newest progress record of this server and database.
+        closed_lsn: its closed LSN: everything up to there is out.
+    """
+
+    def __init__(self, topics: TopicNames, database: str, offset: int, closed_lsn: Lsn) -> None:
+        self.progress_offset = offset
+        self.closed_lsn = closed_lsn
+        super().__init__(
+            f"topic {topics.offsets} holds no checkpoint of database {database}, but topic"
+            f" {topics.progress} says that it was published up to {closed_lsn} (offset {offset}):"
+            " the checkpoint was lost, by a disk, by deleting the topic or by its cleanup.policy."
+            " Going on would leave a gap without a word. Bring the topic back, or accept the loss:"
+            " tailrace accept-checkpoint-loss, which takes new snapshots of all tables"
+        )
 
 
 class LeaseLost(CheckpointError):

@@ -37,12 +37,12 @@ class Metrics:
         self._clock = clock
         self.rows = Counter(
             "tailrace_rows",
-            "Events published, snapshot rows included.",
+            "Events committed, snapshot rows included.",
             ["topic"],
             registry=self.registry,
         )
         self.snapshot_rows = Counter(
-            "tailrace_snapshot_rows", "Snapshot rows published.", ["topic"], registry=self.registry
+            "tailrace_snapshot_rows", "Snapshot rows committed.", ["topic"], registry=self.registry
         )
         self.transactions = Counter(
             "tailrace_transactions", "Source transactions seen.", registry=self.registry

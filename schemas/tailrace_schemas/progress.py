@@ -1,4 +1,4 @@
-"""The progress record: one per Kafka transaction, inside it.
+"""The progress record: one per Kafka transaction, inside it; several where one would be too large.
 
 It tells a reader that everything up to ``closed_lsn`` is out (closed LSN), it is the index from
 LSN or time to offsets, and it is the ledger that proves no gap and no duplicate.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from tailrace_publisher.checkpoint import read_checkpoints
@@ -280,5 +281,7 @@ def _large(bootstrap: str, url: str, prefix: str, rows: int, page: int) -> None:
 
 
 if __name__ == "__main__":
+    # Standard output is what the test reads.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     chosen = {"program": _program, "large": _large}[sys.argv[1]]
     chosen(*sys.argv[2:5], *map(int, sys.argv[5:7]))  # type: ignore[arg-type]

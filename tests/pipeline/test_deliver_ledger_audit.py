@@ -8,7 +8,8 @@ import uuid
 from collections import defaultdict
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace.audit import audit
 from tailrace_schemas.lsn import Lsn
@@ -159,3 +160,55 @@ def test_memory_stays_bounded_in_one_large_transaction(kafka: str, registry: str
     # The full queue is 100,000 messages of 0.7 kB; all 200,000 rows would be 150 MB and more.
     assert after_kb - before_kb < 110_000
     assert after_kb < 250_000
+
+
+def test_progress_larger_than_its_topic_allows_is_split_within_the_transaction(
+    kafka: str, registry: str
+) -> None:
+    topics = TopicNames(f"t{uuid.uuid4().hex[:12]}")
+    admin = AdminClient({"bootstrap.servers": kafka})
+    settings = {"max.message.bytes": "3000", "compression.type": "uncompressed"}
+    (made,) = admin.create_topics([NewTopic(topics.progress, 1, 1, config=settings)]).values()
+    made.result(10)
+    with SchemaRegistry(registry) as schemas:
+        tables = [Table(schemas, topics, f"flights{number}") for number in range(3)]
+        plain = {"extra": {"compression.type": "none"}}
+        with delivering(kafka, topics, schemas, *tables, partitions=20, **plain) as delivery:
+            for table in tables:
+                delivery.send(table.rows(0, 400))
+            commit(delivery, 0, 400)
+            delivery.send(tables[0].rows(400, 410))
+            commit(delivery, 400, 410)
+
+        records = [decoded(schemas, m.value or b"") for m in read_committed(kafka, topics.progress)]
+        found = audit(kafka, topics, schemas)
+
+    assert len(records) > 2
+    assert [record["closed"] for record in records[-2:]] == [True, True]
+    assert not any(record["closed"] for record in records[:-2])
+    parts = [(p["topic"], p["partition"]) for r in records[:-1] for p in r["partitions"]]
+    assert len(parts) == len(set(parts)) == 60
+    assert found.problems.texts == []
+    assert sum(topic.events for topic in found.topics.values()) == 1210
+
+
+def test_an_audit_begins_where_the_progress_topic_does(kafka: str, registry: str) -> None:
+    topics = TopicNames(f"t{uuid.uuid4().hex[:12]}")
+    with SchemaRegistry(registry) as schemas:
+        table = Table(schemas, topics)
+        with delivering(kafka, topics, schemas, table) as delivery:
+            for start in range(0, 100, 20):
+                delivery.send(table.rows(start, start + 20))
+                commit(delivery, start, start + 20)
+        kept = read_committed(kafka, topics.progress)[2:]
+        admin = AdminClient({"bootstrap.servers": kafka})
+        begin = [TopicPartition(topics.progress, 0, kept[0].offset)]
+        (removed,) = admin.delete_records(begin).values()
+        removed.result(10)
+
+        found = audit(kafka, topics, schemas)
+
+    assert found.problems.texts == []
+    assert found.records == 3
+    assert found.from_lsn == str(position_of(39).commit_lsn)
+    assert found.topics[table.topic].events == 60

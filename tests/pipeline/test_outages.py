@@ -22,7 +22,10 @@ def is_waiting_for(publisher: Running, *errors: str) -> bool:
 
 
 def test_kafka_is_down_at_the_start_and_in_mid_stream(
-    emulator: EmulatorProcess, kafka_broker: KafkaBroker, registry: str
+    emulator: EmulatorProcess,
+    kafka_broker: KafkaBroker,
+    registry: str,
+    capfd: pytest.CaptureFixture[str],
 ):
     source = SourceDatabase(emulator, "outage")
     pipe = Pipe(source, Topics(kafka_broker.bootstrap_servers, registry, "kafkadown"))
@@ -47,7 +50,11 @@ def test_kafka_is_down_at_the_start_and_in_mid_stream(
         publisher.until(lambda: len(publisher.told("retrying")) > told, "it says so again")
         kafka_broker.start()
         publisher.until(pipe.is_caught_up, "it goes on")
+        lines = [entry["text"] for entry in publisher.told("kafka_client")]
+        assert sum("tailrace-kafkadown-outage" in line for line in lines) >= 1
+        assert len(lines) < 20, "each thing is told once"
 
+    assert "|FAIL|" not in capfd.readouterr().err
     pipe.assert_exactly_once("t")
 
 

@@ -140,6 +140,7 @@ def test_a_snapshot_resumes_behind_keys_of_any_type(pipe: Pipe):
         "k_datetime2": ("datetime2(7)", [f"'2013-01-01T00:00:00.000000{n}'" for n in range(5)]),
         "k_datetime": ("datetime", [f"'2013-01-01T00:00:00.0{n}3'" for n in range(5)]),
         "k_decimal": ("decimal(20,5)", ["-1.5", "0", "0.00001", "2", "10"]),
+        "k_small": ("decimal(20,10)", ["-0.0000000001", "0", "0.0000001", "2", "1e9"]),
         "k_binary": ("varbinary(4)", ["0x00", "0x0001", "0x01", "0xFF", "0xFFFF"]),
     }
     for table, (type_, literals) in keys.items():

@@ -11,18 +11,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any, Final
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_BEGINNING, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tailrace_publisher.checkpoint.watermarks import high_watermarks
+from tailrace_publisher.checkpoint.partition import end_of, partition_reader
 from tailrace_publisher.encode.records import RecordDecoder
 from tailrace_publisher.errors import CheckpointError, CheckpointUnavailable
 from tailrace_schemas.checkpoint import (
@@ -33,12 +26,6 @@ from tailrace_schemas.checkpoint import (
 )
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
-
-_BATCH: Final = 1000
-_WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
-# The names of librdkafka's own (not the broker's) codes begin with an underscore.
-_END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
-_LOST: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001
 
 
 def read_checkpoints(
@@ -72,37 +59,11 @@ def read_checkpoints(
     """
     deadline = time.monotonic() + deadline_s
     connection = {"bootstrap.servers": bootstrap, **(extra or {})}
-    partition = TopicPartition(topics.offsets, 0, OFFSET_BEGINNING)
-    end = _high_watermark(connection, partition, deadline)
+    end = end_of(connection, topics.offsets, deadline)
     newest: dict[bytes, bytes | None] = {}
-    consumer = Consumer(
-        {
-            **connection,
-            "group.id": f"{topics.offsets}-reader",  # required by the client; never joined
-            "enable.auto.commit": False,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 20,
-            "auto.offset.reset": "error",
-        },
-        logger=logging.getLogger("tailrace_publisher.kafka"),
-    )
-    try:
-        consumer.assign([partition])
-        reached = 0
-        while reached < end:
-            for message in consumer.consume(_BATCH, _WAIT_S):
-                reached = max(reached, _take(message, newest))
-            if reached < end and time.monotonic() > deadline:
-                raise CheckpointUnavailable(
-                    f"topic {topics.offsets} ends at offset {end} but could be read only to"
-                    f" {reached} within {deadline_s:g} s: another producer has a transaction open"
-                    " on it, or the brokers are slow"
-                )
-    except KafkaException as error:
-        raise CheckpointUnavailable(f"reading topic {topics.offsets}: {error}") from error
-    finally:
-        consumer.close()
+    with partition_reader(connection, topics.offsets, isolation) as reader:
+        for message in reader.read(OFFSET_BEGINNING, end, deadline):
+            newest[message.key() or b""] = message.value()
     return _decode(newest, topics, registry, server, database)
 
 
@@ -114,36 +75,26 @@ def has_checkpoint_topic(
     Raises:
         CheckpointUnavailable: no broker answered in time.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap, **(extra or {})})
+    return topics.offsets in existing_topics(bootstrap, timeout_s, extra)
+
+
+def existing_topics(
+    bootstrap: str, timeout_s: float, extra: Mapping[str, str] | None = None
+) -> set[str]:
+    """The names of all topics.
+
+    Raises:
+        CheckpointUnavailable: no broker answered in time.
+    """
+    admin = AdminClient(
+        {"bootstrap.servers": bootstrap, **(extra or {})},
+        logger=logging.getLogger("tailrace_publisher.kafka"),
+    )
     try:
         # All topics: asking for one by its name would create it where brokers allow that.
-        return topics.offsets in admin.list_topics(timeout=timeout_s).topics
+        return set(admin.list_topics(timeout=timeout_s).topics)
     except KafkaException as error:
         raise CheckpointUnavailable(f"listing topics: {error}") from error
-
-
-def _high_watermark(
-    connection: Mapping[str, str], partition: TopicPartition, deadline: float
-) -> int:
-    """The end of the partition, open transactions included."""
-    try:
-        (end,) = high_watermarks(connection, [partition], deadline).values()
-    except (KafkaException, TimeoutError) as error:
-        raise CheckpointUnavailable(f"end of topic {partition.topic}: {error}") from error
-    return end
-
-
-def _take(message: Any, newest: dict[bytes, bytes | None]) -> int:
-    """Keep a record; returns the offset up to which the partition was read."""
-    error = message.error()
-    if error is None:
-        newest[message.key() or b""] = message.value()
-        return int(message.offset()) + 1
-    if error.code() == _END:
-        return int(message.offset())  # behind the markers at the end, which are no messages
-    if error.retriable() or error.code() in _LOST:
-        return 0
-    raise KafkaException(error)
 
 
 def _decode(

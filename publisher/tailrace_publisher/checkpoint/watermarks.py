@@ -6,6 +6,7 @@ transaction. Whoever must not miss what is being committed asks here first.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -46,7 +47,8 @@ def high_watermarks(
     """
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {TopicPartition(p.topic, p.partition): newest for p in partitions}
-    admin = AdminClient(dict(connection))  # named: its futures never end once it is collected
+    # Named: its futures never end once it is collected.
+    admin = AdminClient(dict(connection), logger=logging.getLogger("tailrace_publisher.kafka"))
     ticks = threading.Event()
     ends: dict[tuple[str, int], int] = {}
     while wanted:

@@ -52,6 +52,8 @@ class Book:
         signals_offset: offset behind the last signal that was taken; None before the first.
         commit: the commit at the position, by which the database is known again; None where it
             is not known.
+        reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
+            ones: the checkpoint was lost.
     """
 
     server: str
@@ -62,6 +64,7 @@ class Book:
     instances: dict[str, InstanceState] = field(default_factory=dict)
     signals_offset: int | None = None
     commit: CommitTime | None = None
+    reads_all_anew: bool = False
     _changed: set[str] = field(default_factory=set)
     _forgotten: set[str] = field(default_factory=set)
 
@@ -69,6 +72,32 @@ class Book:
     def begin(cls, server: str, database: str, identity: DatabaseIdentity, newest: Lsn) -> Book:
         """A first start: what is captured up to now is left to the snapshots."""
         return cls(server, database, identity, ChangePosition.end_of(newest), newest)
+
+    @classmethod
+    def begin_again(
+        cls,
+        server: str,
+        database: str,
+        identity: DatabaseIdentity,
+        newest: Lsn,
+        *,
+        closed_lsn: Lsn,
+        signals_offset: int,
+    ) -> Book:
+        """A start after an accepted loss of the checkpoint: new snapshots of all tables.
+
+        The first progress record goes on from the closed LSN of the last one: between the two, no
+        table is part of a cut until its snapshot is over.
+        """
+        return cls(
+            server,
+            database,
+            identity,
+            ChangePosition.end_of(newest),
+            closed_lsn,
+            signals_offset=signals_offset,
+            reads_all_anew=True,
+        )
 
     @classmethod
     def restore(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tailrace_publisher.change.ranges import is_closed
@@ -65,6 +66,7 @@ class Committer:
         self._on_step = on_step
         self._opened_at = 0.0
         self._open_rows = 0
+        self._uncounted: Counter[str] = Counter()
         self._committed_at = time.monotonic()
         self._announced: set[str] = set()
         self._times: dict[bytes, int] = {}
@@ -184,6 +186,9 @@ class Committer:
         self._committed_at = time.monotonic()
         self._open_rows = 0
         self._metrics.committed(closed_lsn, closed_ms)
+        for topic, sent in self._uncounted.items():
+            self._metrics.rows.labels(topic=topic).inc(sent)
+        self._uncounted.clear()
         self._on_step("committed" if rows else "heartbeat")
 
     def _note_commit(self, lsn: Lsn) -> None:
@@ -199,7 +204,7 @@ class Committer:
             self._opened_at = time.monotonic()
         for part in parts:
             self._delivery.send(part)
-            self._metrics.rows.labels(topic=part.topic).inc(len(part))
+            self._uncounted[part.topic] += len(part)
         self._on_step("sent")
 
     def _close(self, frontier: bytes) -> None:

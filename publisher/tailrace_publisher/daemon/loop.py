@@ -11,6 +11,7 @@ import structlog
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import DATABASE_RECORD
+from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.lease import Lease
 from tailrace_publisher.daemon.patience import Patience
 from tailrace_publisher.daemon.session import Session
@@ -60,6 +61,7 @@ def run(
         PreflightError: the source is not ready; names every problem.
         PublisherError: what waiting does not cure.
     """
+    take_client_log()
     with metrics or Metrics(config.metrics_port, host=config.metrics_host) as counted:
         if counted.port is not None:
             _log.info("metrics_served", url=f"http://{config.metrics_host}:{counted.port}/metrics")

@@ -22,6 +22,7 @@ from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -142,6 +143,7 @@ class Session:
                 tombstones=config.tombstones,
                 commit_timeout_s=config.kafka.commit_timeout_s,
                 start_timeout_s=config.kafka.start_timeout_s,
+                transaction_timeout_ms=round(config.kafka.transaction_timeout_s * 1000),
                 extra=config.kafka.librdkafka_options(),
             ),
         )
@@ -227,8 +229,14 @@ class Session:
         newest = max_lsn(self._control)
         book = Book.restore(config.server_name, database, identity, records)
         if book is None:
-            _log.info("checkpoint_missing", database=database, position=str(newest or Lsn.ZERO))
-            book = Book.begin(config.server_name, database, identity, newest or Lsn.ZERO)
+            book = begin_without_checkpoint(
+                config,
+                registry,
+                identity,
+                newest or Lsn.ZERO,
+                _CHECKPOINT_DEADLINE_S,
+                is_secondary=is_read_only(self._control),
+            )
             book.commit = continuity(self._control, book.position.commit_lsn).commit
             return book
         self._check_continues(book, book.known_identity(records), identity, newest)
@@ -312,11 +320,12 @@ class Session:
         )
         self._committer.add_snapshot(part.rows for part in parts)
         for part in parts:
-            self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
             for table in self._tables:
                 if table.topic == part.table.topic:
                     self._tables.set_snapshot(table, part.progress)
         self._committer.commit()
+        for part in parts:
+            self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
         return True
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:

@@ -16,13 +16,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.deliver.delivery import KafkaDelivery
-from tailrace_publisher.deliver.topics import TopicSpec
+from tailrace_publisher.deliver.topics import signals_spec
 from tailrace_publisher.errors import DeliveryRejected
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.signals import AcceptedLoss, read_signal
 
 _log = structlog.get_logger(__name__)
 
-_KEPT_MS: Final = 7 * 24 * 3600 * 1000
 _AT_ONCE: Final = 100
 _REFUSED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
@@ -55,7 +54,7 @@ class Signals:
         self._tables = tables
         self._consumer: Consumer | None = None
         try:
-            delivery.ensure_topics([TopicSpec(topic, 1, {"retention.ms": str(_KEPT_MS)})])
+            delivery.ensure_topics([signals_spec(topic)])
         except DeliveryRejected as error:
             self._do_without(str(error))
             return
@@ -104,10 +103,12 @@ class Signals:
     def _take(self, offset: int, value: bytes | None) -> None:
         self._book.signals_offset = offset + 1
         try:
-            signal = SnapshotSignal.from_bytes(value)
+            signal = read_signal(value)
         except ValueError as error:
             _log.error("signal_refused", topic=self._topic, offset=offset, reason=str(error))
             return
+        if isinstance(signal, AcceptedLoss):
+            return  # for a start without a checkpoint, which has looked already
         for name in signal.tables:
             found = self._tables.find(name)
             if found is None:

@@ -14,9 +14,14 @@ from tailrace_publisher.config import PublisherConfig, SnapshotMode
 from tailrace_publisher.daemon.book import Book, InstanceState
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.stopped import StoppedTables
-from tailrace_publisher.deliver.topics import TopicSpec
+from tailrace_publisher.deliver.topics import TopicSpec, data_spec
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.errors import DeliveryRejected, PositionExpired, TableFailed
+from tailrace_publisher.errors import (
+    DeliveryRejected,
+    PositionExpired,
+    TableFailed,
+    TopicCompacted,
+)
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
@@ -139,9 +144,9 @@ class PublishedTables:
         topics = self._topics_of(found)
         self._make_topics(
             {
-                name: TopicSpec(
+                name: data_spec(
                     topic,
-                    self._config.kafka.partitions,
+                    self._config.kafka,
                     holds_events=any(self._book.follows(i.name) for i in found[name]),
                 )
                 for name, topic in topics.items()
@@ -186,7 +191,7 @@ class PublishedTables:
                 return  # for what keeps it from going on, which was told
         else:
             try:
-                self._ensure_topics([TopicSpec(table.topic, self._config.kafka.partitions)])
+                self._ensure_topics([data_spec(table.topic, self._config.kafka)])
             except DeliveryRejected as error:
                 raise TableFailed(table.name, error) from error
         if not table.versions or self.snapshot_of(table).state in _TO_BE_READ:
@@ -213,6 +218,10 @@ class PublishedTables:
             return
         try:
             self._ensure_topics(list(new.values()))
+        except TopicCompacted as error:
+            of_topic = {spec.name: name for name, spec in new.items()}
+            self._stopped.add(of_topic[error.topic], error)
+            self._make_topics({n: s for n, s in new.items() if s.name != error.topic})
         except DeliveryRejected as error:
             if len(new) == 1:
                 self._stopped.add(next(iter(new)), error)
@@ -346,7 +355,9 @@ class PublishedTables:
             if known:
                 snapshot = known[max(known, key=lambda name: known[name].covered_from)].snapshot
             else:
-                initial = self._config.snapshot.mode is SnapshotMode.INITIAL
+                initial = (
+                    self._book.reads_all_anew or self._config.snapshot.mode is SnapshotMode.INITIAL
+                )
                 snapshot = SnapshotProgress(
                     SnapshotState.PENDING if initial else SnapshotState.SKIPPED
                 )

@@ -20,8 +20,15 @@ from itertools import repeat
 from typing import Final
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
-from tailrace_publisher.deliver.ledger import Ledger
+from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
 from tailrace_publisher.deliver.producer import TransactionalProducer, last_indexes
+from tailrace_publisher.deliver.progress_records import largest_record, progress_records
+from tailrace_publisher.deliver.topic_settings import (
+    check_keeps_newest,
+    check_not_compacted,
+    tell_durability,
+    tell_retention,
+)
 from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_single_partition
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.encode.rows import EncodedRows
@@ -48,7 +55,7 @@ class DeliveryOptions:
     """How to talk to Kafka.
 
     Attributes:
-        replication_factor: copies of topics that are created.
+        replication_factor: copies of topics that are created; None leaves it to the brokers.
         tombstones: whether deletes are followed by a record with a null value.
         commit_timeout_s: until an unfinished transaction counts as failed or unknown.
         start_timeout_s: longest wait for brokers at the start.
@@ -57,7 +64,7 @@ class DeliveryOptions:
         extra: further librdkafka options, e.g. ``security.protocol``.
     """
 
-    replication_factor: int = 1
+    replication_factor: int | None = None
     tombstones: bool = True
     commit_timeout_s: float = 60.0
     start_timeout_s: float = 30.0
@@ -105,6 +112,7 @@ class KafkaDelivery:
         self._producer: TransactionalProducer | None = None
         self._partitions: dict[str, int] = {}
         self._records: dict[str, RecordEncoder] = {}
+        self._progress_bytes_max = largest_record(self._options.extra, {})
         self._ledger = Ledger()
         self._rows = 0
 
@@ -120,6 +128,7 @@ class KafkaDelivery:
             KafkaUnavailable: no broker answered; calling again may help.
             RegistryError: the registry did not take the fixed records' schemas.
             DeliveryRejected: the brokers refuse us.
+            CheckpointForgets: the checkpoint topic does not keep its records.
         """
         self.ensure_topics(
             [
@@ -128,6 +137,7 @@ class KafkaDelivery:
             ]
         )
         require_single_partition(self._partitions, [self._topics.offsets, self._topics.progress])
+        self._check_settings()
         for subject, schema in (
             (value_subject(self._topics.progress), PROGRESS_SCHEMA),
             (key_subject(self._topics.offsets), CHECKPOINT_KEY_SCHEMA),
@@ -150,11 +160,14 @@ class KafkaDelivery:
         Raises:
             KafkaUnavailable: no broker answered in time.
             DeliveryRejected: the brokers refused a topic, or one that holds events is gone.
+            TopicCompacted: one that the ledger speaks of is compacted.
         """
-        admin = TopicAdmin(
-            self._connection, self._options.replication_factor, self._options.start_timeout_s
-        )
-        self._partitions.update(admin.ensure(specs))
+        admin = self._admin()
+        found = admin.ensure(specs)
+        ledgered = [spec.name for spec in specs if spec.is_ledgered]
+        for topic, settings in admin.settings(ledgered).items():
+            check_not_compacted(topic, settings)
+        self._partitions.update(found)
 
     def send(self, encoded: EncodedRows) -> None:
         """Queue events, beginning a transaction when none is open.
@@ -250,8 +263,7 @@ class KafkaDelivery:
             partitions=partitions,
             snapshotting=list(snapshotting),
         )
-        record = self._records["Progress"].encode(progress.to_record())
-        producer.produce(self._topics.progress, [(None, record, 0)], {})
+        self._send_progress(producer, progress)
         if checkpoints:
             encode_key = self._records["CheckpointKey"].encode
             encode_value = self._records["Checkpoint"].encode
@@ -281,6 +293,57 @@ class KafkaDelivery:
         if self._producer is not None:
             self._producer.close()
             self._producer = None
+
+    def _send_progress(self, producer: TransactionalProducer, progress: Progress) -> None:
+        """Queue the transaction's progress, in several records where one would be too large.
+
+        Raises:
+            RecordTooLarge: the brokers do not take it.
+            DeliveryRejected: it cannot be made small enough.
+            DeliveryError, LeaseLost: see :meth:`commit`.
+        """
+        topic = self._topics.progress
+        encode = self._records["Progress"].encode
+        try:
+            records = progress_records(progress, encode, self._progress_bytes_max)
+        except DeliveryRejected:
+            self.close()
+            raise
+        for record in records:
+            if len(records) == 1 and len(record) <= _LARGE_BYTES:
+                producer.produce(topic, [(None, record, 0)], {})
+                continue
+            # One after the other: the brokers' limit is of a batch. Refused, the commit alone would
+            # fail, in other words, and be tried for ever.
+            sent = PartitionLedger(topic, 0)
+            producer.produce(topic, [(None, record, 0)], {0: sent.on_delivery})
+            producer.flush(
+                lambda sent=sent: (  # type: ignore[misc]
+                    undelivered(topic, 0, sent.failure) if sent.failure is not None else None
+                )
+            )
+
+    def _admin(self) -> TopicAdmin:
+        return TopicAdmin(
+            self._connection, self._options.replication_factor, self._options.start_timeout_s
+        )
+
+    def _check_settings(self) -> None:
+        """Look at how checkpoint and progress are kept.
+
+        Raises:
+            CheckpointForgets: the checkpoint topic does not keep its records.
+        """
+        names = [self._topics.offsets, self._topics.progress]
+        admin = self._admin()
+        settings = admin.settings(names)
+        if self._topics.offsets in settings:
+            check_keeps_newest(self._topics.offsets, settings[self._topics.offsets])
+        tell_retention(self._topics.progress, settings.get(self._topics.progress, {}))
+        self._progress_bytes_max = largest_record(
+            self._options.extra, settings.get(self._topics.progress, {})
+        )
+        tell_durability(admin.copies(names), settings)
 
     def _failure(self) -> PublisherError | None:
         entry = self._ledger.failed()

@@ -67,7 +67,7 @@ _FIXES: Final = {
         " makes it anew"
     ),
     KafkaError.INVALID_TRANSACTION_TIMEOUT: (
-        "raise transaction.max.timeout.ms of the brokers above the publisher's transaction timeout"
+        "lower kafka.transaction_timeout_s, or raise transaction.max.timeout.ms of the brokers"
     ),
     KafkaError.INVALID_REPLICATION_FACTOR: "kafka.replication_factor exceeds the number of brokers",
     KafkaError.POLICY_VIOLATION: "the brokers' create.topic.policy refuses it: create it yourself",

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from tailrace_publisher.config import KafkaConfig
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
+from tailrace_publisher.deliver.topic_settings import (
+    broker_defaults,
+    describe_topics,
+    new_topic_durability,
+)
 from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
 
 _POLL_S: Final = 0.05
+_SIGNALS_KEPT_MS: Final = 7 * 24 * 3600 * 1000
 _GONE_S: Final = 5.0
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 
@@ -29,12 +37,36 @@ class TopicSpec:
         config: topic options, e.g. ``cleanup.policy``.
         holds_events: events were published there: should it be gone, they are lost with it, and a
             new one in its place would hide that.
+        is_ledgered: progress records count what is in it, so it may not be compacted.
     """
 
     name: str
     partitions: int
     config: Mapping[str, str] = field(default_factory=dict)
     holds_events: bool = False
+    is_ledgered: bool = False
+
+
+def data_spec(topic: str, kafka: KafkaConfig, *, holds_events: bool = False) -> TopicSpec:
+    """A table's topic.
+
+    Args:
+        topic: its name.
+        kafka: the options.
+        holds_events: see TopicSpec.
+    """
+    return TopicSpec(
+        topic,
+        kafka.partitions,
+        kafka.topic_settings,
+        holds_events,
+        is_ledgered=not kafka.allow_compaction,
+    )
+
+
+def signals_spec(topic: str) -> TopicSpec:
+    """The signals topic: one partition, kept for seven days."""
+    return TopicSpec(topic, 1, {"retention.ms": str(_SIGNALS_KEPT_MS)})
 
 
 class TopicAdmin:
@@ -42,14 +74,16 @@ class TopicAdmin:
 
     Args:
         settings: librdkafka options of the connection.
-        replication_factor: copies of new topics.
+        replication_factor: copies of new topics; None leaves it to the brokers.
         timeout_s: longest wait for brokers.
     """
 
     def __init__(
-        self, settings: Mapping[str, str], replication_factor: int, timeout_s: float
+        self, settings: Mapping[str, str], replication_factor: int | None, timeout_s: float
     ) -> None:
-        self._admin = AdminClient(dict(settings))
+        self._admin = AdminClient(
+            dict(settings), logger=logging.getLogger("tailrace_publisher.kafka")
+        )
         self._replication_factor = replication_factor
         self._timeout_s = timeout_s
 
@@ -107,14 +141,37 @@ class TopicAdmin:
                 return
             raise translate(f"describing topic {spec.name}", error, spec.name) from error
 
+    def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The settings of topics, by name; those that may not be seen are missing, and told.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+        """
+        return describe_topics(self._admin, topics, self._timeout_s)
+
+    def copies(self, topics: Sequence[str]) -> dict[str, int]:
+        """How many copies there are of each topic: of the partition that has the fewest.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+        """
+        found = self._metadata().topics
+        return {
+            name: min(len(partition.replicas) for partition in found[name].partitions.values())
+            for name in topics
+            if name in found and found[name].partitions
+        }
+
     def _create(self, specs: Sequence[TopicSpec]) -> None:
+        defaults = broker_defaults(self._admin, self._metadata().brokers, self._timeout_s)
+        factor, durability = new_topic_durability(self._replication_factor, defaults)
         futures = self._admin.create_topics(
             [
                 NewTopic(
                     spec.name,
                     num_partitions=spec.partitions,
-                    replication_factor=self._replication_factor,
-                    config=dict(spec.config),
+                    replication_factor=factor,
+                    config={**durability, **spec.config},
                 )
                 for spec in specs
             ],
@@ -132,15 +189,17 @@ class TopicAdmin:
 
     def _partitions(self) -> dict[str, int]:
         """Partitions by topic, of topics whose partitions all have a leader."""
-        try:
-            metadata = self._admin.list_topics(timeout=self._timeout_s)
-        except KafkaException as error:
-            raise translate("listing topics", error) from error
         return {
             name: len(topic.partitions)
-            for name, topic in metadata.topics.items()
+            for name, topic in self._metadata().topics.items()
             if topic.partitions and all(p.leader >= 0 for p in topic.partitions.values())
         }
+
+    def _metadata(self) -> Any:
+        try:
+            return self._admin.list_topics(timeout=self._timeout_s)
+        except KafkaException as error:
+            raise translate("listing topics", error) from error
 
 
 def require_single_partition(partitions: Mapping[str, int], topics: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ under SQL collations) and a resume key can be kept in a checkpoint.
 from __future__ import annotations
 
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from tailrace_publisher.change.instance import CapturedColumn
@@ -51,6 +52,8 @@ def key_text(column: CapturedColumn, value: Any) -> str:
         return value.isoformat(timespec="milliseconds")
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, Decimal):
+        return format(value, "f")  # str() writes 0E-7, which SQL Server takes for no decimal
     return str(value)
 
 

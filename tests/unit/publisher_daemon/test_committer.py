@@ -6,6 +6,7 @@ Delivery is recorded here, not sent: what is tested is the order of calls.
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,3 +151,54 @@ def test_every_commit_holds_everything_up_to_what_it_says(
         if commit["closed"]:
             assert sorted(out) == [p for p in everything if p[:10] <= through.to_bytes()]
     assert sorted(out) == everything
+
+
+class Refused(Exception):
+    """Says in these tests that a commit failed."""
+
+
+@dataclass
+class Refuser(Recorder):
+    """A delivery whose first commits fail."""
+
+    failures: int = 1
+
+    def commit(self, **fields: Any) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise Refused
+        super().commit(**fields)
+
+
+def test_rows_are_counted_when_they_are_committed():
+    metrics = Metrics()
+    refuser = Refuser()
+
+    def committer() -> Committer:
+        return Committer(
+            cast(KafkaDelivery, refuser),
+            Book.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+            rows_per_transaction=100,
+            linger_ms=60_000,
+            metrics=metrics,
+            snapshotting=list,
+            clock_ms=lambda: 0,
+            on_committed=lambda _: None,
+            on_step=lambda _: None,
+        )
+
+    rows = table(0, [1, 1, 1])
+    counted = metrics.rows.labels(topic="t0")
+
+    for expected in (0, 3):
+        life = committer()
+        refuser.rows = []
+        for block in merge([iter([EncodedRows("t0", 0, rows, [None] * 3, list(rows))])]):
+            life.add(block)
+        assert counted._value.get() == 0, "sent only"
+        if expected:
+            life.pass_to(lsn(1), is_last=True)
+        else:
+            with pytest.raises(Refused):
+                life.pass_to(lsn(1), is_last=True)
+        assert counted._value.get() == expected

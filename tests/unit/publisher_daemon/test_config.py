@@ -70,3 +70,11 @@ def test_nothing_under_kafka_extra_is_ever_shown():
     config = PublisherConfig.load(GOOD | {"kafka": kafka})
     assert "s3cret" not in repr(config)
     assert config.kafka.librdkafka_options() == {"sasl.password": "s3cret"}
+
+
+def test_the_transaction_timeout_is_an_option_and_is_not_overridden_in_silence():
+    kafka = {"bootstrap": "b", "transaction_timeout_s": 60}
+    assert PublisherConfig.load(GOOD | {"kafka": kafka}).kafka.transaction_timeout_s == 60
+    extra = {"bootstrap": "b", "extra": {"transaction.timeout.ms": "1000"}}
+    with pytest.raises(ConfigError, match=r"it is the option kafka\.transaction_timeout_s"):
+        PublisherConfig.load(GOOD | {"kafka": extra})

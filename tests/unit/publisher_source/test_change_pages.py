@@ -71,6 +71,9 @@ class ChangeTable:
         given = iter(parameters)
         sets: list[list[Any]] = []
         *statements, low_watermark = sql.split(";")
+        if statements[0] == "SELECT sys.fn_cdc_get_max_lsn()":
+            sets.append([(LAST.to_bytes(),)])
+            del statements[0]
         assert low_watermark.strip() == "SELECT sys.fn_cdc_get_min_lsn(?)"
         for statement in statements:
             limit, *values = [next(given) for _ in range(statement.count("?"))]

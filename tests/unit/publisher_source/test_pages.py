@@ -81,7 +81,7 @@ INSTANCE = CaptureInstance(
     object_id=1,
     source_object_id=2,
     supports_net_changes=False,
-    has_command_id=True,
+    ordered_by_command_id=True,
     columns=(
         CapturedColumn(
             1, "id", 1, ColumnType("int"), nullable=False, is_computed=False, in_source=True

@@ -1,0 +1,130 @@
+"""Reading a topic of one partition from an offset to its true end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from tailrace_publisher.checkpoint.watermarks import high_watermarks
+from tailrace_publisher.errors import CheckpointUnavailable
+
+_BATCH: Final = 1000
+_WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
+_SHORTEST_S: Final = 1.0
+# The names of librdkafka's own (not the broker's) codes begin with an underscore.
+_END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
+_LOST: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001
+
+
+def end_of(connection: Mapping[str, str], topic: str, deadline: float) -> int:
+    """The end of a topic's one partition, open transactions included.
+
+    Args:
+        connection: librdkafka options: where the brokers are, and how to be let in.
+        topic: its name.
+        deadline: time.monotonic() until when to try again what passes by itself.
+
+    Raises:
+        CheckpointUnavailable: the brokers did not tell in time.
+    """
+    try:
+        (end,) = high_watermarks(connection, [TopicPartition(topic, 0)], deadline).values()
+    except (KafkaException, TimeoutError) as error:
+        raise CheckpointUnavailable(f"end of topic {topic}: {error}") from error
+    return end
+
+
+class PartitionReader:
+    """Reads ranges of a topic's one partition; made by :func:`partition_reader`."""
+
+    def __init__(self, consumer: Consumer, topic: str) -> None:
+        self._consumer = consumer
+        self._topic = topic
+
+    def begin(self, deadline: float) -> int:
+        """The first offset that the partition still holds.
+
+        Raises:
+            CheckpointUnavailable: the brokers did not tell in time.
+        """
+        left_s = max(deadline - time.monotonic(), _SHORTEST_S)
+        try:
+            low, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), left_s)
+        except (KafkaException, TypeError) as error:  # None when there is no answer
+            raise CheckpointUnavailable(f"beginning of topic {self._topic}: {error}") from error
+        return int(low)
+
+    def read(self, begin: int, end: int, deadline: float) -> Iterator[Any]:
+        """The messages from one offset to before another.
+
+        Args:
+            begin: first offset, or librdkafka's OFFSET_BEGINNING.
+            end: offset to read up to; as :func:`end_of`, or less.
+            deadline: time.monotonic() until when to wait for the end.
+
+        Raises:
+            CheckpointUnavailable: the end was not reached in time: no broker, no topic, or another
+                producer's open transaction.
+        """
+        try:
+            self._consumer.assign([TopicPartition(self._topic, 0, begin)])
+            reached = 0
+            while reached < end:
+                for message in self._consumer.consume(_BATCH, _WAIT_S):
+                    reached = max(reached, _reached(message))
+                    if message.error() is None and (message.offset() or 0) < end:
+                        yield message
+                if reached < end and time.monotonic() > deadline:
+                    raise CheckpointUnavailable(
+                        f"topic {self._topic} ends at offset {end} but could be read only to"
+                        f" {reached} in time: another producer has a transaction open on it, or the"
+                        " brokers are slow"
+                    )
+        except KafkaException as error:
+            raise CheckpointUnavailable(f"reading topic {self._topic}: {error}") from error
+
+
+@contextmanager
+def partition_reader(
+    connection: Mapping[str, str], topic: str, isolation: str = "read_committed"
+) -> Iterator[PartitionReader]:
+    """A connection for reading a topic of one partition.
+
+    Args:
+        connection: librdkafka options: where the brokers are, and how to be let in.
+        topic: its name.
+        isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
+    """
+    consumer = Consumer(
+        {
+            **connection,
+            "group.id": f"{topic}-reader",  # required by the client; never joined
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
+            "auto.offset.reset": "error",
+        },
+        logger=logging.getLogger("tailrace_publisher.kafka"),
+    )
+    try:
+        yield PartitionReader(consumer, topic)
+    finally:
+        consumer.close()
+
+
+def _reached(message: Any) -> int:
+    """The offset up to which the partition was read with a message."""
+    error = message.error()
+    if error is None:
+        return int(message.offset()) + 1
+    if error.code() == _END:
+        return int(message.offset())  # behind the markers at the end, which are no messages
+    if error.retriable() or error.code() in _LOST:
+        return 0
+    raise KafkaException(error)

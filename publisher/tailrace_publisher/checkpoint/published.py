@@ -1,0 +1,125 @@
+"""What the progress topic says was published, and whether an operator accepted a lost checkpoint.
+
+A checkpoint and its progress record are written in one Kafka transaction. So progress records of a
+database without a checkpoint mean that the checkpoint was lost. An operator accepts that by a
+signal which names the newest progress record: once the publisher has gone on there is a newer one,
+and the signal counts no more, whatever else is lost later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.checkpoint.partition import end_of, partition_reader
+from tailrace_publisher.encode.records import RecordDecoder
+from tailrace_publisher.errors import CheckpointError
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.signals import AcceptedLoss, read_signal
+from tailrace_schemas.topics import TopicNames
+
+_log = structlog.get_logger(__name__)
+
+_BLOCK: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The newest progress record of a database.
+
+    Attributes:
+        offset: where it is in the progress topic.
+        closed_lsn: everything up to it is out.
+    """
+
+    offset: int
+    closed_lsn: Lsn
+
+    def accepted(self, server: str, database: str) -> AcceptedLoss:
+        """The signal that accepts the loss of the checkpoint that came with this record."""
+        return AcceptedLoss(server, database, self.offset, str(self.closed_lsn))
+
+
+def newest_published(
+    connection: Mapping[str, str],
+    topics: TopicNames,
+    server: str,
+    database: str,
+    deadline_s: float,
+    *,
+    registry: SchemaRegistry,
+) -> Published | None:
+    """The newest progress record of a database; None when it was never published.
+
+    The topic must exist. It is read backwards, so that a long one costs nothing where there is one.
+
+    Args:
+        connection: librdkafka options: where the brokers are, and how to be let in.
+        topics: names under the prefix.
+        server: logical name of the source server.
+        database: the source database.
+        deadline_s: longest time to take for a part of it.
+        registry: knows the schemas of the records.
+
+    Raises:
+        CheckpointUnavailable: it could not be read in time.
+        CheckpointError: a record is not one of ours.
+        RegistryError: a record's schema cannot be had.
+    """
+    decoder = RecordDecoder(PROGRESS_SCHEMA, registry)
+    end = end_of(connection, topics.progress, time.monotonic() + deadline_s)
+    with partition_reader(connection, topics.progress) as reader:
+        begin = reader.begin(time.monotonic() + deadline_s)
+        while end > begin:
+            start = max(begin, end - _BLOCK)
+            newest = None
+            for message in reader.read(start, end, time.monotonic() + deadline_s):
+                try:
+                    progress = Progress.from_record(decoder.decode(message.value() or b""))
+                except (TypeError, ValueError, KeyError) as error:
+                    raise CheckpointError(
+                        f"topic {topics.progress} holds a foreign record: {error}"
+                    ) from error
+                if (progress.server, progress.database) == (server, database):
+                    newest = Published(message.offset(), Lsn.parse(progress.closed_lsn))
+            if newest is not None:
+                return newest
+            end = start
+    return None
+
+
+def accepting_offset(
+    connection: Mapping[str, str], topic: str, wanted: AcceptedLoss, deadline_s: float
+) -> int | None:
+    """The offset of the signal that accepts a lost checkpoint; None when there is none.
+
+    Args:
+        connection: librdkafka options: where the brokers are, and how to be let in.
+        topic: the signals topic; it must exist.
+        wanted: what is to be accepted.
+        deadline_s: longest time to take.
+
+    Raises:
+        CheckpointUnavailable: the topic could not be read in time.
+    """
+    deadline = time.monotonic() + deadline_s
+    end = end_of(connection, topic, deadline)
+    found = None
+    with partition_reader(connection, topic) as reader:
+        begin = reader.begin(deadline)
+        if begin >= end:
+            return None
+        for message in reader.read(begin, end, deadline):
+            try:
+                signal = read_signal(message.value())
+            except ValueError:
+                continue  # told by whoever takes the signals
+            if signal == wanted:
+                found = int(message.offset())
+    return found

@@ -1,0 +1,79 @@
+"""A start without a checkpoint: a first one, or one that lost it (ADR 0014)."""
+
+from __future__ import annotations
+
+import structlog
+
+from tailrace_publisher.checkpoint.published import accepting_offset, newest_published
+from tailrace_publisher.checkpoint.reader import existing_topics
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.book import Book
+from tailrace_publisher.errors import CheckpointLost
+from tailrace_publisher.source.identity import DatabaseIdentity
+from tailrace_publisher.source.loss import check_not_backwards
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.registry import SchemaRegistry
+
+_log = structlog.get_logger(__name__)
+
+
+def begin_without_checkpoint(
+    config: PublisherConfig,
+    registry: SchemaRegistry,
+    identity: DatabaseIdentity,
+    newest: Lsn,
+    deadline_s: float,
+    *,
+    is_secondary: bool,
+) -> Book:
+    """The state to begin with.
+
+    Args:
+        config: the options.
+        registry: knows the schemas of the progress records.
+        identity: of the database, as found now.
+        newest: newest captured commit LSN.
+        deadline_s: longest time to take for reading a topic.
+        is_secondary: whether the source is a copy that only redoes what the primary did.
+
+    Raises:
+        CheckpointLost: the database was published before, and nobody accepted that its checkpoint
+            is lost.
+        LsnWentBack: the loss is accepted, but the database is older than what was published.
+        CheckpointUnavailable: a topic could not be read in time.
+        CheckpointError: the progress topic holds a foreign record.
+        RegistryError: a record's schema cannot be had.
+    """
+    server, database = config.server_name, config.source.database
+    connection = config.kafka.connection()
+    published = newest_published(
+        connection, config.topics, server, database, deadline_s, registry=registry
+    )
+    if published is None:
+        _log.info("checkpoint_missing", database=database, position=str(newest))
+        return Book.begin(server, database, identity, newest)
+    accepted_at = None
+    signals = config.topics.signals
+    if signals in existing_topics(
+        config.kafka.bootstrap, deadline_s, config.kafka.librdkafka_options()
+    ):
+        wanted = published.accepted(server, database)
+        accepted_at = accepting_offset(connection, signals, wanted, deadline_s)
+    if accepted_at is None:
+        raise CheckpointLost(config.topics, database, published.offset, published.closed_lsn)
+    check_not_backwards(database, published.closed_lsn, newest, is_secondary=is_secondary)
+    _log.warning(
+        "checkpoint_loss_accepted",
+        database=database,
+        closed_lsn=str(published.closed_lsn),
+        position=str(newest),
+        effect="new snapshots of all tables; subscribers miss the changes between the two LSNs",
+    )
+    return Book.begin_again(
+        server,
+        database,
+        identity,
+        newest,
+        closed_lsn=published.closed_lsn,
+        signals_offset=accepted_at + 1,
+    )

@@ -1,0 +1,70 @@
+"""A transaction's progress in as many records as Kafka's limit of a message asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from tailrace_publisher.errors import DeliveryRejected
+from tailrace_schemas.progress import Progress
+
+_CLIENT_BYTES: Final = 1_000_000  # message.max.bytes of librdkafka
+_AROUND_BYTES: Final = 1_000  # what a batch and a record are wrapped in, generously
+
+
+def largest_record(client: Mapping[str, str], topic: Mapping[str, str]) -> int:
+    """How many bytes a record's value may have, uncompressed.
+
+    Args:
+        client: librdkafka options.
+        topic: settings of the topic, as far as they may be seen.
+    """
+    own = client.get("message.max.bytes", "")
+    its = topic.get("max.message.bytes", "")
+    limit = int(own) if own.isdigit() else _CLIENT_BYTES
+    if its.isdigit():
+        limit = min(limit, int(its))
+    return max(limit, 2 * _AROUND_BYTES) - _AROUND_BYTES
+
+
+def progress_records(
+    progress: Progress, encode: Callable[[Mapping[str, Any]], bytes], bytes_max: int
+) -> list[bytes]:
+    """The encoded records of a transaction; one, unless it touched very many partitions.
+
+    Those before the last close nothing, as the records inside a large source transaction do. So
+    whoever reads takes them together with the one that closes.
+
+    Args:
+        progress: of the transaction.
+        encode: writes the fields of a record.
+        bytes_max: of one record.
+
+    Raises:
+        DeliveryRejected: what each record must repeat alone has more bytes.
+    """
+    record = encode(progress.to_record())
+    if len(record) <= bytes_max:
+        return [record]
+    partitions = progress.partitions
+    if len(partitions) < 2:
+        raise DeliveryRejected(
+            f"a progress record has {len(record):,} bytes, {bytes_max:,} may be sent: it names"
+            f" {len(progress.snapshotting):,} tables that are not part of the cut. Raise"
+            " max.message.bytes of the progress topic and kafka.extra message.max.bytes together,"
+            " or publish fewer tables under one prefix (tables.include)"
+        )
+    half = len(partitions) // 2
+    before = replace(
+        progress,
+        closed_lsn=progress.after_lsn,
+        closed_commit_ms=None,
+        closed=False,
+        partitions=partitions[:half],
+    )
+    after = replace(progress, partitions=partitions[half:])
+    return [
+        *progress_records(before, encode, bytes_max),
+        *progress_records(after, encode, bytes_max),
+    ]

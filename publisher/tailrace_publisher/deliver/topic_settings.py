@@ -1,0 +1,212 @@
+"""How topics are kept: what new ones get, and what those that exist are checked for (ADR 0014)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
+
+from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
+from tailrace_publisher.errors import CheckpointForgets, KafkaUnavailable, TopicCompacted
+
+_log = structlog.get_logger(__name__)
+
+_BROKERS_DEFAULT: Final = -1
+_MANY_COPIES: Final = 3  # from here on one broker may be away while two copies are asked for
+_MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
+_UNLIMITED: Final = "-1"
+_NOT_ALLOWED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDefaults:
+    """What a new topic gets that says nothing about it; None where the brokers do not tell.
+
+    Attributes:
+        replication_factor: copies.
+        min_insync_replicas: copies that must be written before a record counts as written.
+    """
+
+    replication_factor: int | None = None
+    min_insync_replicas: int | None = None
+
+
+def new_topic_durability(
+    configured: int | None, defaults: BrokerDefaults
+) -> tuple[int, dict[str, str]]:
+    """How many copies a new topic gets, and the settings that go with that.
+
+    The brokers' default factor is asked for by its number, not by "your default": what is asked for
+    must fit min.insync.replicas, or nothing could ever be written.
+
+    Args:
+        configured: the option; None leaves it to the brokers.
+        defaults: of the brokers.
+
+    Returns:
+        The replication factor, -1 for the brokers' own, and topic settings.
+    """
+    factor = configured or defaults.replication_factor or _BROKERS_DEFAULT
+    if factor >= _MANY_COPIES and (defaults.min_insync_replicas or 1) == 1:
+        return factor, {"min.insync.replicas": "2"}
+    return factor, {}
+
+
+def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
+    """Check that the newest record of every key stays in a topic.
+
+    Raises:
+        CheckpointForgets: it may be removed for its age or for the topic's size.
+    """
+    policy = settings.get("cleanup.policy", "")
+    limits = _limits(settings)
+    if "compact" not in policy or ("delete" in policy and limits):
+        raise CheckpointForgets(topic, {"cleanup.policy": policy, **limits})
+
+
+def tell_retention(topic: str, settings: Mapping[str, str]) -> None:
+    """Warn of a progress topic that does not keep all of its records."""
+    limits = _limits(settings)
+    if limits:
+        _log.warning(
+            "progress_topic_forgets",
+            topic=topic,
+            settings=limits,
+            effect="a sink with an empty lake cannot tell that it lacks what was before,"
+            " and one that was away for longer ends; tailrace audit proves what is left",
+            fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
+            " --add-config retention.ms=-1,retention.bytes=-1",
+        )
+
+
+def is_compacted(settings: Mapping[str, str]) -> bool:
+    """Whether a topic with these settings loses records that have a newer one of their key."""
+    return "compact" in settings.get("cleanup.policy", "")
+
+
+def check_not_compacted(topic: str, settings: Mapping[str, str]) -> None:
+    """Check that a data topic holds what the ledger counts, until retention takes it.
+
+    Raises:
+        TopicCompacted: it does not.
+    """
+    if is_compacted(settings):
+        raise TopicCompacted(topic, settings["cleanup.policy"])
+
+
+def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> None:
+    """Warn of topics whose records one lost disk takes away; a single broker has no others."""
+    for topic, count in sorted(copies.items()):
+        if count == 1:
+            _log.warning(
+                "topic_has_one_copy",
+                topic=topic,
+                effect="a lost disk loses it, and with the checkpoint the place to go on from",
+                fix="give it three copies: kafka-reassign-partitions; new topics get"
+                " kafka.replication_factor",
+            )
+        elif count >= _MANY_COPIES and settings.get(topic, {}).get("min.insync.replicas") == "1":
+            _log.warning(
+                "topic_takes_one_copy_for_written",
+                topic=topic,
+                copies=count,
+                effect="what is committed while its other copies lag is lost with one disk",
+                fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
+                " --add-config min.insync.replicas=2",
+            )
+
+
+def describe_topics(
+    admin: AdminClient, topics: Sequence[str], timeout_s: float
+) -> dict[str, dict[str, str]]:
+    """The settings of topics, by name; those that may not be seen are missing, and told.
+
+    Args:
+        admin: asks.
+        topics: names of topics that exist.
+        timeout_s: longest wait for brokers.
+
+    Raises:
+        KafkaUnavailable: no broker answered in time.
+        DeliveryError: the brokers refused for another reason than a missing permission.
+    """
+    wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    found, refused = _describe(admin, wanted, timeout_s)
+    if refused:
+        _log.warning(
+            "topic_settings_not_visible",
+            topics=sorted(refused),
+            effect="whether they keep what they must is not checked",
+            fix="grant DescribeConfigs on the topics",
+        )
+    return found
+
+
+def broker_defaults(admin: AdminClient, brokers: Iterable[int], timeout_s: float) -> BrokerDefaults:
+    """What new topics get, as one of the brokers says; nothing where that may not be asked.
+
+    Args:
+        admin: asks.
+        brokers: their numbers.
+        timeout_s: longest wait for the broker.
+
+    Raises:
+        KafkaUnavailable: the broker did not answer in time.
+        DeliveryError: it refused for another reason than a missing permission.
+    """
+    number = str(min(brokers, default=0))
+    found, _ = _describe(admin, [ConfigResource(ResourceType.BROKER, number)], timeout_s)
+    settings = found.get(number, {})
+    return BrokerDefaults(
+        _number(settings, "default.replication.factor"), _number(settings, "min.insync.replicas")
+    )
+
+
+def _limits(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that let records expire."""
+    return {
+        name: settings[name]
+        for name in ("retention.ms", "retention.bytes")
+        if settings.get(name, _UNLIMITED) != _UNLIMITED
+    }
+
+
+def _number(settings: Mapping[str, str], name: str) -> int | None:
+    value = settings.get(name)
+    return int(value) if value and value.isdigit() else None
+
+
+def _describe(
+    admin: AdminClient, wanted: list[ConfigResource], timeout_s: float
+) -> tuple[dict[str, dict[str, str]], set[str]]:
+    """Settings by name of the resource, and the names of those that may not be seen."""
+    found: dict[str, dict[str, str]] = {}
+    refused: set[str] = set()
+    if not wanted:
+        return found, refused
+    for resource, future in admin.describe_configs(wanted, request_timeout=timeout_s).items():
+        what = f"describing settings of {resource.name}"
+        try:
+            entries = future.result(timeout_s + _MARGIN_S)
+        except TimeoutError as error:
+            raise KafkaUnavailable(f"{what}: no answer") from error
+        except KafkaException as error:
+            inner = kafka_error(error)
+            if inner is None or inner.code() not in _NOT_ALLOWED:
+                raise translate(what, error) from error
+            refused.add(resource.name)
+        else:
+            found[resource.name] = {
+                entry.name: entry.value for entry in entries.values() if entry.value is not None
+            }
+    return found, refused

@@ -1,0 +1,84 @@
+"""``tailrace accept-checkpoint-loss``: let a publisher begin again whose checkpoint is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from confluent_kafka import KafkaException
+
+from tailrace.resnapshot import SnapshotNotAsked, send
+from tailrace_publisher.checkpoint.published import newest_published
+from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
+from tailrace_publisher.daemon.book import DATABASE_RECORD
+from tailrace_publisher.deliver.topics import TopicAdmin, signals_spec
+from tailrace_publisher.errors import PublisherError
+from tailrace_schemas.checkpoint import CheckpointKey
+from tailrace_schemas.registry import RegistryError, SchemaRegistry
+
+if TYPE_CHECKING:
+    from tailrace_publisher.checkpoint.published import Published
+    from tailrace_publisher.config import PublisherConfig
+
+
+class LossNotAccepted(Exception):
+    """There is no loss to accept, or it could not be written down; says what to do."""
+
+
+def accept(config: PublisherConfig) -> None:
+    """Write the signal that lets the next start take new snapshots of all tables.
+
+    Args:
+        config: of the publisher.
+
+    Raises:
+        LossNotAccepted: the checkpoint is there, nothing was published, or Kafka or the registry do
+            not answer or refuse.
+    """
+    database, kafka = config.source.database, config.kafka
+    try:
+        published = _lost(config)
+        admin = TopicAdmin(kafka.connection(), kafka.replication_factor, kafka.start_timeout_s)
+        admin.ensure([signals_spec(config.topics.signals)])
+        send(config, published.accepted(config.server_name, database).to_bytes())
+    except (PublisherError, RegistryError, KafkaException, SnapshotNotAsked) as error:
+        raise LossNotAccepted(f"the loss cannot be accepted: {error}") from error
+    click.echo(
+        f"Accepted that the checkpoint of database {database} is lost, up to {published.closed_lsn}"
+        " (closed LSN). The next start of the publisher takes new snapshots of all tables, which"
+        " replace the lake's; subscribers miss the changes since then. It counts this once."
+    )
+
+
+def _lost(config: PublisherConfig) -> Published:
+    """What was published before the checkpoint was lost.
+
+    Raises:
+        LossNotAccepted: it is not lost, or nothing was published.
+    """
+    names, server, database = config.topics, config.server_name, config.source.database
+    wait_s, extra = config.kafka.start_timeout_s, config.kafka.librdkafka_options()
+    bootstrap = config.kafka.bootstrap
+    existing = existing_topics(bootstrap, wait_s, extra)
+    with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+        if names.offsets in existing:
+            records = read_checkpoints(
+                bootstrap, names, server, database, wait_s, registry=registry, extra=extra
+            )
+            if CheckpointKey(server, database, DATABASE_RECORD) in records:
+                raise LossNotAccepted(
+                    f"topic {names.offsets} holds the checkpoint of database {database}: nothing is"
+                    " lost; start the publisher. For new snapshots of tables: tailrace snapshot"
+                )
+        published = None
+        if names.progress in existing:
+            published = newest_published(
+                config.kafka.connection(), names, server, database, wait_s, registry=registry
+            )
+    if published is None:
+        raise LossNotAccepted(
+            f"nothing of database {database} was published under prefix {config.prefix} by server"
+            f" {server}: nothing to accept. A first start takes snapshots; or check prefix,"
+            " server_name and source.database"
+        )
+    return published

@@ -1,0 +1,78 @@
+"""What new topics get, and which settings of the checkpoint topic are refused."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from tailrace_publisher.deliver.topic_settings import (
+    BrokerDefaults,
+    check_keeps_newest,
+    new_topic_durability,
+    tell_durability,
+    tell_retention,
+)
+from tailrace_publisher.errors import CheckpointForgets
+
+
+@pytest.mark.parametrize(
+    ("configured", "defaults", "factor", "in_sync"),
+    [
+        (None, BrokerDefaults(1, 1), 1, None),
+        (None, BrokerDefaults(2, 1), 2, None),
+        (None, BrokerDefaults(3, 1), 3, "2"),
+        (None, BrokerDefaults(5, 3), 5, None),
+        (None, BrokerDefaults(), -1, None),
+        (3, BrokerDefaults(1, 1), 3, "2"),
+        (3, BrokerDefaults(), 3, "2"),
+        (1, BrokerDefaults(3, 2), 1, None),
+    ],
+)
+def test_new_topics_get_as_many_copies_as_there_may_be_and_two_in_sync_of_three(
+    configured: int | None, defaults: BrokerDefaults, factor: int, in_sync: str | None
+):
+    settings = {} if in_sync is None else {"min.insync.replicas": in_sync}
+    assert new_topic_durability(configured, defaults) == (factor, settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"cleanup.policy": "delete", "retention.ms": "604800000"},
+        {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
+        {"cleanup.policy": "compact,delete", "retention.ms": "604800000"},
+        {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "1000"},
+    ],
+)
+def test_a_checkpoint_topic_that_forgets_is_refused(settings: dict[str, str]):
+    with pytest.raises(CheckpointForgets, match=r"p\.offsets .*cleanup\.policy=compact"):
+        check_keeps_newest("p.offsets", settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"cleanup.policy": "compact", "retention.ms": "604800000"},
+        {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"},
+    ],
+)
+def test_one_that_keeps_the_newest_of_every_key_is_taken(settings: dict[str, str]):
+    check_keeps_newest("p.offsets", settings)
+
+
+def test_topics_that_a_lost_disk_takes_away_are_told():
+    settings = {"lax": {"min.insync.replicas": "1"}, "safe": {"min.insync.replicas": "2"}}
+    with capture_logs() as events:
+        tell_durability({"alone": 1, "two": 2, "lax": 3, "safe": 3, "not visible": 3}, settings)
+    assert [(e["event"], e["topic"]) for e in events] == [
+        ("topic_has_one_copy", "alone"),
+        ("topic_takes_one_copy_for_written", "lax"),
+    ]
+
+
+def test_a_progress_topic_that_forgets_is_told():
+    with capture_logs() as events:
+        tell_retention("p.progress", {"retention.ms": "-1", "retention.bytes": "-1"})
+        tell_retention("p.progress", {})
+        tell_retention("p.progress", {"retention.ms": "604800000", "retention.bytes": "-1"})
+    (told,) = events
+    assert told["event"] == "progress_topic_forgets"
+    assert told["settings"] == {"retention.ms": "604800000"}

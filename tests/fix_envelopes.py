@@ -12,6 +12,7 @@ import itertools
 import threading
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -290,7 +291,8 @@ class Source:
         body = io.BytesIO()
         fastavro.schemaless_writer(body, parsed, event)
         value = frame_header(table.value_schema_id) + body.getvalue()
-        partition = hash(str(table.key_of(row))) % PARTITIONS
+        # Not hash(): it is another in each process, and leaves a partition empty now and then.
+        partition = zlib.crc32(str(table.key_of(row)).encode()) % PARTITIONS
         return Message(table.topic, partition, value, position, table.value_schema_id)
 
     @staticmethod

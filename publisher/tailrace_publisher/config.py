@@ -211,6 +211,11 @@ class KafkaConfig(Section):
         """The further options with their secrets, for the producer and the admin client only."""
         return {name: value.get_secret_value() for name, value in self.extra.items()}
 
+    @property
+    def transaction_timeout_ms(self) -> int:
+        """The option transaction_timeout_s in milliseconds."""
+        return round(self.transaction_timeout_s * 1000)
+
     def connection(self) -> dict[str, str]:
         """Where the brokers are and how to be let in, as librdkafka options."""
         return {"bootstrap.servers": self.bootstrap, **self.librdkafka_options()}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.book import DATABASE_RECORD
-from tailrace_publisher.deliver.delivery import DeliveryOptions
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.errors import CheckpointError
@@ -73,9 +72,9 @@ def accept_database(config: PublisherConfig) -> Accepted:
         if not has_checkpoint_topic(bootstrap, topics, timeout_s, options):
             raise nothing
         producer = TransactionalProducer(
-            {"bootstrap.servers": bootstrap, **options},
+            config.kafka.connection(),
             config.transactional_id,
-            DeliveryOptions().transaction_timeout_ms,
+            config.kafka.transaction_timeout_ms,
             config.kafka.commit_timeout_s,
         )
         try:

@@ -143,7 +143,7 @@ class Session:
                 tombstones=config.tombstones,
                 commit_timeout_s=config.kafka.commit_timeout_s,
                 start_timeout_s=config.kafka.start_timeout_s,
-                transaction_timeout_ms=round(config.kafka.transaction_timeout_s * 1000),
+                transaction_timeout_ms=config.kafka.transaction_timeout_ms,
                 extra=config.kafka.librdkafka_options(),
             ),
         )

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import threading
+import time
 import urllib.request
 from contextlib import closing
 from pathlib import Path
@@ -30,6 +32,17 @@ def register(url: str, subject: str) -> int:
     )
     with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
         return int(json.load(answer)["id"])
+
+
+def kill(pid: int) -> None:
+    """Returns when the process is gone: a large one is still seen for a while after SIGKILL."""
+    process = kept.kept_process(pid)
+    assert process is not None
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while process.is_running:
+        assert time.monotonic() < deadline, f"process {pid} is still there"
+        threading.Event().wait(0.01)
 
 
 def subjects(url: str) -> list[str]:
@@ -107,7 +120,7 @@ def test_stack_lives_on_heals_and_comes_back_at_its_addresses(tmp_path):
         with pytest.raises(LocalStackError, match="tailrace down"):
             LocalStack(tmp_path).start()
 
-        os.kill(first["emulator"], signal.SIGKILL)
+        kill(first["emulator"])
         said = command("up")
         second = pids()
         assert f"Kafka broker         ran already (process {first['broker']}), left alone" in said
@@ -120,7 +133,7 @@ def test_stack_lives_on_heals_and_comes_back_at_its_addresses(tmp_path):
         with closing(pyodbc.connect(found.emulator.connection_string(), timeout=10)) as connection:
             assert connection.execute("SELECT 1").fetchval() == 1
 
-        os.kill(second["registry"], signal.SIGKILL)
+        kill(second["registry"])
         said = command("down")
         assert f"Kafka broker         stopped (process {first['broker']})" in said
         assert f"schema registry      was already gone (process {first['registry']} has" in said

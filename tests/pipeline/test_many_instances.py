@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.source.connection import LONG_TEXT, Connection
-from tailrace_publisher.source.instances import read_catalog
+from tailrace_publisher.source.instances import Catalog, KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import (
     INVALID_OBJECT,
     PROBE_INSTANCES,
@@ -119,3 +120,73 @@ def test_a_kept_text_says_that_its_table_is_gone(source: SourceDatabase, proxy: 
         assert gone.value.number == INVALID_OBJECT
         source.execute("CREATE TABLE dbo.t (id bigint)")
         assert connection.query(sql, 1)[0][0] == 0
+
+
+class Counting:
+    """A connection that keeps what it was asked, and how many rows it gave."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.rows: dict[str, int] = {}
+
+    def query(self, sql: str, *parameters: Any) -> list[Any]:
+        return self.query_sets(sql, *parameters)[0]
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        sets = self._connection.query_sets(sql, *parameters)
+        self.rows[sql] = sum(map(len, sets))
+        return sets
+
+    def rows_about(self, view: str) -> int:
+        return sum(rows for sql, rows in self.rows.items() if view in sql)
+
+
+def test_ddl_on_one_table_reads_the_columns_of_that_table(source: SourceDatabase):
+    for number in range(30):
+        source.execute(f"CREATE TABLE dbo.t{number} (id int PRIMARY KEY, note varchar(10))")
+        source.execute(
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo',"
+            f" @source_name = N't{number}', @role_name = NULL"
+        )
+    source.scan()
+    known = KnownCatalog()
+    with Connection(source_options(source)) as connection:
+
+        def read() -> tuple[Catalog, Counting]:
+            counting = Counting(connection)
+            found = read_catalog(cast(Connection, counting), source.name, {}, known)
+            assert found.instances == read_catalog(connection, source.name, {}).instances
+            return found, counting
+
+        first, asked = read()
+        assert asked.rows_about("cdc.captured_columns") == 60
+        again, asked = read()
+        assert again.instances == first.instances
+        assert asked.rows_about("cdc.captured_columns") + asked.rows_about("sys.columns") == 0
+
+        source.execute("ALTER TABLE dbo.t7 ALTER COLUMN note nvarchar(20)")
+        source.scan()
+        altered, asked = read()
+        assert asked.rows_about("cdc.captured_columns") == 2
+        (instance,) = (i for i in altered.instances if i.table.table == "t7")
+        assert str(instance.columns[1].type) == "nvarchar(20)"
+        assert [len(ddl) for ddl in altered.ddl.values()] == [1]
+
+        source.execute("ALTER TABLE dbo.t7 ADD more int", "ALTER TABLE dbo.t8 DROP COLUMN note")
+        source.scan()
+        dropped, asked = read()
+        assert asked.rows_about("cdc.captured_columns") == 4
+        assert [len(ddl) for ddl in dropped.ddl.values()] == [1]
+        assert [c.in_source for i in dropped.instances for c in i.columns].count(False) == 1
+
+        source.execute(
+            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't9',"
+            " @capture_instance = N'dbo_t9'",
+            "DROP TABLE dbo.t9",
+            "CREATE TABLE dbo.t9 (other int PRIMARY KEY)",
+        )
+        source.enable("t9")
+        replaced, _ = read()
+        assert [c.name for i in replaced.instances if i.name == "dbo_t9" for c in i.columns] == [
+            "other"
+        ]

@@ -309,11 +309,7 @@ class PublishedTables:
             table.versions[instance.name] = timeline(
                 instance,
                 current_columns(instance, lossless),
-                [
-                    row.lsn
-                    for row in catalog.ddl.get(instance.object_id, ())
-                    if row.required_column_update
-                ],
+                [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
                 [version for version in registered if version.capture_instance == instance.name],
                 max(first, self._book.instances[instance.name].covered_from),
             )

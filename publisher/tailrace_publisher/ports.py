@@ -44,6 +44,20 @@ class Connection(Protocol):
             SourceError: the typed reason of the failure.
         """
 
+    def query_within(
+        self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
+    ) -> tuple[list[list[Any]], bool]:
+        """Rows of the result sets of a batch, up to so many bytes.
+
+        The row that reaches the bound is the last one.
+
+        Returns:
+            The result sets, and whether there may be more than these.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+
     def close(self) -> None:
         """Close; a connection that is broken already is closed too."""
 

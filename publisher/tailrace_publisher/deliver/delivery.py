@@ -14,13 +14,17 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Final
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
-from tailrace_publisher.deliver.producer import TransactionalProducer, last_indexes
+from tailrace_publisher.deliver.producer import (
+    TransactionalProducer,
+    last_indexes,
+    queue_settings,
+)
 from tailrace_publisher.deliver.progress_records import largest_record, progress_records
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
@@ -62,6 +66,7 @@ class DeliveryOptions:
         transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
             exceed the longest one.
         shard: number of the publisher among several of one database.
+        queue_bytes: messages that wait to be sent may take so much memory.
     """
 
     transactional_id: str
@@ -71,6 +76,7 @@ class DeliveryOptions:
     start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
     shard: int = 0
+    queue_bytes: int = 128_000_000
 
 
 class KafkaDelivery:
@@ -91,11 +97,17 @@ class KafkaDelivery:
         self._progress_bytes_max = largest_record(topics.kafka.options, {})
         self._ledger = Ledger()
         self._rows = 0
+        self._bytes = 0
 
     @property
     def rows_in_transaction(self) -> int:
         """Events sent since the last commit."""
         return self._rows
+
+    @property
+    def bytes_in_transaction(self) -> int:
+        """Bytes of their values."""
+        return self._bytes
 
     def start(self) -> None:
         """Create checkpoint and progress topics and fence the producer before.
@@ -121,8 +133,10 @@ class KafkaDelivery:
         ):
             schema_id = self._target.registry.register(subject, schema)
             self._records[schema["name"]] = RecordEncoder(schema, schema_id)
+        kafka = self._target.kafka
+        queue = queue_settings(self._options.queue_bytes, kafka.options)
         producer = TransactionalProducer(
-            self._target.kafka,
+            replace(kafka, options=queue | dict(kafka.options)),
             self._options.transactional_id,
             self._options.transaction_timeout_ms,
             self._options.commit_timeout_s,
@@ -168,6 +182,7 @@ class KafkaDelivery:
         partitions = _choose_partitions(encoded.keys, count)
         self._ledger.add(encoded, partitions)
         self._rows += len(encoded)
+        self._bytes += encoded.size
         keys: Sequence[bytes | None] = encoded.keys
         values: Sequence[bytes | None] = encoded.values
         if encoded.deletes and self._options.tombstones and keys[encoded.deletes[0]] is not None:
@@ -335,6 +350,7 @@ class KafkaDelivery:
     def _reset(self) -> None:
         self._ledger = Ledger()
         self._rows = 0
+        self._bytes = 0
 
 
 def _choose_partitions(keys: Sequence[bytes | None], count: int) -> list[int]:

@@ -29,7 +29,7 @@ class Hands:
         return self.at
 
     def wait(self, seconds: float, stop: Stop | None = None) -> None:
-        self.at += seconds
+        self.at += 0.0 if stop is not None and stop.is_set() else seconds
 
 
 def test_the_offset_is_read_again_after_ten_minutes_and_not_before():

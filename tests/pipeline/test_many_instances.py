@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from tailrace_publisher.errors import SourceError
-from tailrace_publisher.source.connection import LONG_TEXT, Connection
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import LONG_TEXT, OdbcConnection
 from tailrace_publisher.source.instances import Catalog, KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import (
     INVALID_OBJECT,
@@ -38,9 +39,9 @@ def proxy(source: SourceDatabase) -> Iterator[Proxy]:
     proxy.close()
 
 
-def behind(proxy: Proxy, source: SourceDatabase) -> Connection:
+def behind(proxy: Proxy, source: SourceDatabase) -> OdbcConnection:
     """A connection whose bytes are counted."""
-    return Connection(source_options(source, host="127.0.0.1", port=proxy.port, encrypt="no"))
+    return OdbcConnection(source_options(source, host="127.0.0.1", port=proxy.port, encrypt="no"))
 
 
 def test_the_probe_of_many_instances_costs_a_few_hundred_bytes(
@@ -125,7 +126,7 @@ def test_a_kept_text_says_that_its_table_is_gone(source: SourceDatabase, proxy: 
 class Counting:
     """A connection that keeps what it was asked, and how many rows it gave."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: OdbcConnection) -> None:
         self._connection = connection
         self.rows: dict[str, int] = {}
 
@@ -150,7 +151,7 @@ def test_ddl_on_one_table_reads_the_columns_of_that_table(source: SourceDatabase
         )
     source.scan()
     known = KnownCatalog()
-    with Connection(source_options(source)) as connection:
+    with OdbcConnection(source_options(source)) as connection:
 
         def read() -> tuple[Catalog, Counting]:
             counting = Counting(connection)

@@ -158,7 +158,9 @@ class PublishedTables:
         for name, topic in topics.items():
             table = self._tables.setdefault(name, PublishedTable(name, topic, found[name]))
             table.instances = found[name]
-        self._versions.fetch(topics.values())
+        self._versions.fetch(
+            topic for name, topic in topics.items() if self._stopped.error_of(name) is None
+        )
         for name in topics:
             self._take_in_or_stop(self._tables[name], catalog)
         self._register_or_stop()

@@ -54,6 +54,13 @@ class OnGap(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+class OnRename(StrEnum):
+    """What becomes of a table that has another name than the one it was published under."""
+
+    STOP = "stop"
+    KEEP_TOPIC = "keep_topic"
+
+
 class Surrogates(StrEnum):
     """What becomes of a text that holds half a surrogate pair."""
 
@@ -234,6 +241,15 @@ class CapturedTables(TableSelection):
 
     A pattern of include that is a plain name must be captured.
     """
+
+    on_rename: OnRename = Field(
+        default=OnRename.STOP,
+        description="What becomes of a published table that was renamed at the source, which is"
+        " noticed when the catalog is read (at a start, and behind DDL): stop (default) leaves it"
+        " out, loudly, because a topic under its new name would begin in the middle; keep_topic"
+        " goes on under the topic, the subjects and the name that it had, by which the other"
+        " options mean it, too. A table that takes over the old name begins with a snapshot.",
+    )
 
     def plain_names(self) -> list[str]:
         """The include patterns that name one table: those tables must be captured."""

@@ -134,6 +134,44 @@ class PermissionMissing(SourceError):
     heals = False
 
 
+class StillStopped(SourceError):
+    """A table was stopped before this start, and nothing says that it could go on now.
+
+    Attributes:
+        kind: class of the error that it was stopped for; empty where it is not known.
+        reason: its text.
+    """
+
+    heals = False
+
+    def __init__(self, reason: str | None) -> None:
+        self.kind, _, self.reason = (
+            reason or ": not known, an earlier version did not keep it"
+        ).partition(": ")
+        super().__init__(self.reason)
+
+
+class TableRenamed(SourceError):
+    """A table that was published has another name now (sp_rename, ALTER SCHEMA .. TRANSFER).
+
+    Attributes:
+        was: under which it was published.
+        now: what it is called.
+    """
+
+    heals = False
+
+    def __init__(self, was: TableName, now: TableName) -> None:
+        self.was = was
+        self.now = now
+        super().__init__(
+            f"table {now} is the one that was published as {was} (the same object id): under its"
+            " new name it would get a new topic. Give it its old name again; or go on under the"
+            " old topic with tables.on_rename: keep_topic; or take a snapshot into a new topic:"
+            f" tailrace snapshot '{now.schema}.{now.table}'"
+        )
+
+
 class PositionExpired(SourceError):
     """Change rows behind our position are gone before they were read: a gap.
 

@@ -15,7 +15,9 @@ from tailrace_publisher.errors import (
     PublisherError,
     SchemaRefused,
     SourceError,
+    StillStopped,
     TableFailed,
+    TableRenamed,
     UnexpectedTableError,
     UnsupportedSchemaChange,
 )
@@ -30,6 +32,8 @@ OF_ONE_TABLE: Final = (
     PermissionMissing,
     PositionExpired,
     SchemaRefused,
+    StillStopped,
+    TableRenamed,
     UnexpectedTableError,
     UnsupportedSchemaChange,
     UnsupportedType,

@@ -52,3 +52,7 @@ class CheckpointRecord:
     tran_end_time: str | None = None
     tran_id: str | None = None
     family_guid: str | None = None
+    source_object_id: int | None = None
+    source_schema: str | None = None
+    source_table: str | None = None
+    stopped_reason: str | None = None

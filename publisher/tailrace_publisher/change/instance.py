@@ -41,7 +41,7 @@ class CaptureInstance:
 
     Attributes:
         name: ``capture_instance``; its change table is ``cdc.[<name>_CT]``.
-        table: the source table.
+        table: the source table, by the name under which it is published.
         start_lsn: lowest LSN that the change table holds; the cleanup job moves it. None until the
             capture process has recognised the instance.
         create_date: when it was made, in the server's local time.
@@ -55,6 +55,8 @@ class CaptureInstance:
         key: names of the columns of the event key, in key order; empty for a keyless table.
         key_is_unique: whether the key is a primary key or unique index over non-null columns, so
             that a snapshot can be cut into chunks by it.
+        renamed_to: what the source table is called now, where it is published under the name that
+            it had before.
     """
 
     name: str
@@ -68,6 +70,12 @@ class CaptureInstance:
     columns: tuple[CapturedColumn, ...]
     key: tuple[str, ...]
     key_is_unique: bool
+    renamed_to: TableName | None = None
+
+    @property
+    def source_table(self) -> TableName:
+        """The source table, by the name that it has."""
+        return self.renamed_to or self.table
 
     @property
     def key_columns(self) -> tuple[CapturedColumn, ...]:

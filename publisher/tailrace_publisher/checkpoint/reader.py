@@ -41,6 +41,25 @@ def read_checkpoints(
         CheckpointError: a record is not one of ours.
         RegistryError: a record's schema cannot be had.
     """
+    return _decode(_newest(topics, deadline_s, isolation), topics)
+
+
+def databases_with_checkpoint(topics: DatabaseTopics, deadline_s: float) -> set[str]:
+    """The names of the server's databases that have a committed checkpoint under the prefix.
+
+    Raises:
+        CheckpointUnavailable, CheckpointError, RegistryError: as :func:`read_checkpoints`.
+    """
+    keys = RecordDecoder(CHECKPOINT_KEY_SCHEMA, topics.registry)
+    found: set[str] = set()
+    for raw_key, raw_value in _newest(topics, deadline_s, "read_committed").items():
+        key = _key(keys, raw_key, topics)
+        if raw_value is not None and key.server == topics.server:
+            found.add(key.database)
+    return found
+
+
+def _newest(topics: DatabaseTopics, deadline_s: float, isolation: str) -> dict[bytes, bytes | None]:
     kafka, topic = topics.kafka, topics.names.offsets
     deadline = kafka.clock.monotonic() + deadline_s
     end = end_of(kafka, topic, deadline)
@@ -48,7 +67,7 @@ def read_checkpoints(
     with partition_reader(kafka, topic, isolation) as reader:
         for message in reader.read(OFFSET_BEGINNING, end, deadline):
             newest[message.key() or b""] = message.value()
-    return _decode(newest, topics)
+    return newest
 
 
 def has_checkpoint_topic(topics: DatabaseTopics, timeout_s: float) -> bool:
@@ -83,12 +102,22 @@ def _decode(
     for raw_key, raw_value in newest.items():
         if raw_value is None:
             continue
+        key = _key(keys, raw_key, topics)
+        if (key.server, key.database) != (topics.server, topics.database):
+            continue
         try:
-            key = CheckpointKey(**keys.decode(raw_key))
-            if (key.server, key.database) == (topics.server, topics.database):
-                found[key] = CheckpointRecord(**values.decode(raw_value))
+            found[key] = CheckpointRecord(**values.decode(raw_value))
         except (TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"topic {topics.names.offsets} holds a foreign record: {error}"
-            ) from error
+            raise _foreign(topics, error) from error
     return found
+
+
+def _key(keys: RecordDecoder, raw: bytes, topics: DatabaseTopics) -> CheckpointKey:
+    try:
+        return CheckpointKey(**keys.decode(raw))
+    except (TypeError, ValueError) as error:
+        raise _foreign(topics, error) from error
+
+
+def _foreign(topics: DatabaseTopics, error: Exception) -> CheckpointError:
+    return CheckpointError(f"topic {topics.names.offsets} holds a foreign record: {error}")

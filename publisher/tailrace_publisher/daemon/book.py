@@ -17,9 +17,23 @@ from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.topics import TableName
 
 DATABASE_RECORD = ""
 """``capture_instance`` of the database's own record."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """The table that a capture instance was made for.
+
+    Attributes:
+        object_id: stays when the table is renamed.
+        name: under which it is published.
+    """
+
+    object_id: int
+    name: TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +45,18 @@ class InstanceState:
             first seen; cleanup moves the start LSN, not this.
         schema_lsn: version in force at the position.
         snapshot: of its table.
+        source: its table; None in a checkpoint of an earlier version.
     """
 
     covered_from: Lsn
     schema_lsn: Lsn | None
     snapshot: SnapshotProgress
+    source: SourceTable | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its table cannot go on."""
+        return self.snapshot.state is SnapshotState.STOPPED
 
 
 @dataclass(slots=True)
@@ -138,7 +159,7 @@ class Book:
             book.identity = identity.or_as(book.known_identity(records))
             for key, record in records.items():
                 if key.capture_instance != DATABASE_RECORD:
-                    book.instances[key.capture_instance] = _instance_state(record)
+                    book.instances[key.capture_instance] = _instance_state(database, record)
         except ValueError as error:
             raise CheckpointError(f"checkpoint of database {database}: {error}") from error
         return book
@@ -151,7 +172,7 @@ class Book:
     def follows(self, name: str) -> bool:
         """Whether a capture instance's changes are published, or its table's snapshot is."""
         state = self.instances.get(name)
-        return state is not None and state.snapshot.state is not SnapshotState.STOPPED
+        return state is not None and not state.is_stopped
 
     def set_instance(self, name: str, state: InstanceState) -> None:
         """Keep the state of a capture instance; its record goes with the next commit."""
@@ -172,6 +193,14 @@ class Book:
     def set_snapshot(self, name: str, snapshot: SnapshotProgress) -> None:
         """Keep how far the snapshot of an instance's table is."""
         self.set_instance(name, replace(self.instances[name], snapshot=snapshot))
+
+    def published_as(self) -> dict[int, TableName]:
+        """Under which name each table is published, by its object id."""
+        return {
+            state.source.object_id: state.source.name
+            for state in self.instances.values()
+            if state.source is not None
+        }
 
     def set_schema_lsn(self, name: str, schema_lsn: Lsn) -> None:
         """Keep the version in force."""
@@ -242,6 +271,10 @@ class Book:
             database_guid=self.identity.database_guid,
             recovery_fork_guid=self.identity.recovery_fork_guid,
             written_ms=now,
+            source_object_id=None if state.source is None else state.source.object_id,
+            source_schema=None if state.source is None else state.source.name.schema,
+            source_table=None if state.source is None else state.source.name.table,
+            stopped_reason=state.snapshot.reason,
         )
 
 
@@ -261,8 +294,12 @@ def _commit(record: CheckpointRecord) -> CommitTime | None:
     return CommitTime(Lsn.parse(record.start_lsn), end_time, bytes.fromhex(record.tran_id))
 
 
-def _instance_state(record: CheckpointRecord) -> InstanceState:
+def _instance_state(database: str, record: CheckpointRecord) -> InstanceState:
     fence = record.snapshot_fence_lsn
+    source = None
+    if record.source_object_id is not None and record.source_schema and record.source_table:
+        name = TableName(database, record.source_schema, record.source_table)
+        source = SourceTable(record.source_object_id, name)
     return InstanceState(
         covered_from=Lsn.parse(record.start_lsn),
         schema_lsn=None if record.schema_lsn is None else Lsn.parse(record.schema_lsn),
@@ -271,5 +308,7 @@ def _instance_state(record: CheckpointRecord) -> InstanceState:
             fence=None if fence is None else Lsn.parse(fence),
             resume_key=record.snapshot_resume_key,
             rows=record.snapshot_rows,
+            reason=record.stopped_reason,
         ),
+        source=source,
     )

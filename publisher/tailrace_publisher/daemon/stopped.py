@@ -2,8 +2,9 @@
 
 What was lost or cannot be carried concerns one table. It is named in every progress record like a
 table whose snapshot is not over, so no reader takes its lake table for a part of the cut. A signal
-or the next start of the publisher takes it up with a new snapshot, which replaces what the lake
-has.
+takes it up with a new snapshot, which replaces what the lake has. A start does not, or a publisher
+that is restarted again and again would read its tables again and again: it takes up only tables
+that were stopped for what each start looks at, when that is mended.
 """
 
 from __future__ import annotations
@@ -17,17 +18,23 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import OnGap, SnapshotConfig, SnapshotMode
 from tailrace_publisher.daemon.book import Book, InstanceState
 from tailrace_publisher.daemon.preflight import TableProblem
-from tailrace_publisher.errors import PositionExpired, PreflightError, PublisherError
+from tailrace_publisher.errors import PositionExpired, PreflightError, PublisherError, StillStopped
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
 _EFFECT: Final = "the other tables go on; this one is not part of the lake's cuts"
 
-_STOPPED: Final = SnapshotProgress(SnapshotState.STOPPED)
+_LOOKED_AT: Final = frozenset(
+    {
+        *("PreflightError", "PermissionMissing", "TableRenamed"),
+        *("SchemaRefused", "UnsupportedType", "DeliveryRejected", "TopicCompacted"),
+    }
+)
+"""Errors whose cause each start looks at before it takes a table in: where a table can be taken in,
+it is mended."""
 
 
 class StoppedTables:
@@ -43,6 +50,7 @@ class StoppedTables:
         self._metrics = metrics
         self._errors: dict[TableName, Exception] = {}
         self._missing: set[TableName] = set()
+        self._asked: set[TableName] = set()
 
     def add(self, table: TableName, error: Exception) -> bool:
         """Note what a table cannot go on for; False when it was noted already."""
@@ -91,32 +99,63 @@ class StoppedTables:
     def forgive(self, table: TableName) -> None:
         """An operator asks for the table again: what stopped it counts no more."""
         self._errors.pop(table, None)
+        self._asked.add(table)
+
+    def is_asked_for(self, table: TableName) -> bool:
+        """Whether an operator asks for the table, whatever stopped it."""
+        return table in self._asked
+
+    def check_may_begin(self, table: TableName, reason: str | None) -> None:
+        """Check that a table which was stopped before this start may begin again.
+
+        Args:
+            table: the table, which can be taken in.
+            reason: what it was stopped for, as its checkpoint says.
+
+        Raises:
+            StillStopped: nothing says that its cause is gone.
+        """
+        before = StillStopped(reason)
+        if table not in self._asked and before.kind not in _LOOKED_AT:
+            raise before
 
     def is_taken_up(self, error: Exception | None) -> bool:
         """Whether the configuration wants a new snapshot rather than a stop."""
-        return isinstance(error, PositionExpired) and self._options.on_gap is OnGap.SNAPSHOT
+        is_gap = isinstance(error, PositionExpired) or (
+            isinstance(error, StillStopped) and error.kind == PositionExpired.__name__
+        )
+        return is_gap and self._options.on_gap is OnGap.SNAPSHOT
 
     def stop(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
         """Write into the book that a table is not followed any more."""
         error = self._errors[table]
+        kind = error.kind if isinstance(error, StillStopped) else type(error).__name__
+        fix = f"take a new snapshot of the table: tailrace snapshot '{table.schema}.{table.table}'"
         _log.error(
             "table_stopped",
             table=str(table),
-            error=type(error).__name__,
+            error=kind,
             reason=str(error),
             effect=_EFFECT,
-            fix="mend the cause, then take a new snapshot of the table: tailrace snapshot"
-            f" '{table.schema}.{table.table}', or restart the publisher",
+            fix=f"mend the cause, then {fix}"
+            + (", or restart the publisher" if kind in _LOOKED_AT else ""),
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
         for instance in instances:
             if instance.start_lsn is not None:
-                covered_from = _covered_from(book, instance, instance.start_lsn)
-                book.set_instance(instance.name, InstanceState(covered_from, None, _STOPPED))
+                known = book.instances.get(instance.name)
+                state = InstanceState(
+                    instance.start_lsn if known is None else known.covered_from,
+                    None,
+                    SnapshotProgress(SnapshotState.STOPPED, reason=f"{kind}: {error}"),
+                    None if known is None else known.source,
+                )
+                book.set_instance(instance.name, state)
 
     def take_up(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
         """Write into the book that a table begins again, with what its instances hold now."""
         error = self._errors.pop(table, None)
+        self._asked.discard(table)
         wanted = self._options.mode is SnapshotMode.INITIAL or self.is_taken_up(error)
         state = SnapshotState.PENDING if wanted else SnapshotState.SKIPPED
         _log.warning(
@@ -132,15 +171,17 @@ class StoppedTables:
                 progress = SnapshotProgress(state)
                 book.set_instance(instance.name, InstanceState(instance.start_lsn, None, progress))
 
-    def fail(self, tables: Iterable[TableName]) -> PublisherError:
-        """The error to end with when no table can go on: that of the first."""
-        first = min(tables)
-        error = self._errors[first]
+    def fail(self, tables: Iterable[TableName]) -> None:
+        """End when no table can go on; those that wait for an operator's signal wait on.
+
+        Raises:
+            PublisherError: what the first of the others cannot go on for.
+        """
+        failed = [name for name in tables if not isinstance(self._errors[name], StillStopped)]
+        if not failed:
+            _log.error("all_tables_stopped", effect="waiting for a signal: tailrace snapshot")
+            return
+        error = self._errors[min(failed)]
         if isinstance(error, PublisherError):
-            return error
-        return PreflightError([f"table {first}: {error}"])
-
-
-def _covered_from(book: Book, instance: CaptureInstance, start: Lsn) -> Lsn:
-    known = book.instances.get(instance.name)
-    return start if known is None else known.covered_from
+            raise error
+        raise PreflightError([f"table {min(failed)}: {error}"])

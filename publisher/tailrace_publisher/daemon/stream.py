@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.daemon.published_table import Reading
 from tailrace_publisher.daemon.server_time import ServerTime
-from tailrace_publisher.daemon.tables import PublishedTables, Reading
+from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import (
     CaptureInstanceGone,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -13,7 +13,9 @@ from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.config import SnapshotMode
 from tailrace_publisher.daemon.book import Book, InstanceState
 from tailrace_publisher.daemon.kept import Kept
+from tailrace_publisher.daemon.published_table import PublishedTable, Reading
 from tailrace_publisher.daemon.registered import RegisteredVersions
+from tailrace_publisher.daemon.renames import Renames
 from tailrace_publisher.deliver.topics import TopicSpec, data_spec
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
@@ -38,51 +40,6 @@ _log = structlog.get_logger(__name__)
 
 _HAS_BEGUN: Final = frozenset({SnapshotState.RUNNING, SnapshotState.DONE})
 _TO_BE_READ: Final = frozenset({SnapshotState.PENDING, SnapshotState.RUNNING})
-
-
-@dataclass(slots=True)
-class PublishedTable:
-    """A table with everything that its rows need.
-
-    Attributes:
-        name: the table.
-        topic: where its events go.
-        instances: its capture instances, oldest first.
-        versions: per recognised capture instance its schema versions, oldest first; empty when the
-            table cannot go on.
-        is_stopped: whether it cannot go on.
-        object_ids: of the change tables of its instances when it was last taken in: an instance
-            that was disabled and made again under its name has another one.
-    """
-
-    name: TableName
-    topic: str
-    instances: list[CaptureInstance]
-    versions: dict[str, tuple[TableSchema, ...]] = field(default_factory=dict)
-    is_stopped: bool = False
-    object_ids: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def recognised(self) -> list[CaptureInstance]:
-        """The instances that the capture process has come to, oldest first."""
-        return [instance for instance in self.instances if instance.start_lsn is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """From where a table is read in a window.
-
-    Attributes:
-        table: the table.
-        instance: the capture instance.
-        schema: the version in force.
-        covered_from: LSN from which on the instance holds the table's changes.
-    """
-
-    table: PublishedTable
-    instance: CaptureInstance
-    schema: TableSchema
-    covered_from: Lsn
 
 
 class PublishedTables:
@@ -110,6 +67,7 @@ class PublishedTables:
         self._config = config
         self._stopped = kept.stopped
         self._known = kept.catalog
+        self._renames = Renames(book, config.tables.on_rename)
         self._connection = connection
         self._ensure_topics = ensure_topics
         self._book = book
@@ -136,13 +94,15 @@ class PublishedTables:
             self._config.source.database,
             self._config.message_keys,
             self._known,
+            self._renames.names(),
         )
+        self._renames.tell(catalog.instances)
         found = {
             name: instances
             for name, instances in by_table(catalog.instances).items()
             if self._config.tables.selects(name)
         }
-        self._notice_gone(found)
+        self._notice_gone(found, catalog)
         topics = self._topics_of(found)
         self._make_topics(
             {
@@ -165,7 +125,7 @@ class PublishedTables:
             self._take_in_or_stop(self._tables[name], catalog)
         self._register_or_stop()
         if self._tables and all(table.is_stopped for table in self._tables.values()):
-            raise self._stopped.fail(self._tables)
+            self._stopped.fail(self._tables)
         self._forget_unread()
         self.state = catalog.state
         self._metrics.snapshotting.set(len(self.snapshotting()))
@@ -235,11 +195,11 @@ class PublishedTables:
             for name, spec in new.items():
                 self._make_topics({name: spec})
 
-    def _notice_gone(self, found: dict[TableName, list[CaptureInstance]]) -> None:
+    def _notice_gone(self, found: dict[TableName, list[CaptureInstance]], catalog: Catalog) -> None:
         for name in [name for name in self._tables if name not in found]:
-            self._stopped.miss(
-                name, "its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)"
-            )
+            now = self._renames.whose(name, catalog.instances)
+            reason = "its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)"
+            self._stopped.miss(name, reason if now is None else f"it is called {now} now")
             del self._tables[name]
         self._stopped.miss_all_but(found)
 
@@ -315,7 +275,11 @@ class PublishedTables:
         registered = self._versions.of_topic(table.topic)
         known = self._known_instances(table, registered)
         self._forget_made_again(table)
-        if any(state.snapshot.state is SnapshotState.STOPPED for state in known.values()):
+        if not self._stopped.is_asked_for(table.name):
+            self._renames.check(table.name, table.instances)
+        stopped = [state.snapshot for state in known.values() if state.is_stopped]
+        if stopped:
+            self._stopped.check_may_begin(table.name, stopped[0].reason)
             self._stopped.take_up(self._book, table.name, recognised)
         else:
             self._check_place(table, known)
@@ -325,6 +289,7 @@ class PublishedTables:
             _log.info("capture_instance_not_ready", table=str(table.name))
             return
         self._enter_in_book(table, recognised, known)
+        self._renames.note(recognised)
         first = first_lsn_after(self._book.position)
         lossless = self._lossless.get(f"{table.name.schema}.{table.name.table}".casefold(), ())
         for instance in recognised:

@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.config import OnRename, PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
@@ -23,7 +24,7 @@ from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.session import Session, SessionParts
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
-from tailrace_publisher.daemon.stopped import StoppedTables
+from tailrace_publisher.daemon.spelling import check_spelling
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
@@ -64,11 +65,12 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         registry = resources.enter_context(ports.registry(config.registry))
         topics = database_topics(config, ports, registry)
         if problems:
-            _refuse_or_leave_out(problems, topics, kept.stopped)
+            _refuse_unless_begun(problems, topics)
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
         book = _opened_book(control, topics, kept)
+        kept.stopped.leave_out(_of_none_renamed(problems, book, kept, config))
         tables = PublishedTables(runtime, control, registry, delivery.ensure_topics, book, kept)
         tables.refresh()
         committer = Committer(
@@ -114,9 +116,7 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
     )
 
 
-def _refuse_or_leave_out(
-    problems: list[TableProblem], topics: DatabaseTopics, stopped: StoppedTables
-) -> None:
+def _refuse_unless_begun(problems: list[TableProblem], topics: DatabaseTopics) -> None:
     """What is wrong with single tables: a first start refuses it, a later one leaves them out.
 
     Raises:
@@ -124,7 +124,17 @@ def _refuse_or_leave_out(
     """
     if not has_begun(topics, _CHECKPOINT_DEADLINE_S):
         raise PreflightError([problem.text for problem in problems])
-    stopped.leave_out(problems)
+
+
+def _of_none_renamed(
+    problems: list[TableProblem], book: Book, kept: Kept, config: PublisherConfig
+) -> list[TableProblem]:
+    """The problems but those with names of tables that go on under them, and have others now."""
+    if config.tables.on_rename is not OnRename.KEEP_TOPIC:
+        return problems
+    present = kept.catalog.source_object_ids()
+    renamed = {name for object_id, name in book.published_as().items() if object_id in present}
+    return [p for p in problems if not (p.is_missing and p.table in renamed)]
 
 
 def _opened_book(control: Connection, topics: DatabaseTopics, kept: Kept) -> Book:
@@ -134,6 +144,7 @@ def _opened_book(control: Connection, topics: DatabaseTopics, kept: Kept) -> Boo
     identity = visible_identity(control)
     newest = max_lsn(control)
     book = Book.restore(topics.server, topics.database, identity, records)
+    check_spelling(control, topics, _CHECKPOINT_DEADLINE_S, is_begun=book is not None)
     if book is None:
         book = begin_without_checkpoint(
             topics,

@@ -100,7 +100,8 @@ def chunk_statement(instance: CaptureInstance, schema: TableSchema, *, is_first:
 
 
 def _source_table(instance: CaptureInstance) -> str:
-    return f"{quote_name(instance.table.schema)}.{quote_name(instance.table.table)}"
+    table = instance.source_table
+    return f"{quote_name(table.schema)}.{quote_name(table.table)}"
 
 
 def _expressions(instance: CaptureInstance, schema: TableSchema) -> list[str]:

@@ -27,12 +27,14 @@ class SnapshotProgress:
         fence: LSN at which the last published rows were current.
         resume_key: JSON array of the last key published, or None.
         rows: rows published.
+        reason: what a stopped table cannot go on for: the error's class, a colon, and its text.
     """
 
     state: SnapshotState
     fence: Lsn | None = None
     resume_key: str | None = None
     rows: int = 0
+    reason: str | None = None
 
     @property
     def is_over(self) -> bool:

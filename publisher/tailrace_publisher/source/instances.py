@@ -43,8 +43,16 @@ class KnownCatalog:
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, CaptureInstance]] = {}
 
+    def source_object_ids(self) -> set[int]:
+        """Object ids of the source tables that are known."""
+        return {instance.source_object_id for _, instance in self._known.values()}
+
     def instances(
-        self, connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+        self,
+        connection: Connection,
+        database: str,
+        message_keys: Mapping[str, Sequence[str]],
+        names: Mapping[int, TableName],
     ) -> list[CaptureInstance]:
         """All capture instances; columns and keys are read of those that are new or altered.
 
@@ -52,17 +60,23 @@ class KnownCatalog:
             connection: where to read.
             database: name of the database, as SQL Server spells it.
             message_keys: schema.table to the columns of its event key.
+            names: under which tables are published, by object id; a table whose name is not
+                there, or belongs to another one by now, is published under its own.
         """
         collation = catalog.database_collation(connection)
         rows = catalog.change_tables(connection)
-        marks = {row.object_id: (replace(row, start_lsn=None), collation) for row in rows}
+        published = _published(database, rows, names)
+        marks = {
+            row.object_id: (replace(row, start_lsn=None), collation, published[row.object_id])
+            for row in rows
+        }
         altered = [
             row
             for row in rows
             if row.object_id not in self._known
             or self._known[row.object_id][0] != marks[row.object_id]
         ]
-        for instance in _described(connection, database, message_keys, altered, collation):
+        for instance in _described(connection, published, message_keys, altered, collation):
             self._known[instance.object_id] = marks[instance.object_id], instance
         self._known = {object_id: self._known[object_id] for object_id in marks}
         found = [replace(self._known[row.object_id][1], start_lsn=row.start_lsn) for row in rows]
@@ -74,6 +88,7 @@ def read_catalog(
     database: str,
     message_keys: Mapping[str, Sequence[str]],
     known: KnownCatalog | None = None,
+    names: Mapping[int, TableName] | None = None,
 ) -> Catalog:
     """Read all capture instances with their columns and keys.
 
@@ -85,6 +100,7 @@ def read_catalog(
         database: name of the database, as SQL Server spells it.
         message_keys: schema.table to the columns of its event key.
         known: what was read before.
+        names: under which tables are published that may have other names now, by object id.
 
     Raises:
         SourceBusy: DDL came between again and again.
@@ -95,7 +111,7 @@ def read_catalog(
         ddl: defaultdict[int, list[catalog.DdlRow]] = defaultdict(list)
         for row in catalog.type_changes(connection):
             ddl[row.object_id].append(row)
-        instances = known.instances(connection, database, message_keys)
+        instances = known.instances(connection, database, message_keys, names or {})
         state_after = catalog_state(connection)
         if state_after.same_as(state):
             return Catalog(state_after, tuple(instances), ddl)
@@ -105,9 +121,23 @@ def read_catalog(
     )
 
 
+def _published(
+    database: str, rows: Sequence[catalog.ChangeTableRow], names: Mapping[int, TableName]
+) -> dict[int, TableName]:
+    """The name under which each instance's table is published, by change table's object id."""
+    own = {row.object_id: TableName(database, row.schema, row.table) for row in rows}
+    holders = {own[row.object_id]: row.source_object_id for row in rows}
+    published: dict[int, TableName] = {}
+    for row in rows:
+        name = names.get(row.source_object_id, own[row.object_id])
+        is_taken = holders.get(name, row.source_object_id) != row.source_object_id
+        published[row.object_id] = own[row.object_id] if is_taken else name
+    return published
+
+
 def _described(
     connection: Connection,
-    database: str,
+    published: Mapping[int, TableName],
     message_keys: Mapping[str, Sequence[str]],
     rows: Sequence[catalog.ChangeTableRow],
     default_collation: str,
@@ -125,6 +155,8 @@ def _described(
     keys = {name.casefold(): key for name, key in message_keys.items()}
     instances: list[CaptureInstance] = []
     for row in rows:
+        table = published[row.object_id]
+        own = TableName(table.database, row.schema, row.table)
         in_change_table = {column.name: column for column in columns.get(row.object_id, ())}
         in_source = {column.column_id: column for column in columns.get(row.source_object_id, ())}
         described = tuple(
@@ -136,12 +168,12 @@ def _described(
             described,
             primary.get(row.source_object_id, ()),
             identifying.get(row.object_id, ()),
-            keys.get(f"{row.schema}.{row.table}".casefold(), ()),
+            keys.get(f"{table.schema}.{table.table}".casefold(), ()),
         )
         instances.append(
             CaptureInstance(
                 name=row.instance,
-                table=TableName(database, row.schema, row.table),
+                table=table,
                 start_lsn=row.start_lsn,
                 create_date=row.create_date,
                 object_id=row.object_id,
@@ -153,6 +185,7 @@ def _described(
                 columns=described,
                 key=key,
                 key_is_unique=unique,
+                renamed_to=own if own != table else None,
             )
         )
     return instances

@@ -106,6 +106,17 @@ def may_wait_for_replicas(connection: Connection) -> bool:
     return bool(connection.query("SELECT CAST(SERVERPROPERTY('IsHadrEnabled') AS int)")[0][0])
 
 
+def database_name(connection: Connection) -> str:
+    """The database's name as the server spells it."""
+    return str(connection.query("SELECT DB_NAME()")[0][0])
+
+
+def is_this_database(connection: Connection, name: str) -> bool:
+    """Whether a name means the database, by the server's rules for case."""
+    rows = connection.query("SELECT CASE WHEN DB_ID(?) = DB_ID() THEN 1 ELSE 0 END", name)
+    return bool(rows[0][0])
+
+
 def is_cdc_enabled(connection: Connection) -> bool:
     """Whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
     rows = connection.query("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tailrace.resnapshot import ask
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.snapshot import rounds
 from tests.pipeline.conftest import Pipe
@@ -153,7 +154,8 @@ def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
     assert fault["exc_info"]
     monkeypatch.undo()
     with Running(pipe.config()) as publisher:
-        publisher.until(pipe.is_caught_up, "the next start takes it up again")
+        ask(pipe.config(), ["dbo.loses"], 60)
+        publisher.until(pipe.is_caught_up, "who asks for it gets it")
     assert sorted(pipe.topics.state(source.name, "loses", "id")) == [1, 2, 3]
     pipe.assert_exactly_once("keeps")
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tailrace.resnapshot import ask
 from tailrace_publisher.errors import PreflightError, SchemaRefused
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName, value_subject
@@ -72,7 +73,30 @@ def scanned_keys(pipe: Pipe, table: str) -> list[int]:
     return snapshot_keys(pipe, table)
 
 
-def test_a_table_with_a_gap_stops_alone_and_begins_again_at_the_next_start(pipe: Pipe):
+def stays_stopped_until_asked_for(pipe: Pipe, reason: str) -> None:
+    """A start, or ten, reads nothing of the table; a signal has it read."""
+    before = snapshot_keys(pipe, "loses")
+    for number in range(2):
+        with Running(pipe.config()) as publisher:
+            pipe.source.execute(f"UPDATE dbo.keeps SET note = {100 + number} WHERE id = 2")
+            pipe.source.scan()
+            publisher.until(
+                lambda number=number: (
+                    pipe.topics.state(pipe.source.name, "keeps", "id")[2]["note"] == 100 + number
+                ),
+                "the other table goes on",
+            )
+            (told,) = publisher.told("table_stopped")
+            assert reason in told["reason"]
+            assert "tailrace snapshot 'dbo.loses'" in told["fix"]
+            assert pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")]
+    assert snapshot_keys(pipe, "loses") == before
+    with Running(pipe.config()) as publisher:
+        ask(pipe.config(), ["dbo.loses"], 60)
+        publisher.until(pipe.is_caught_up, "its new snapshot is out")
+
+
+def test_a_table_with_a_gap_stops_alone_and_stays_so_until_it_is_asked_for(pipe: Pipe):
     two_tables(pipe)
     lose_changes(pipe)
 
@@ -88,12 +112,24 @@ def test_a_table_with_a_gap_stops_alone_and_begins_again_at_the_next_start(pipe:
     assert snapshot_keys(pipe, "loses") == [1, 2]
     assert not pipe.topics.changes(pipe.source.name, "loses"), "nothing behind the gap is out"
 
-    with Running(pipe.config()) as publisher:
-        publisher.until(pipe.is_caught_up, "its new snapshot is out")
-        assert publisher.told("table_restarted")
+    stays_stopped_until_asked_for(pipe, "rows after")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
     assert snapshot_keys(pipe, "keeps") == [1, 2]
     pipe.assert_exactly_once("keeps")
+
+
+def test_a_gap_is_read_anew_once_the_configuration_says_so(pipe: Pipe):
+    two_tables(pipe)
+    lose_changes(pipe)
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: keeps_is_out(pipe), "the other table goes on")
+        publisher.until(
+            lambda: pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")],
+            "the other is out of the cut",
+        )
+    with Running(pipe.config(snapshot={"on_gap": "snapshot"})) as publisher:
+        publisher.until(pipe.is_caught_up, "the new snapshot is out")
+    assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
 
 
 def test_a_gap_is_followed_by_a_new_snapshot_where_the_configuration_says_so(pipe: Pipe):
@@ -278,9 +314,8 @@ def test_a_topic_that_may_not_be_written_stops_its_table_alone(pipe: Pipe, is_ru
             assert told["table"].endswith("dbo.loses")
             assert topic in told["reason"]
             assert "grant Write" in told["reason"]
-    with Running(pipe.config()) as publisher:
-        publisher.until(pipe.is_caught_up, "a later start takes it up again")
-        assert snapshot_keys(pipe, "loses") == [1, 1, 2, 2, 3]
+    stays_stopped_until_asked_for(pipe, "grant Write")
+    assert snapshot_keys(pipe, "loses") == [1, 1, 2, 2, 3]
     pipe.assert_exactly_once("keeps")
 
 

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.config import PublisherConfig, SnapshotMode
+from tailrace_publisher.daemon.protected_rows import (
+    encrypted_problems,
+    masked_problems,
+    warn_of_filters,
+)
 from tailrace_publisher.errors import PermissionMissing, PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
@@ -34,11 +39,13 @@ class TableProblem:
         table: the table.
         text: the problem and the statement that fixes it.
         is_missing: whether the table is not there, or not captured.
+        is_of_snapshot: whether only a snapshot of it is concerned.
     """
 
     table: TableName
     text: str
     is_missing: bool = False
+    is_of_snapshot: bool = False
 
 
 def check_source(
@@ -87,10 +94,13 @@ def check_source(
         *_gate_problems(config, selected, gated),
         *_option_problems(config, selected),
         *_column_problems(config, selected),
+        *(TableProblem(*found) for found in encrypted_problems(connection, selected)),
+        *_mask_problems(config, connection, selected),
     ]
     if not selected:
         raise PreflightError([problem.text for problem in problems] or [_nothing(config, hidden)])
     _warn(config, tables, selected)
+    warn_of_filters(connection, selected)
     return problems
 
 
@@ -227,6 +237,21 @@ def _column_problems(
                 )
                 problems.append(TableProblem(instance.table, text))
     return problems
+
+
+def _mask_problems(
+    config: PublisherConfig, connection: Connection, selected: list[CaptureInstance]
+) -> list[TableProblem]:
+    """Tables whose snapshot would be wrong: refused by a first start, and told by later ones.
+
+    Their changes are right, so a table that was published before goes on.
+    """
+    masked = masked_problems(config, connection, selected)
+    if config.snapshot.mode is SnapshotMode.INITIAL:
+        return [TableProblem(table, text, is_of_snapshot=True) for table, text in masked]
+    for table, text in masked:
+        _log.warning("snapshot_would_be_masked", table=str(table), reason=text)
+    return []
 
 
 def _warn(

@@ -35,7 +35,7 @@ class PublishedTable:
     @property
     def recognised(self) -> list[CaptureInstance]:
         """The instances that the capture process has come to, oldest first."""
-        return [instance for instance in self.instances if instance.start_lsn is not None]
+        return [instance for instance in self.instances if instance.low_watermark is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class Reading:
         table: the table.
         instance: the capture instance.
         schema: the version in force.
-        covered_from: LSN from which on the instance holds the table's changes.
+        covers_from: LSN from which on the instance holds the table's changes.
     """
 
     table: PublishedTable
     instance: CaptureInstance
     schema: TableSchema
-    covered_from: Lsn
+    covers_from: Lsn

@@ -65,7 +65,9 @@ class StoppedTables:
     def leave_out(self, problems: Iterable[TableProblem]) -> None:
         """Note tables that a later start cannot publish, as the check of the source found."""
         for problem in problems:
-            if problem.is_missing:
+            if problem.is_of_snapshot:
+                _log.warning("snapshot_would_be_wrong", reason=problem.text)
+            elif problem.is_missing:
                 self.miss(problem.table, problem.text)
             else:
                 self.add(problem.table, PreflightError([problem.text]))
@@ -142,10 +144,10 @@ class StoppedTables:
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
         for instance in instances:
-            if instance.start_lsn is not None:
+            if instance.low_watermark is not None:
                 known = book.instances.get(instance.name)
                 state = InstanceState(
-                    instance.start_lsn if known is None else known.covered_from,
+                    instance.low_watermark if known is None else known.covers_from,
                     None,
                     SnapshotProgress(SnapshotState.STOPPED, reason=f"{kind}: {error}"),
                     None if known is None else known.source,
@@ -167,9 +169,11 @@ class StoppedTables:
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(0)
         for instance in instances:
-            if instance.start_lsn is not None:
+            if instance.low_watermark is not None:
                 progress = SnapshotProgress(state)
-                book.set_instance(instance.name, InstanceState(instance.start_lsn, None, progress))
+                book.set_instance(
+                    instance.name, InstanceState(instance.low_watermark, None, progress)
+                )
 
     def fail(self, tables: Iterable[TableName]) -> None:
         """End when no table can go on; those that wait for an operator's signal wait on.

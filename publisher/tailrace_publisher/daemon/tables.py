@@ -22,6 +22,7 @@ from tailrace_publisher.errors import (
     DeliveryRejected,
     PositionExpired,
     TableFailed,
+    TableRenamed,
     TopicCompacted,
 )
 from tailrace_publisher.one_table import of_one_table
@@ -103,6 +104,7 @@ class PublishedTables:
             if self._config.tables.selects(name)
         }
         self._notice_gone(found, catalog)
+        self._note_renamed(found)
         topics = self._topics_of(found)
         self._make_topics(
             {
@@ -112,7 +114,7 @@ class PublishedTables:
                     holds_events=any(self._book.follows(i.name) for i in found[name]),
                 )
                 for name, topic in topics.items()
-                if name not in self._tables
+                if name not in self._tables and self._stopped.error_of(name) is None
             }
         )
         for name, topic in topics.items():
@@ -165,6 +167,15 @@ class PublishedTables:
             return
         _log.info("snapshot_requested", table=str(table.name))
         self.set_snapshot(table, SnapshotProgress(SnapshotState.PENDING))
+
+    def _note_renamed(self, found: dict[TableName, list[CaptureInstance]]) -> None:
+        """Note tables that were published under another name, before they get topics."""
+        for name, instances in found.items():
+            try:
+                if not self._stopped.is_asked_for(name):
+                    self._renames.check(name, instances)
+            except TableRenamed as error:
+                self._stopped.add(name, error)
 
     def _topics_of(self, found: Iterable[TableName]) -> dict[TableName, str]:
         """The topic of each table that can have one."""
@@ -275,8 +286,6 @@ class PublishedTables:
         registered = self._versions.of_topic(table.topic)
         known = self._known_instances(table, registered)
         self._forget_made_again(table)
-        if not self._stopped.is_asked_for(table.name):
-            self._renames.check(table.name, table.instances)
         stopped = [state.snapshot for state in known.values() if state.is_stopped]
         if stopped:
             self._stopped.check_may_begin(table.name, stopped[0].reason)
@@ -298,7 +307,7 @@ class PublishedTables:
                 current_columns(instance, lossless),
                 [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
                 [version for version in registered if version.capture_instance == instance.name],
-                max(first, self._book.instances[instance.name].covered_from),
+                max(first, self._book.instances[instance.name].covers_from),
             )
 
     def _check_place(self, table: PublishedTable, known: dict[str, InstanceState]) -> None:
@@ -309,15 +318,15 @@ class PublishedTables:
         """
         states = {state.snapshot.state for state in known.values()}
         covers = {
-            instance.name: self._book.instances[instance.name].covered_from
+            instance.name: self._book.instances[instance.name].covers_from
             if instance.name in self._book.instances
             else start
             for instance in table.instances
-            if (start := instance.start_lsn) is not None
+            if (start := instance.low_watermark) is not None
         }
         check_place_kept(
             first_lsn_after(self._book.position).decrement(),
-            {name: state.covered_from for name, state in known.items()},
+            {name: state.covers_from for name, state in known.items()},
             covers,
             has_begun=bool(states & _HAS_BEGUN),
             may_begin=states == {SnapshotState.PENDING},
@@ -331,11 +340,11 @@ class PublishedTables:
     ) -> None:
         """Give every recognised instance a state: a new table's, or that of the one before it."""
         for instance in recognised:
-            start = instance.start_lsn
+            start = instance.low_watermark
             if instance.name in self._book.instances or start is None:
                 continue
             if known:
-                snapshot = known[max(known, key=lambda name: known[name].covered_from)].snapshot
+                snapshot = known[max(known, key=lambda name: known[name].covers_from)].snapshot
             else:
                 initial = (
                     self._book.reads_all_anew or self._config.snapshot.mode is SnapshotMode.INITIAL
@@ -354,7 +363,7 @@ class PublishedTables:
                 "capture_instance_found",
                 table=str(table.name),
                 capture_instance=instance.name,
-                start_lsn=str(start),
+                covers_from=str(start),
                 snapshot=snapshot.state.value,
             )
             self._book.set_instance(instance.name, InstanceState(start, None, snapshot))
@@ -392,10 +401,10 @@ class PublishedTables:
         """
         return self._versions.encoder(table.topic, schema)
 
-    def hand_overs(self) -> list[Lsn]:
-        """LSNs at which a newer capture instance of a table takes over."""
+    def newer_covers_from(self) -> list[Lsn]:
+        """LSNs from which on newer capture instances hold their tables' changes."""
         return [
-            self._book.instances[instance.name].covered_from
+            self._book.instances[instance.name].covers_from
             for table in self._tables.values()
             if len(table.versions) > 1
             for instance in table.instances[1:]
@@ -417,7 +426,7 @@ class PublishedTables:
         for table in self._tables.values():
             if table.is_stopped:
                 continue
-            starts = {name: self._book.instances[name].covered_from for name in table.versions}
+            starts = {name: self._book.instances[name].covers_from for name in table.versions}
             instance = choose_instance(table.instances, starts, lsn)
             if instance is not None:
                 schema = version_at(table.versions[instance.name], lsn)
@@ -433,9 +442,9 @@ class PublishedTables:
         """
         first = first_lsn_after(self._book.position)
         for reading in readings:
-            minimum = state.start_lsns.get((reading.instance.name, reading.instance.object_id))
+            minimum = state.low_watermarks.get((reading.instance.name, reading.instance.object_id))
             try:
-                check_not_expired(reading.instance.name, max(first, reading.covered_from), minimum)
+                check_not_expired(reading.instance.name, max(first, reading.covers_from), minimum)
             except PositionExpired as error:
                 raise TableFailed(reading.table.name, error) from error
 

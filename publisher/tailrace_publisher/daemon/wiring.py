@@ -78,7 +78,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             delivery,
             book,
             lambda: [table.topic for table in tables.snapshotting()],
-            kept.lease.written,
+            kept.fencing.written,
         )
         signals = Signals(topics, delivery, book, tables)
         resources.callback(signals.close)
@@ -139,7 +139,7 @@ def _of_none_renamed(
 
 def _opened_book(control: Connection, topics: DatabaseTopics, kept: Kept) -> Book:
     records = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
-    if not kept.lease.found(records):
+    if not kept.fencing.found(records):
         kept.schemas.forget()  # somebody else has published meanwhile, or may have
     identity = visible_identity(control)
     newest = max_lsn(control)

@@ -79,7 +79,9 @@ class KnownCatalog:
         for instance in _described(connection, published, message_keys, altered, collation):
             self._known[instance.object_id] = marks[instance.object_id], instance
         self._known = {object_id: self._known[object_id] for object_id in marks}
-        found = [replace(self._known[row.object_id][1], start_lsn=row.start_lsn) for row in rows]
+        found = [
+            replace(self._known[row.object_id][1], low_watermark=row.start_lsn) for row in rows
+        ]
         return sorted(found, key=lambda instance: (instance.create_date, instance.object_id))
 
 
@@ -174,7 +176,7 @@ def _described(
             CaptureInstance(
                 name=row.instance,
                 table=table,
-                start_lsn=row.start_lsn,
+                low_watermark=row.start_lsn,
                 create_date=row.create_date,
                 object_id=row.object_id,
                 source_object_id=row.source_object_id,
@@ -251,25 +253,25 @@ def choose_key(
 
 
 def choose_instance(
-    instances: Sequence[CaptureInstance], hand_overs: Mapping[str, Lsn], lsn: Lsn
+    instances: Sequence[CaptureInstance], covers_from: Mapping[str, Lsn], lsn: Lsn
 ) -> CaptureInstance | None:
     """The capture instance from which a table's changes of a commit are read.
 
-    While a table has two, both are filled in tandem; the newer one takes over behind its hand-over
-    LSN, the start LSN at which it was first seen.
+    While a table has two, both are filled in tandem; the newer one takes over behind the LSN that
+    it covers the table from.
 
     Args:
         instances: of one table, oldest first.
-        hand_overs: hand-over LSN of each recognised instance, by name.
+        covers_from: LSN from which on each recognised instance holds the table's changes, by name.
         lsn: commit LSN of the change.
 
     Returns:
         None when the capture process has recognised none of them yet.
     """
-    recognised = [instance for instance in instances if instance.name in hand_overs]
+    recognised = [instance for instance in instances if instance.name in covers_from]
     if not recognised:
         return None
-    begun = [instance for instance in recognised if hand_overs[instance.name] < lsn]
+    begun = [instance for instance in recognised if covers_from[instance.name] < lsn]
     return begun[-1] if begun else recognised[0]
 
 

@@ -38,7 +38,11 @@ from tailrace_publisher.errors import (
     TopicRefused,
 )
 from tailrace_publisher.metrics import Metrics
-from tailrace_publisher.snapshot.rounds import Snapshots
+from tailrace_publisher.snapshot.fence import FenceSource
+from tailrace_publisher.snapshot.lanes import Lane
+from tailrace_publisher.snapshot.pauses import Pauses
+from tailrace_publisher.snapshot.snapshots import Snapshots
+from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
 from tailrace_publisher.source.loss import (
@@ -46,6 +50,7 @@ from tailrace_publisher.source.loss import (
     check_not_backwards,
     check_same_database,
 )
+from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import (
     is_read_only,
     max_lsn,
@@ -181,7 +186,16 @@ class Session:
         )
         self._resources.callback(signals.close)
         self._signals = signals
-        snapshots = Snapshots(self._control, config.snapshot.chunk_rows)
+        snapshots = Snapshots(
+            FenceSource(self._control),
+            [self._lane(number) for number in range(config.snapshot.tables_at_once)],
+            ChunkLimits(
+                PageLimit(config.snapshot.chunk_rows, config.snapshot.chunk_bytes),
+                config.snapshot.memory_bytes,
+            ),
+            config.snapshot.memory_bytes,
+            Pauses(config.retry_backoff_max_s, time.monotonic),
+        )
         self._snapshots = SnapshotDriver(
             snapshots, self._tables, self._book, self._committer, self._metrics, self._on_step
         )
@@ -204,6 +218,16 @@ class Session:
             self._stop,
             self._on_step,
         )
+
+    def _lane(self, number: int) -> Lane:
+        """A thread that reads tables; its connection is closed behind it."""
+        lane = Lane(
+            ThreadPoolExecutor(1, f"snapshot-{number}"),
+            lambda: Connection(self._config.source),
+            self._config.snapshot,
+        )
+        self._resources.callback(lane.close)
+        return lane
 
     def _refuse_or_leave_out(self, problems: list[TableProblem], registry: SchemaRegistry) -> None:
         """What is wrong with single tables: a first start refuses it, a later one leaves them out.
@@ -282,7 +306,10 @@ class Session:
             more = self._stream.poll()
             if is_closed(self._book.position):
                 self._signals.take()
-                more = self._snapshots.advance(self._stream.utc_offset_minutes) or more
+                published = self._snapshots.advance(
+                    self._stream.utc_offset_minutes, is_caught_up=not more
+                )
+                more = published or more
             if is_idle:
                 self._committer.heartbeat(None if more else known_ms)
             if not more:

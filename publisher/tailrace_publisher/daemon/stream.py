@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
+from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.book import Book
@@ -41,7 +42,7 @@ class Stream:
         book: what is out.
         committer: takes the blocks.
         metrics: counts.
-        observe: sees every block's parts before they are sent.
+        observe: sees every page of a topic in the poll that publishes it.
         clock_ms: milliseconds UTC.
         stop: set to end a window between two blocks.
         on_step: called with a name at each step, for tests that stop the process there.
@@ -57,7 +58,7 @@ class Stream:
         book: Book,
         committer: Committer,
         metrics: Metrics,
-        observe: Callable[[list[EncodedRows]], None],
+        observe: Callable[[str, ChangePage], None],
         clock_ms: Callable[[], int],
         stop: threading.Event,
         on_step: Callable[[str], None],
@@ -157,7 +158,6 @@ class Stream:
         if readings:
             page_rows = max(1, min(page_rows, ROWS_AHEAD_MAX // (2 * len(readings))))
         for block in merge([self._pages(window, reading, page_rows) for reading in readings]):
-            self._observe(block.parts)
             self._committer.add(block)
             if self._stop.is_set():
                 return
@@ -193,4 +193,6 @@ class Stream:
         for page in pages:
             self._on_step("page")
             if page.rows:
-                yield encoder.encode(page.rows, window.commit_ms, self._clock_ms())
+                encoded = encoder.encode(page.rows, window.commit_ms, self._clock_ms())
+                self._observe(reading.table.topic, page)
+                yield encoded

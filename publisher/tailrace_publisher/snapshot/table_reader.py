@@ -87,6 +87,9 @@ class ReadSource:
 class TableReader:
     """The chunks of one table, one behind another; used by one thread at a time.
 
+    Attributes:
+        table: the table, as it was when the reading began.
+
     Args:
         table: the table, and where to go on.
         encoder: of its version, for this thread alone.
@@ -101,7 +104,7 @@ class TableReader:
         limits: ChunkLimits,
         is_stopped: Callable[[], bool],
     ) -> None:
-        self._table = table
+        self.table = table
         self._encoder = encoder
         self._limits = limits
         self._is_stopped = is_stopped
@@ -132,7 +135,7 @@ class TableReader:
         connection = source.connection
         self._check_sees(connection, position)
         chunk = Chunk()
-        if self._table.is_cut:
+        if self.table.is_cut:
             self._read_cut(connection, chunk, position)
         else:
             self._read_whole(connection, chunk, position)
@@ -147,7 +150,7 @@ class TableReader:
         """What was out before the reading must be in the rows: changes behind it are compared."""
         newest = max_lsn(connection) or Lsn.ZERO
         if newest < position:
-            name = self._table.instance.name
+            name = self.table.instance.name
             raise SourceBehind(name, None if newest == Lsn.ZERO else newest, position)
 
     def _read_whole(self, connection: Connection, chunk: Chunk, position: Lsn) -> None:
@@ -156,7 +159,7 @@ class TableReader:
             self._statements.whole, size_of=self._row_size.of, at_most=most
         )
         if is_cut:
-            raise SnapshotTooLarge(self._table.instance.table, len(rows), most)
+            raise SnapshotTooLarge(self.table.instance.table, len(rows), most)
         self._take(chunk, rows, position)
         chunk.is_last = True
 
@@ -181,7 +184,7 @@ class TableReader:
             else:
                 self._level -= 1
         if self._behind is not None:
-            chunk.resume_key = write_resume_key(self._table.instance.identity, self._behind)
+            chunk.resume_key = write_resume_key(self.table.instance.identity, self._behind)
 
     def _fetch(
         self, connection: Connection, asked: int, left: PageLimit

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-
-import structlog
+from typing import Final
 
 from tailrace_publisher.config import SnapshotConfig, SnapshotIsolation
-from tailrace_publisher.errors import SourceUnavailable
+from tailrace_publisher.errors import SourceBusy, SourceError, SourceUnavailable
 from tailrace_publisher.snapshot.table_reader import Chunk, ReadSource, TableReader
 from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.queries import allows_snapshot_isolation
 from tailrace_schemas.lsn import Lsn
 
-_log = structlog.get_logger(__name__)
+_ISOLATION_GONE: Final = frozenset({3952, 3953, 3954, 3955, 3956, 3957, 3958, 3966})
+"""SNAPSHOT isolation was switched off for the database, or the versions that it needs are gone.
+
+https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors-3000-to-3999
+"""
 
 
 class Lane:
@@ -66,6 +69,11 @@ class Lane:
         except SourceUnavailable:
             self._disconnect()
             raise
+        except SourceError as error:
+            if error.number not in _ISOLATION_GONE:
+                raise
+            self._disconnect()
+            raise SourceBusy(str(error), sqlstate=error.sqlstate, number=error.number) from error
 
     def _open(self) -> ReadSource:
         connection = self._connect()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import structlog
 
-from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_schemas.lsn import Lsn
@@ -26,38 +23,35 @@ class SnapshotDriver:
     """Begins and publishes chunks of the snapshots, between two windows of the stream.
 
     Args:
+        runtime: what all parts share.
         snapshots: reads the tables.
         tables: what is published.
-        book: what is out.
         committer: takes the rows.
-        metrics: counts.
-        on_step: called with a name at each step, for tests that stop the process there.
+        time: the server's local time.
     """
 
     def __init__(
         self,
+        runtime: Runtime,
         snapshots: Snapshots,
         tables: PublishedTables,
-        book: Book,
         committer: Committer,
-        metrics: Metrics,
-        on_step: Callable[[str], None],
+        time: ServerTime,
     ) -> None:
+        self._runtime = runtime
         self._snapshots = snapshots
         self._tables = tables
-        self._book = book
         self._committer = committer
-        self._metrics = metrics
-        self._on_step = on_step
+        self._book = committer.book
+        self._time = time
         self._waits_since: float | None = None
         self._is_told = False
         self._has_rested = True
 
-    def advance(self, utc_offset_minutes: int, *, is_caught_up: bool) -> bool:
+    def advance(self, *, is_caught_up: bool) -> bool:
         """Publish what may be, and have further chunks read; to be called at a closed position.
 
         Args:
-            utc_offset_minutes: how far the server's local time is ahead of UTC.
             is_caught_up: whether the stream has published what is captured. Further chunks begin
                 only then: while it is behind, their fences would be long in coming, and the rows
                 that change meanwhile would be kept.
@@ -72,11 +66,13 @@ class SnapshotDriver:
         position = self._book.position.commit_lsn
         pending = self._settled(position)
         if self._snapshots.look(position):
-            self._on_step("snapshot_read")
+            self._runtime.on_step(Step.SNAPSHOT_READ)
         if self._snapshots.has_failed(position):
             self._tables.refresh()  # it may have other columns by now
             pending = self._settled(position)
-        parts = list(self._snapshots.take(position, utc_offset_minutes, self._encoder_of))
+        parts = list(
+            self._snapshots.take(position, self._time.utc_offset_minutes, self._encoder_of)
+        )
         if parts:
             self._publish(parts)
             pending = self._settled(position)
@@ -100,7 +96,7 @@ class SnapshotDriver:
                     self._tables.set_snapshot(table, part.progress)
         self._committer.commit()
         for part in parts:
-            self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
+            self._runtime.metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
 
     def _begin(self, pending: list[PendingTable], position: Lsn, *, is_caught_up: bool) -> None:
         if not is_caught_up:
@@ -113,7 +109,7 @@ class SnapshotDriver:
         self._snapshots.begin(pending, position, self._encoder_of)
 
     def _tell_waiting(self, pending: list[PendingTable]) -> None:
-        now = time.monotonic()
+        now = self._runtime.clock.monotonic()
         if self._waits_since is None:
             self._waits_since = now
         if not self._is_told and now - self._waits_since >= _TOLD_AFTER_S:

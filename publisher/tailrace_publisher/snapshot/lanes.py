@@ -11,10 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Final
 
-from tailrace_publisher.config import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.errors import SourceBusy, SourceError, SourceUnavailable
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.table_reader import Chunk, ReadSource, TableReader
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.queries import allows_snapshot_isolation
 from tailrace_schemas.lsn import Lsn

@@ -15,10 +15,10 @@ from typing import Any, Final
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
 from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.resume_key import read_resume_key, write_resume_key
 from tailrace_publisher.snapshot.statements import ChunkStatements
-from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import max_lsn

@@ -15,7 +15,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from tailrace_publisher.change.page import ChangePage
-from tailrace_publisher.config import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
     PermissionMissing,
@@ -24,13 +23,14 @@ from tailrace_publisher.errors import (
     SourceUnavailable,
     TableFailed,
 )
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.fence import Fence, FenceSource
 from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.source.page_size import PageLimit
 from tailrace_schemas.lsn import Lsn
 from tests.unit.publisher_snapshot.table_source import (

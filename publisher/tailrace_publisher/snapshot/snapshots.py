@@ -36,7 +36,7 @@ from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
-from tailrace_publisher.snapshot.table_snapshot import Reading, TableSnapshot
+from tailrace_publisher.snapshot.table_snapshot import QUEUED_MAX, Reading, TableSnapshot
 from tailrace_schemas.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
@@ -104,15 +104,12 @@ class Snapshots:
             encoder_of: see there.
         """
         self._assign(pending, encoder_of)
-        progressed = True
-        while progressed:  # in turn: no table takes all of the memory
-            progressed = False
+        for _ in range(QUEUED_MAX):  # in turn: no table takes all of the memory
             for active in self._active.values():
                 held = sum(other.size for other in self._active.values())
                 has_room = held + self._limits.chunk.size <= self._size_max or not held
                 if has_room and active.may_begin():
                     active.begin(position)
-                    progressed = True
 
     def _assign(self, pending: Sequence[PendingTable], encoder_of: EncoderOf) -> None:
         """Give free lanes to tables that wait for one; one table that is not cut at a time."""

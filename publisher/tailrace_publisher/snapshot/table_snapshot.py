@@ -24,7 +24,7 @@ from tailrace_schemas.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
 
-_QUEUED_MAX: Final = 2
+QUEUED_MAX: Final = 2
 """Readings that are asked for at once: the thread goes on while the main loop is elsewhere."""
 _POSITION_COLUMNS: Final = 5
 """Of a change row, before its values."""
@@ -55,6 +55,11 @@ class Reading:
     def chunk(self) -> Chunk | None:
         """The chunk, once it is read."""
         return self.future.result() if self.future.done() and self.error is None else None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can be read behind it."""
+        return self.future.done() and (self.chunk is None or self.chunk.is_last)
 
 
 class TableSnapshot:
@@ -100,8 +105,9 @@ class TableSnapshot:
 
     def may_begin(self) -> bool:
         """Whether another chunk may be asked for."""
-        coming = sum(not reading.future.done() for reading in self.readings)
-        return self.lane is not None and coming < _QUEUED_MAX
+        if self.lane is None or (self.readings and self.readings[-1].is_final):
+            return False
+        return sum(not reading.future.done() for reading in self.readings) < QUEUED_MAX
 
     def begin(self, position: Lsn) -> None:
         """Ask for the next chunk.

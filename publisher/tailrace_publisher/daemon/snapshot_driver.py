@@ -133,7 +133,7 @@ class SnapshotDriver:
                 self._tables.snapshot_of(reading.table),
             )
             for reading in self._tables.readings(position.increment())
-            if reading.table.topic in topics and reading.covered_from <= position
+            if reading.table.topic in topics and reading.covers_from <= position
         ]
 
     def _encoder_of(self, pending: PendingTable) -> EnvelopeEncoder | None:

@@ -113,7 +113,7 @@ def instance_of(
     return CaptureInstance(
         name="dbo_t",
         table=TABLE,
-        start_lsn=START,
+        low_watermark=START,
         create_date=datetime(2026, 1, 1),  # noqa: DTZ001
         object_id=1,
         source_object_id=2,

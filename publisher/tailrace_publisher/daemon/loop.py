@@ -21,6 +21,7 @@ from tailrace_publisher.errors import (
     PublisherError,
     ReplicaBehind,
     SchemaRefused,
+    SourceError,
     TableFailed,
 )
 from tailrace_publisher.metrics import Metrics
@@ -47,7 +48,7 @@ def run(
 
     What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
     and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
-    is what the source says, unless it cannot heal (:attr:`PublisherError.may_heal`).
+    is what the source says, unless it cannot heal (:attr:`SourceError.may_heal`).
 
     Args:
         config: the options.
@@ -118,7 +119,7 @@ class _Conductor:
         At a first start the same error says that the configuration is wrong. Where Kafka cannot
         tell which of them this is, the error goes first, too.
         """
-        if isinstance(error, RegistryError) or not error.may_heal:
+        if not isinstance(error, SourceError) or not error.may_heal:
             return False
         if self._fencing.has_checkpoint:
             return True

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import PublisherConfig, SnapshotMode
+from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.protected_rows import (
     encrypted_problems,
     masked_problems,
@@ -21,6 +21,7 @@ from tailrace_publisher.daemon.protected_rows import (
 )
 from tailrace_publisher.errors import PermissionMissing, PreflightError
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.snapshot_options import SnapshotMode
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version

@@ -43,9 +43,9 @@ class SnapshotConfig(Section):
         default=OnGap.STOP,
         description="What becomes of a table whose change rows were gone before they were read,"
         " by cleanup or because its older capture instance was disabled too early: stop (default)"
-        " leaves it out, loudly, until the publisher is started again; snapshot takes a new"
-        " snapshot of it at once. In the lake a new snapshot replaces the table; subscribers of its"
-        " topic miss the changes that are gone.",
+        " leaves it out, loudly, until an operator asks for it (tailrace snapshot); snapshot takes"
+        " a new snapshot of it at once. In the lake a new snapshot replaces the table; subscribers"
+        " of its topic miss the changes that are gone.",
     )
     chunk_rows: int = Field(
         default=50_000,

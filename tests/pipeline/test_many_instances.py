@@ -19,8 +19,11 @@ from tailrace_publisher.source.queries import (
     probe_of,
 )
 from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.registry import SchemaRegistry
 from tests.fix_sqlserver import SourceServer
+from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy
+from tests.pipeline.running import Running
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 TABLES = PROBE_INSTANCES + 20
@@ -191,3 +194,41 @@ def test_ddl_on_one_table_reads_the_columns_of_that_table(source: SourceDatabase
         assert [c.name for i in replaced.instances if i.name == "dbo_t9" for c in i.columns] == [
             "other"
         ]
+
+
+@pytest.mark.kafka
+def test_a_retry_asks_neither_registry_nor_catalog_again(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(6):
+        pipe.source.execute(f"CREATE TABLE dbo.t{number} (id int PRIMARY KEY)")
+        pipe.source.enable(f"t{number}")
+    asked: list[str] = []
+    ask = SchemaRegistry._ask
+
+    def counted(self: SchemaRegistry, method: str, path: str, *further: Any) -> Any:
+        asked.append(path)
+        return ask(self, method, path, *further)
+
+    monkeypatch.setattr(SchemaRegistry, "_ask", counted)
+    proxy = Proxy(pipe.source.server.host, pipe.source.server.port)
+    proxy.open()
+    behind_proxy = pipe.options()["source"] | {"host": "127.0.0.1", "port": proxy.port}
+    with Running(pipe.config(source=behind_proxy)) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+        of_tables = [path for path in asked if f"{pipe.source.name}.dbo." in path]
+        assert len(of_tables) == 6 * 3  # its versions, key and value
+        asked.clear()
+        proxy.close()
+        publisher.until(lambda: bool(publisher.told("retrying")), "the source is gone")
+        proxy.open()
+        pipe.source.execute("INSERT dbo.t3 VALUES (1)")
+        publisher.until(pipe.is_caught_up, "and is back")
+        assert [path for path in asked if f"{pipe.source.name}.dbo." in path] == []
+    asked.clear()
+    with Running(pipe.config()) as publisher:
+        publisher.until(lambda: "heartbeat" in publisher.steps, "another process begins")
+        of_tables = [path for path in asked if f"{pipe.source.name}.dbo." in path]
+        assert len(of_tables) == 6 * 2  # its versions, and the key
+    proxy.close()
+    pipe.assert_exactly_once("t3")

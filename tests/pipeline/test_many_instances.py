@@ -206,9 +206,9 @@ def test_a_retry_asks_neither_registry_nor_catalog_again(
     asked: list[str] = []
     ask = SchemaRegistry._ask
 
-    def counted(self: SchemaRegistry, method: str, path: str, *further: Any) -> Any:
+    def counted(self: SchemaRegistry, method: str, path: str, *rest: Any, **named: Any) -> Any:
         asked.append(path)
-        return ask(self, method, path, *further)
+        return ask(self, method, path, *rest, **named)
 
     monkeypatch.setattr(SchemaRegistry, "_ask", counted)
     proxy = Proxy(pipe.source.server.host, pipe.source.server.port)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tailrace.resnapshot import ask
 from tailrace_publisher.config import PublisherConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
@@ -81,6 +82,7 @@ def test_an_instance_that_goes_before_it_was_read_to_its_end_stops_its_table(
     assert not pipe.topics.changes(pipe.source.name, "loses"), "nothing behind the gap is out"
 
     with Running(pipe.config()) as publisher:
+        ask(pipe.config(), ["dbo.loses"], 60)
         publisher.until(pipe.is_caught_up, "its new snapshot is out")
         assert publisher.told("table_restarted")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
@@ -120,6 +122,8 @@ def test_the_next_instance_is_not_recognised_yet(pipe: Pipe, on_gap: str):
         if on_gap == "snapshot":
             publisher.until(pipe.is_caught_up, "the new snapshot is out")
     with Running(pipe.config()) as publisher:
+        if on_gap == "stop":
+            ask(pipe.config(), ["dbo.loses"], 60)
         publisher.until(pipe.is_caught_up, "it goes on")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
     pipe.assert_exactly_once("keeps")
@@ -138,8 +142,8 @@ def test_a_stopped_table_is_taken_up_with_another_instance(pipe: Pipe):
     source.scan()
 
     with Running(pipe.config()) as publisher:
+        ask(pipe.config(), ["dbo.loses"], 60)
         publisher.until(pipe.is_caught_up, "its new snapshot is out")
-        assert not publisher.told("table_stopped")
         assert publisher.told("table_restarted")
     assert snapshot_keys(pipe, "loses") == [1, 2, 2, 3]
 

@@ -339,7 +339,8 @@ def test_a_topic_that_is_gone_stops_its_table_alone(pipe: Pipe):
         assert pipe.topics.progress()[-1]["snapshotting"] == [topic_of(pipe, "loses")]
     assert not pipe.topics.events(source.name, "loses")
     with Running(pipe.config()) as publisher:
-        publisher.until(pipe.is_caught_up, "a later start makes it anew")
+        ask(pipe.config(), ["dbo.loses"], 60)
+        publisher.until(pipe.is_caught_up, "who asks for it has it made anew")
         assert snapshot_keys(pipe, "loses") == [1, 2, 3]
     pipe.assert_exactly_once("keeps")
 

@@ -97,6 +97,7 @@ OF_ONE_TABLE = {
     "RecordTooLarge",
     "SchemaRefused",
     "SourceError",
+    "SnapshotTooLarge",
     "StillStopped",
     "TableRenamed",
     "TopicCompacted",

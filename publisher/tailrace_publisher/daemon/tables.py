@@ -111,10 +111,11 @@ class PublishedTables:
                 name: data_spec(
                     topic,
                     self._config.kafka,
-                    holds_events=any(self._book.follows(i.name) for i in found[name]),
+                    holds_events=not isinstance(self._stopped.error_of(name), TableRenamed)
+                    and any(self._book.follows(i.name) for i in found[name]),
                 )
                 for name, topic in topics.items()
-                if name not in self._tables and self._stopped.error_of(name) is None
+                if name not in self._tables
             }
         )
         for name, topic in topics.items():
@@ -169,7 +170,7 @@ class PublishedTables:
         self.set_snapshot(table, SnapshotProgress(SnapshotState.PENDING))
 
     def _note_renamed(self, found: dict[TableName, list[CaptureInstance]]) -> None:
-        """Note tables that were published under another name, before they get topics."""
+        """Note tables that were published under another name, before topics are asked for."""
         for name, instances in found.items():
             try:
                 if not self._stopped.is_asked_for(name):

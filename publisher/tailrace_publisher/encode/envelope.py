@@ -219,7 +219,12 @@ class EnvelopeEncoder:
     def twin(self) -> EnvelopeEncoder:
         """An encoder of the same version for another thread: what they remember is their own."""
         return EnvelopeEncoder(
-            self._server_name, self.schema, self.topic, self.schema_id, self._key_schema_id
+            self._server_name,
+            self.schema,
+            self.topic,
+            self.schema_id,
+            self._key_schema_id,
+            self._half_pairs.policy,
         )
 
     def _keys(self, encoded: list[list[bytes]], count: int) -> list[bytes | None]:

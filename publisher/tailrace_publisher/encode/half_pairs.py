@@ -25,16 +25,19 @@ class HalfPairs:
     Args:
         policy: what becomes of them.
         table: name of the table, for the log.
+
+    Attributes:
+        policy: as it was given.
     """
 
     def __init__(self, policy: Surrogates, table: str) -> None:
-        self._policy = policy
+        self.policy = policy
         self._table = table
         self._told: set[str] = set()
 
     def without(self, column: SchemaColumn, values: Sequence[Any]) -> list[Any] | None:
         """The values of a column of text without half pairs; None where they are refused."""
-        if self._policy is Surrogates.FAIL or column.key_ordinal:
+        if self.policy is Surrogates.FAIL or column.key_ordinal:
             return None
         if column.name not in self._told:
             self._told.add(column.name)
@@ -43,11 +46,11 @@ class HalfPairs:
                 table=self._table,
                 column=column.name,
                 effect="U+FFFD stands in their place"
-                if self._policy is Surrogates.REPLACE
+                if self.policy is Surrogates.REPLACE
                 else "these values are published as NULL",
                 fix="mend them at the source, or set surrogates to fail to have the table stop",
             )
-        if self._policy is Surrogates.NULL:
+        if self.policy is Surrogates.NULL:
             return [None if value is not None and _is_broken(value) else value for value in values]
         return [value if value is None else _mended(value) for value in values]
 

@@ -202,7 +202,7 @@ def test_half_pairs_become_what_the_option_says(policy: Surrogates, expected: li
             [(1, text) for text in expected], Lsn(1, 2, 3), 5, last=True
         ).values
     )
-    assert [(log["event"], log["column"]) for log in logs] == [("half_surrogate_pairs", "text")] * 2
+    assert [(log["event"], log["column"]) for log in logs] == [("half_surrogate_pairs", "text")]
     with pytest.raises(EncodeError, match="column text"):
         strict.encode(rows(BROKEN), COMMIT_MS)
 

@@ -96,7 +96,6 @@ OF_ONE_TABLE = {
     "PublisherError",
     "RecordTooLarge",
     "SchemaRefused",
-    "SnapshotTooLarge",
     "SourceError",
     "SnapshotTooLarge",
     "StillStopped",

@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.checking import check, minimise, report
 from tests.simulation.kept import save
+from tests.simulation.known import Avoided
 from tests.simulation.mutants import MUTANTS, put_back
 from tests.simulation.scenario import draw
 
@@ -17,6 +18,7 @@ from tests.simulation.scenario import draw
 def main() -> int:
     """Run what the arguments ask for; 1 when a seed failed."""
     arguments = _arguments()
+    Avoided.everything = not arguments.with_known
     if arguments.seed is not None:
         return _one(arguments)
     began = time.monotonic()
@@ -27,12 +29,12 @@ def main() -> int:
         done += 1
         if text is not None:
             failed.append(seed)
-            print(f"seed {seed}: {text}", flush=True)
+            _say(f"seed {seed}: {text}")
             if arguments.mutant is not None or len(failed) >= arguments.stop_after:
                 break
         elif arguments.progress and done % 500 == 0:
-            print(f"{done} seeds, {time.monotonic() - began:.0f} s", flush=True)
-    print(f"{done} seeds in {time.monotonic() - began:.0f} s, {len(failed)} failed")
+            _say(f"{done} seeds, {time.monotonic() - began:.0f} s")
+    _say(f"{done} seeds in {time.monotonic() - began:.0f} s, {len(failed)} failed")
     if failed and not arguments.no_minimise and arguments.mutant is None:
         arguments.seed = failed[0]
         _one(arguments)
@@ -47,9 +49,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes; default 1")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), help="put an old fault back")
     parser.add_argument("--stop-after", type=int, default=10, help="failed seeds; default 10")
-    parser.add_argument("--no-minimise", action="store_true", help="leave failing seeds as they are")
+    parser.add_argument(
+        "--no-minimise", action="store_true", help="leave failing seeds as they are"
+    )
     parser.add_argument("--progress", action="store_true", help="tell how many seeds are done")
     parser.add_argument("--save", help="keep the failing history as a regression of that name")
+    parser.add_argument("--with-known", action="store_true", help="known faults, too (known.py)")
     parser.add_argument("--verbose", action="store_true", help="print the publisher's log")
     return parser.parse_args()
 
@@ -59,7 +64,7 @@ def _one(arguments: argparse.Namespace) -> int:
     with put_back(arguments.mutant):
         failure = check(scenario, is_verbose=arguments.verbose and arguments.no_minimise)
         if failure is None:
-            print(f"seed {arguments.seed}: nothing wrong")
+            _say(f"seed {arguments.seed}: nothing wrong")
             return 0
         if not arguments.no_minimise:
             scenario, failure = minimise(scenario, failure)
@@ -67,7 +72,7 @@ def _one(arguments: argparse.Namespace) -> int:
                 check(scenario, is_verbose=True)
         if arguments.save is not None:
             save(scenario, arguments.save)
-        print(report(scenario, failure))
+        _say(report(scenario, failure))
     return 1
 
 
@@ -79,6 +84,10 @@ def _checked(seeds: range, arguments: argparse.Namespace) -> Iterator[tuple[int,
     with ProcessPoolExecutor(arguments.jobs) as pool:
         mutants = [arguments.mutant] * len(seeds)
         yield from zip(seeds, pool.map(check_seed, seeds, mutants, chunksize=20), strict=True)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - the command tells its user
 
 
 def check_seed(seed: int, mutant: str | None = None) -> str | None:

@@ -1,4 +1,4 @@
-"""Histories that found something, kept as they are: a seed draws another one when the model grows."""
+"""Histories that found something, kept as they are: seeds draw others when the model grows."""
 
 from __future__ import annotations
 

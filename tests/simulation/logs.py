@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from tailrace_publisher.metrics import Metrics
-from tests.simulation.world import World
 
 
 @dataclass(slots=True)
@@ -17,28 +16,34 @@ class Told:
     """The events of the structured log that the judge needs.
 
     Attributes:
-        stopped: topics of tables that were told to be stopped, ever.
+        where: tells ticks, progress records and the newest captured LSN of the moment.
+        stopped: when the table of a topic was last told to be stopped, in ticks.
+        restarted: of tables that begin again: progress records and newest captured LSN then.
         starts: a mark for each start that came to its checkpoint.
         metrics: the publisher's counts.
         is_verbose: whether to print every event.
     """
 
     is_verbose: bool
-    world: World
-    stopped: set[str] = field(default_factory=set)
+    where: Callable[[], tuple[int, int, bytes]]
+    stopped: dict[str, int] = field(default_factory=dict)
+    restarted: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
 
     def take(self, _logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
         """A processor of structlog: the last one."""
         name = event.get("event")
+        ticks, records, captured = self.where()
         if name == "table_stopped":
-            self.stopped.add(f"sim.{event['table']}")
+            self.stopped[f"sim.{event['table']}"] = ticks
+        elif name == "table_restarted":
+            self.restarted.setdefault(f"sim.{event['table']}", []).append((records, captured))
         elif name in {"checkpoint_found", "checkpoint_missing"}:
-            self.starts.append(self.world.ticks)
+            self.starts.append(ticks)
         if self.is_verbose:
             facts = " ".join(f"{key}={value}" for key, value in event.items() if key != "event")
-            print(f"  [{self.world.ticks}] {level} {name} {facts}")  # noqa: T201
+            print(f"  [{ticks}] {level} {name} {facts}")  # noqa: T201
         raise structlog.DropEvent
 
     def listen(self) -> None:

@@ -124,7 +124,9 @@ def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
     """9b: a table without command ids goes on by seqval behind a position that has one."""
     begin = pages.ChangePages.__init__
 
-    def begun(self: Any, connection: Any, instance: Any, schema: Any, span: Any, *rest: Any) -> None:
+    def begun(
+        self: Any, connection: Any, instance: Any, schema: Any, span: Any, *rest: Any
+    ) -> None:
         begin(self, connection, instance, schema, span, *rest)
         self._after = span.after
 

@@ -44,7 +44,7 @@ class InlineExecutor(Executor):
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - an executor hands on whatever it was
             future.set_exception(error)
         return future
 

@@ -166,9 +166,7 @@ def draw(seed: int) -> Scenario:
     count = rng.choice((20, 40, 60, 90))
     drawn = rng.choices(kinds, [weights[kind] for kind in kinds], k=count)
     spread = rng.choice((2, 6, 15, 40))
-    steps = tuple(
-        Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)) for kind in drawn
-    )
+    steps = tuple(Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)) for kind in drawn)
     return Scenario(seed, around, _options(rng, around), steps)
 
 

@@ -46,6 +46,7 @@ from tests.simulation.world import Killed, World
 CATCH_UP_TICKS_MAX: Final = 6_000
 """Calls within which a publisher that nothing disturbs must have everything out."""
 _ENDS_MAX: Final = 12
+_STARTS_MAX: Final = 4
 _TEMPLATES: Final = (
     ("orders", (("id", "int"), ("v", "int"), ("s", "nvarchar(20)")), 1),
     ("log", (("v", "int"), ("s", "nvarchar(20)")), 0),
@@ -104,6 +105,7 @@ class Simulation:
     _phase: int = 0
     _phase_began: int = 0
     _target: bytes = b""
+    _starts: int = 0
 
     @property
     def transactional_id(self) -> str:
@@ -191,7 +193,7 @@ class Simulation:
         )
         waited = self.world.ticks - self._phase_began
         if self._has_caught_up():
-            if self._phase == 1:
+            if self._phase == 1 or self._restarts():
                 self._phase, self._phase_began = 2, self.world.ticks
                 self.kill_in = 0
                 self.told.starts.clear()
@@ -223,12 +225,20 @@ class Simulation:
             return False
         if self._phase == 2 and not self.told.starts:
             return False
-        return all(
-            self._is_excused(topic) and self._phase == 1 for topic in newest.snapshotting
-        )
+        return all(self._is_excused(topic) for topic in newest.snapshotting)
 
     def _is_excused(self, topic: str) -> bool:
-        return topic.rpartition(".")[2] in self.excuses and topic in self.told.stopped
+        """Whether a table may be stopped, and was told to be; the last start is a new reason."""
+        told_at = self.told.stopped.get(topic, -1)
+        return topic.rpartition(".")[2] in self.excuses and (
+            self._phase == 1 or (told_at > self._phase_began and self._starts < _STARTS_MAX)
+        )
+
+    def _restarts(self) -> bool:
+        """Whether a table was stopped since the last start, so that there must be another."""
+        self._starts += 1
+        newest = self.published.newest
+        return newest is not None and bool(newest.snapshotting)
 
     def _what_is_missing(self) -> str:
         newest = self.published.newest
@@ -312,6 +322,11 @@ class Simulation:
             name = database.tables[instance.source].name
             self.excuse(name, f"{instance.name} was disabled before its changes were out")
 
+    def is_snapshotting(self) -> bool:
+        """Whether a table is, or may soon be, read beside the stream."""
+        newest = self.published.newest
+        return newest is None or bool(newest.snapshotting)
+
     def note_uncaptured(self) -> None:
         """Note which tables have no capture instance."""
         database = self.group.database
@@ -391,7 +406,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         KafkaFaults(),
         config,
         Published(broker, schemas),
-        Told(is_verbose=is_verbose, world=world),
+        Told(is_verbose, lambda: (world.ticks, simulation.published.records, group.captured())),
     )
     world.on_tick = simulation.on_tick
     broker.on_commit = simulation.published.committed

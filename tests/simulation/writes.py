@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.simulation.known import Known, avoids
 from tests.simulation.sqlserver.database import Database
 from tests.simulation.sqlserver.log import Log
 from tests.simulation.sqlserver.rows import Change, Column, Row, Table
@@ -35,6 +36,7 @@ class Writer:
     next_row: int
     changes: list[Change] = field(default_factory=list)
     _command: int = 0
+    _large: int = 0
     _rows: dict[int, dict[int, Row]] = field(default_factory=dict)
 
     def statement(self, rows_max: int = 3) -> None:
@@ -66,9 +68,9 @@ class Writer:
     def _insert(self, table: Table, rows: dict[int, Row], count: int) -> None:
         for _ in range(count):
             key = {column: self.rng.randrange(_KEYS) for column in table.key}
-            row = {
-                column.column_id: None for column in table.columns
-            } | self._values(table, everything=True)
+            row = {column.column_id: None for column in table.columns} | self._values(
+                table, everything=True
+            )
             row |= key
             if table.key and any(table.key_of(r) == table.key_of(row) for r in rows.values()):
                 continue
@@ -109,13 +111,19 @@ class Writer:
         """New values of some columns that are not of the key."""
         free = [column for column in table.columns if column.column_id not in table.key]
         if not everything and free:
+            large = [column for column in free if column.type == "nvarchar(max)"]
             free = self.rng.sample(free, self.rng.randrange(1, len(free) + 1))
+            if avoids(Known.LARGE_VALUE_BESIDE_SNAPSHOT):
+                free += large
         return {column.column_id: self._value(column) for column in free}
 
     def _value(self, column: Column) -> Any:
-        if self.rng.random() < 0.1:
+        if self.rng.random() < 0.1 and column.type != "nvarchar(max)":
             return None
         number = self.rng.randrange(1000)
+        if column.type == "nvarchar(max)":
+            self._large += 1  # never what it was: then it would count as left alone
+            return f"large{number}.{self._large}"
         if column.type == "bigint":
             return number + _LARGE
         return number if column.type == "int" else f"t{number}"

@@ -89,6 +89,7 @@ class Session:
         committer.heartbeat(None)
         looked_at = clock.monotonic()
         while not stop.is_set():
+            self._end_if_none_goes_on()
             parts.time.refresh()
             known_ms = None
             is_idle = committer.idle_s >= config.heartbeat_s
@@ -106,6 +107,16 @@ class Session:
                 clock.wait(config.poll_interval_ms / 1000, stop)
         committer.finish()
         _log.info("stopped", position=str(book.position))
+
+    def _end_if_none_goes_on(self) -> None:
+        """End when every table was stopped, which the next start must find in the checkpoint.
+
+        It takes them up again. Without the commit it would meet the same gap, and end again.
+        """
+        failure = self._parts.tables.failure()
+        if failure is not None:
+            self._parts.committer.commit()
+            raise failure
 
     def _known_ms(self) -> int | None:
         """Look at the capture job: the time up to which a poll that finds nothing has everything.

@@ -14,7 +14,6 @@ from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
     PermissionMissing,
-    PublisherError,
     TableFailed,
 )
 from tailrace_publisher.one_table import of_one_table
@@ -123,7 +122,10 @@ class Stream:
         except CaptureInstanceGone as error:
             gone = error
         except PermissionMissing as error:
-            raise self._refused(readings, window, error) from error
+            refused = self._refused(readings, window)
+            if refused is None:
+                return False  # it was given again meanwhile
+            raise refused from error
         # Asked behind both: what it shows of DDL and cleanup is not older than what they showed.
         state = catalog_state(control)
         if self._tables.state is None or not state.same_as(self._tables.state):
@@ -135,9 +137,7 @@ class Stream:
         self._publish(window, [reading for reading in readings if reading.instance.name in names])
         return not window.is_last
 
-    def _refused(
-        self, readings: list[Reading], window: Window, error: PermissionMissing
-    ) -> PublisherError:
+    def _refused(self, readings: list[Reading], window: Window) -> TableFailed | None:
         """The failure of the table whose changes may not be read: asked for one by one."""
         control, span = self._source.control, window.span
         for reading in readings:
@@ -145,7 +145,7 @@ class Stream:
                 instances_with_news(control, [reading.instance], span.first_lsn, span.up_to)
             except PermissionMissing as refusal:
                 return TableFailed(reading.table.name, refusal)
-        return error
+        return None
 
     def _publish(self, window: Window, readings: list[Reading]) -> None:
         self._committer.add_times(window.commit_ms, window.commits)

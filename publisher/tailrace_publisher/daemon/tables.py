@@ -19,6 +19,7 @@ from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
     DeliveryRejected,
     PositionExpired,
+    PublisherError,
     TableFailed,
     TopicCompacted,
 )
@@ -127,7 +128,6 @@ class PublishedTables:
         """Read the catalog again and take in what is new.
 
         Raises:
-            PublisherError: no table can go on; that of the first.
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
         catalog = read_catalog(
@@ -156,11 +156,18 @@ class PublishedTables:
             table.instances = found[name]
         for name in topics:
             self._take_in_or_stop(self._tables[name], catalog)
-        if self._tables and all(table.is_stopped for table in self._tables.values()):
-            raise self._stopped.fail(self._tables)
         self._forget_unread()
         self.state = catalog.state
         self._metrics.snapshotting.set(len(self.snapshotting()))
+
+    def failure(self) -> PublisherError | None:
+        """The error to end with when no table can go on: that of the first; else None.
+
+        To be raised behind a commit: the next start knows from the checkpoint what was stopped.
+        """
+        if self._tables and all(table.is_stopped for table in self._tables.values()):
+            return self._stopped.fail(self._tables)
+        return None
 
     def find(self, name: str) -> PublishedTable | None:
         """The table with that name, ``schema.table`` or with the database before, in any case."""

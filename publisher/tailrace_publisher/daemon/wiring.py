@@ -72,6 +72,9 @@ def ready_session(runtime: Runtime, lease: Lease, stopped: StoppedTables) -> Ite
         book = _opened_book(control, topics, lease)
         tables = PublishedTables(runtime, control, registry, delivery.ensure_topics, book, stopped)
         tables.refresh()
+        failure = tables.failure()
+        if failure is not None and not lease.has_checkpoint:
+            raise failure  # a first start: nothing is written of what was never published
         committer = Committer(
             runtime,
             delivery,

@@ -1,8 +1,9 @@
 """The clients: what the publisher uses of confluent_kafka, over the brokers of the model.
 
-Errors are confluent_kafka's own objects, with librdkafka's codes and flags.
+Errors are confluent_kafka's own objects, with librdkafka's codes and flags. Behaviours of the
+transactional producer: INTRODUCTION.md of librdkafka, "Transactional Producer".
 
-https://docs.confluent.io/platform/current/clients/librdkafka/html/md_INTRODUCTION.html (Transactional producer)
+https://github.com/confluentinc/librdkafka/blob/master/INTRODUCTION.md
 """
 
 from __future__ import annotations
@@ -60,18 +61,20 @@ class Clients:
         self.tick()
         return ConsumerClient(self, options)
 
-    def admin(self, options: Mapping[str, Any]) -> AdminClient:
+    def admin(self, options: Mapping[str, Any]) -> AdminClient:  # noqa: ARG002 - as the port has it
         """An admin client."""
         return AdminClient(self)
 
 
-def failure(code: int, text: str, *, fatal: bool = False, retriable: bool = False) -> KafkaException:
+def failure(
+    code: int, text: str, *, fatal: bool = False, retriable: bool = False
+) -> KafkaException:
     """An exception as the client raises it."""
     return KafkaException(KafkaError(code, text, fatal=fatal, retriable=retriable))
 
 
 class TransactionalClient:
-    """A producer: what it queues is at the brokers at once, its reports come with poll and flush."""
+    """A producer: what it queues is at the brokers at once, reports come with poll and flush."""
 
     def __init__(self, clients: Clients, options: Mapping[str, Any]) -> None:
         self._clients = clients
@@ -128,7 +131,7 @@ class TransactionalClient:
             self._transaction = self._broker.begin(self._id)
         return None, found.partitions[partition].append(key, value, self._transaction)
 
-    def poll(self, timeout: float) -> int:
+    def poll(self, timeout: float) -> int:  # noqa: ARG002 - as the client has it
         self._clients.tick()
         return self._serve()
 
@@ -158,7 +161,7 @@ class TransactionalClient:
         self._is_open = False
         self._transaction = None
 
-    def abort_transaction(self, timeout: float) -> None:
+    def abort_transaction(self, timeout: float) -> None:  # noqa: ARG002
         self._clients.tick()
         self._raise_fatal()
         if self._broker.is_fenced(self._id, self._epoch):
@@ -263,7 +266,9 @@ class ConsumerClient:
         return not self._committed_only or entry.transaction.fate is Fate.COMMITTED
 
     def get_watermark_offsets(
-        self, partition: TopicPartition, timeout: float
+        self,
+        partition: TopicPartition,
+        timeout: float,  # noqa: ARG002
     ) -> tuple[int, int] | None:
         self._clients.tick()
         found = self._clients.broker.topics[partition.topic].partitions[partition.partition]
@@ -281,7 +286,9 @@ class AdminClient:
         self._broker = clients.broker
 
     def list_topics(self, *, timeout: float) -> Any:
-        self._ask(timeout)
+        failed = self._failure(timeout)
+        if failed is not None:
+            raise failed
         topics = {
             name: SimpleNamespace(
                 partitions={
@@ -294,11 +301,11 @@ class AdminClient:
         return SimpleNamespace(topics=topics, brokers={1: None, 2: None, 3: None})
 
     def describe_topics(self, topics: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
-        self._ask(request_timeout)
+        failed = self._failure(request_timeout)
         return {
             name: _done(
-                None
-                if name in self._broker.topics
+                failed
+                if failed is not None or name in self._broker.topics
                 else failure(KafkaError.UNKNOWN_TOPIC_OR_PART, "no such topic")
             )
             for name in topics.topic_names
@@ -307,9 +314,12 @@ class AdminClient:
     def create_topics(
         self, new_topics: list[Any], *, request_timeout: float
     ) -> dict[str, Future[Any]]:
-        self._ask(request_timeout)
+        failed = self._failure(request_timeout)
         futures = {}
         for new in new_topics:
+            if failed is not None:
+                futures[new.topic] = _done(failed)
+                continue
             if new.topic in self._broker.topics:
                 error = failure(KafkaError.TOPIC_ALREADY_EXISTS, "it is there")
                 futures[new.topic] = _done(error)
@@ -321,9 +331,12 @@ class AdminClient:
     def describe_configs(
         self, resources: list[Any], *, request_timeout: float
     ) -> dict[Any, Future[Any]]:
-        self._ask(request_timeout)
+        failed = self._failure(request_timeout)
         found = {}
         for resource in resources:
+            if failed is not None:
+                found[resource] = _done(failed)
+                continue
             topic = self._broker.topics.get(resource.name)
             settings = (
                 topic.settings
@@ -331,15 +344,16 @@ class AdminClient:
                 else {"default.replication.factor": "3", "min.insync.replicas": "2"}
             )
             found[resource] = _done(
-                {
-                    name: SimpleNamespace(name=name, value=value)
-                    for name, value in settings.items()
-                }
+                {name: SimpleNamespace(name=name, value=value) for name, value in settings.items()}
             )
         return found
 
     def list_offsets(
-        self, partitions: dict[Any, Any], *, isolation_level: Any, request_timeout: float
+        self,
+        partitions: dict[Any, Any],
+        *,
+        isolation_level: Any,  # noqa: ARG002
+        request_timeout: float,  # noqa: ARG002
     ) -> dict[Any, Future[Any]]:
         self._clients.tick()
         futures: dict[Any, Future[Any]] = {}
@@ -354,12 +368,14 @@ class AdminClient:
             futures[wanted] = _done(SimpleNamespace(offset=topic.partitions[wanted.partition].end))
         return futures
 
-    def _ask(self, timeout: float) -> None:
+    def _failure(self, timeout: float) -> KafkaException | None:
+        """What a request meets; only list_topics raises it, the others put it into futures."""
         self._clients.tick()
-        if self._clients.faults.asks:
-            self._clients.faults.asks -= 1
-            self._clients.world.advance(timeout)
-            raise failure(KafkaError._TRANSPORT, "no broker", retriable=True)
+        if not self._clients.faults.asks:
+            return None
+        self._clients.faults.asks -= 1
+        self._clients.world.advance(timeout)
+        return failure(KafkaError._TRANSPORT, "no broker", retriable=True)
 
 
 def _done(result: Any) -> Future[Any]:

@@ -116,8 +116,8 @@ def _orders(view: View, _: Sequence[Any]) -> Answer:
     found = []
     for i in view.instances():
         command = ["__$command_id"] if i.is_ordered_by_command_id else []
-        for name in ["__$start_lsn", *command, "__$seqval", "__$operation"]:
-            found.append((i.object_id, name))
+        names = ["__$start_lsn", *command, "__$seqval", "__$operation"]
+        found += [(i.object_id, name) for name in names]
     return found
 
 

@@ -249,9 +249,7 @@ class Database:
                 change.seqval,
                 operation,
                 mask if is_update else full,
-                tuple(
-                    _captured(column, change, operation, image) for column in instance.columns
-                ),
+                tuple(_captured(column, change, operation, image) for column in instance.columns),
             )
 
 

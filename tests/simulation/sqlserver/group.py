@@ -18,7 +18,7 @@ from uuid import UUID
 
 from tests.simulation.sqlserver.clock import ServerClock
 from tests.simulation.sqlserver.database import Database
-from tests.simulation.sqlserver.log import Capture, Commit, Log, Record, lsn_text
+from tests.simulation.sqlserver.log import LSN_BYTES, Capture, Commit, Log, Record, lsn_text
 
 
 @dataclass(slots=True)
@@ -122,6 +122,11 @@ class Group:
         server.hardened = len(self.log.records)
         server.database.redo(self.log.records, server.hardened)
 
+    def captured(self) -> bytes:
+        """The newest LSN in the mapping."""
+        mapping = self.database.mapping
+        return mapping[-1].start_lsn if mapping else bytes(LSN_BYTES)
+
     def readable_end(self) -> int:
         """How many records the log reader may read.
 
@@ -150,9 +155,7 @@ class Group:
         readable = self.readable_end()
         bound = maxtrans or self.maxtrans
         scanned = self.database.scanned
-        self.write(
-            Capture(self.log.next_lsn(), clock.local(), readable, bound, marks_time)
-        )
+        self.write(Capture(self.log.next_lsn(), clock.local(), readable, bound, marks_time))
         found = self.database.last_scan
         session.end_time = clock.local()
         session.tran_count = found.transactions

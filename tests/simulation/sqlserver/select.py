@@ -254,7 +254,9 @@ def _column(name: str) -> Expression:
     return value
 
 
-def _compared(compare: Callable[[Any, Any], bool], left: Expression, right: Expression) -> Expression:
+def _compared(
+    compare: Callable[[Any, Any], bool], left: Expression, right: Expression
+) -> Expression:
     def condition(row: Values, bound: Bound) -> bool | None:
         a, b = left(row, bound), right(row, bound)
         return None if a is None or b is None else compare(a, b)
@@ -296,7 +298,9 @@ def _converted(value: Expression, wanted: str) -> Expression:
         if wanted in _RANGES:
             number = int(found)
             if not -(1 << _RANGES[wanted]) <= number < 1 << _RANGES[wanted]:
-                raise SqlError(8115, f"Arithmetic overflow error converting expression to {wanted}.")
+                raise SqlError(
+                    8115, f"Arithmetic overflow error converting expression to {wanted}."
+                )
             return number
         if wanted.startswith(("nvarchar", "varchar", "nchar", "char")):
             length = wanted.partition("(")[2].rstrip(")")

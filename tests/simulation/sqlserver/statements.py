@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from tests.simulation.sqlserver.log import lsn_text
 from tests.simulation.sqlserver.rows import MappingEntry
 from tests.simulation.sqlserver.select import SqlError
-from tests.simulation.sqlserver.view import DATABASE, View
+from tests.simulation.sqlserver.view import View
 from tests.simulation.world import SimulationError
 
 Answer = list[Any]
@@ -273,9 +273,7 @@ def _commit_behind_time(view: View, parameters: Sequence[Any]) -> Answer:
 @statement("SELECT tran_end_time, tran_id FROM cdc.lsn_time_mapping WHERE start_lsn = ?")
 def _commit_at(view: View, parameters: Sequence[Any]) -> Answer:
     return [
-        (e.tran_end_time, e.tran_id)
-        for e in view.database.mapping
-        if e.start_lsn == parameters[0]
+        (e.tran_end_time, e.tran_id) for e in view.database.mapping if e.start_lsn == parameters[0]
     ]
 
 

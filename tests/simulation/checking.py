@@ -12,7 +12,8 @@ import structlog
 
 from tests.simulation.oracle import Wrong, judge
 from tests.simulation.scenario import Scenario
-from tests.simulation.simulation import Finding, build
+from tests.simulation.simulation import build
+from tests.simulation.world import Finding
 
 _RUNS_MAX: Final = 300
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from tailrace_publisher.metrics import Metrics
+from tests.simulation.world import Finding
+
+_NEVER_DUE: Final = frozenset(
+    {"EncodeError", "SchemaRefused", "SourceError", "UnexpectedTableError", "UnsupportedType"}
+)
+"""What no table of the model can be stopped for: all its values and types may be carried."""
 
 
 @dataclass(slots=True)
@@ -36,6 +42,8 @@ class Told:
         name = event.get("event")
         ticks, records, captured = self.where()
         if name == "table_stopped":
+            if event.get("error") in _NEVER_DUE:
+                raise Finding(f"{event['table']} was stopped: {event['reason']}")
             self.stopped[f"sim.{event['table']}"] = ticks
         elif name == "table_restarted":
             self.restarted.setdefault(f"sim.{event['table']}", []).append((records, captured))

@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from tailrace_publisher.daemon import tables, watch, wiring
-from tailrace_publisher.errors import DatabaseReplaced
+from tailrace_publisher.daemon import stream, tables, watch, wiring
+from tailrace_publisher.errors import DatabaseReplaced, PermissionMissing
 from tailrace_publisher.snapshot import fence
 from tailrace_publisher.source import pages
 
@@ -133,6 +133,29 @@ def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
     return _replaced(pages.ChangePages, "__init__", begun)
 
 
+def _stops_are_not_written() -> AbstractContextManager[None]:
+    """Found here: when every table is stopped, the end comes before the checkpoint says so."""
+    refresh = tables.PublishedTables.refresh
+
+    def refreshed(self: Any) -> None:
+        refresh(self)
+        failure = self.failure()
+        if failure is not None:
+            raise failure
+
+    return _replaced(tables.PublishedTables, "refresh", refreshed)
+
+
+def _rights_come_back_too_late() -> AbstractContextManager[None]:
+    """Found here: a right that is given again while it is asked whose it was ends the publisher."""
+    refused = stream.Stream._refused
+
+    def asked(self: Any, readings: Any, window: Any) -> Any:
+        return refused(self, readings, window) or PermissionMissing("given again", number=229)
+
+    return _replaced(stream.Stream, "_refused", asked)
+
+
 @contextmanager
 def _closing(stack: ExitStack) -> Iterator[None]:
     with stack:
@@ -148,7 +171,22 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "7": _fresh_because_it_runs,
     "9": _command_ids_are_there,
     "9b": _tables_without_command_ids_repeat,
+    "stops-not-written": _stops_are_not_written,
+    "rights-too-late": _rights_come_back_too_late,
 }
+SIGNS: Final = {
+    "1": (": at ", "missing ["),
+    "2": ("KeyError",),
+    "3": ("DatabaseReplaced",),
+    "4": (": at ", "missing ["),
+    "6": (": at ",),
+    "7": ("is said to be out",),
+    "9": ("TypeError", "unpack"),
+    "9b": ("twice", "comes behind"),
+    "stops-not-written": ("ended by itself: PositionExpired",),
+    "rights-too-late": ("ended by itself: PermissionMissing",),
+}
+"""What a finding says that is of the fault: of these words, one."""
 
 
 @contextmanager

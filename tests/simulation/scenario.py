@@ -159,6 +159,10 @@ def draw(seed: int) -> Scenario:
     for kind, weight in possible.items():
         if rng.random() < share:
             weights[kind] = weight * rng.choice((0.3, 1.0, 3.0))
+    if around.command_ids == "updated":
+        weights.update(update_server=1.0, enable=2.5)
+    if around.read_only:
+        weights.update(lag=3.0, redo=3.0)
     if around.goes_by_time:
         for kind in ("step_clock", "refuse_state"):
             weights.pop(kind, None)
@@ -171,13 +175,13 @@ def draw(seed: int) -> Scenario:
 
 
 def _surroundings(rng: random.Random) -> Surroundings:
-    replicas = rng.choice((1, 1, 1, 2, 3))
+    replicas = rng.choice((1, 1, 1, 2, 3, 3))
     around = Surroundings(
         replicas=replicas,
-        read_only=replicas > 1 and rng.random() < 0.5,
+        read_only=replicas > 1 and rng.random() < 0.6,
         passes_async=rng.random() < 0.3,
         maxtrans=rng.choice((1, 2, 5, 500)),
-        command_ids=rng.choice(("all", "all", "all", "none", "updated")),
+        command_ids=rng.choice(("all", "all", "none", "updated", "updated")),
         has_log_stats=rng.random() < 0.7,
         has_time_zone=rng.random() < 0.5,
         identity=rng.choice(("visible", "visible", "visible", "hidden", "missing")),

@@ -24,6 +24,10 @@ class Killed(BaseException):
     """
 
 
+class Finding(BaseException):
+    """The publisher did what it promised not to do; no Exception, as :class:`Killed`."""
+
+
 class SimulationError(BaseException):
     """The model itself does not know what to do: an unknown statement, say. Never a finding.
 

@@ -10,7 +10,8 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.client_log import take_client_log
-from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.patience import Patience
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -76,14 +77,15 @@ class _Conductor:
         self._attempts = 0
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics)
-        self._lease = Lease(
+        self._fencing = FencingCheck(
             CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
         )
+        self._kept = Kept(self._fencing, self._stopped)
 
     def run(self) -> None:
         while not self._runtime.stop.is_set():
             try:
-                with ready_session(self._runtime, self._lease, self._stopped) as session:
+                with ready_session(self._runtime, self._kept) as session:
                     session.run()
             except TableFailed as error:
                 if not self._stopped.add(error.table, error.cause):
@@ -91,9 +93,11 @@ class _Conductor:
                 if self._stopped.is_taken_up(error.cause):
                     self._wait(error)
             except LeaseLost as error:
-                self._lease.doubt(error)
+                self._fencing.doubt(error)
                 self._wait(error)
             except (PublisherError, RegistryError) as error:
+                if isinstance(error, RegistryError):
+                    self._kept.schemas.forget()  # what answers next may be another registry
                 ends = not (error.retryable or self._may_heal(error))
                 if ends or (isinstance(error, ReplicaBehind) and self._patience.has_ended()):
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
@@ -117,7 +121,7 @@ class _Conductor:
         """
         if not isinstance(error, SourceError) or not error.may_heal:
             return False
-        if self._lease.has_checkpoint:
+        if self._fencing.has_checkpoint:
             return True
         config, ports = self._runtime.config, self._runtime.ports
         try:

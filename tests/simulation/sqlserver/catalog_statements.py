@@ -20,9 +20,10 @@ _TYPES: Final = {
 
 @statement(
     "SELECT ct.capture_instance, s.name, t.name, ct.object_id, ct.source_object_id, ct.start_lsn,"
-    " ct.create_date, ct.supports_net_changes FROM cdc.change_tables ct"
-    " JOIN sys.tables t ON t.object_id = ct.source_object_id"
-    " JOIN sys.schemas s ON s.schema_id = t.schema_id ORDER BY ct.object_id"
+    " ct.create_date, ct.supports_net_changes, t.modify_date, c.modify_date"
+    " FROM cdc.change_tables ct JOIN sys.tables t ON t.object_id = ct.source_object_id"
+    " JOIN sys.schemas s ON s.schema_id = t.schema_id"
+    " LEFT JOIN sys.tables c ON c.object_id = ct.object_id ORDER BY ct.object_id"
 )
 def _change_tables(view: View, _: Sequence[Any]) -> Answer:
     tables = {table.object_id: table for table in view.tables()}
@@ -36,6 +37,8 @@ def _change_tables(view: View, _: Sequence[Any]) -> Answer:
             i.start_lsn,
             i.create_date,
             0,
+            tables[i.source].modify_date,
+            i.modify_date,
         )
         for i in view.instances()
     ]
@@ -126,8 +129,8 @@ def _orders(view: View, _: Sequence[Any]) -> Answer:
     " c.is_nullable, c.collation_name FROM sys.columns c"
     " JOIN sys.types ty ON (ty.user_type_id = c.system_type_id AND c.system_type_id <> 240)"
     " OR (ty.user_type_id = c.user_type_id AND c.system_type_id = 240)"
-    " WHERE c.object_id IN (SELECT object_id FROM cdc.change_tables)"
-    " OR c.object_id IN (SELECT source_object_id FROM cdc.change_tables)"
+    " WHERE (c.object_id IN (SELECT object_id FROM cdc.change_tables)"
+    " OR c.object_id IN (SELECT source_object_id FROM cdc.change_tables))"
     " ORDER BY c.object_id, c.column_id"
 )
 def _columns(view: View, _: Sequence[Any]) -> Answer:
@@ -156,16 +159,16 @@ def _described(object_id: int, column_id: int, column: Column) -> tuple[Any, ...
 
 
 @statement(
-    "SELECT d.object_id, d.required_column_update, d.ddl_command, d.ddl_lsn, d.ddl_time"
-    " FROM cdc.ddl_history d JOIN cdc.change_tables ct ON ct.object_id = d.object_id"
-    " ORDER BY d.ddl_lsn"
+    "SELECT d.object_id, d.ddl_lsn FROM cdc.ddl_history d"
+    " JOIN cdc.change_tables ct ON ct.object_id = d.object_id"
+    " WHERE d.required_column_update = 1 ORDER BY d.ddl_lsn"
 )
 def _ddl_history(view: View, _: Sequence[Any]) -> Answer:
     known = {i.object_id for i in view.instances()}
     return [
-        (e.instance_object_id, int(e.required_column_update), e.command, e.lsn, e.time)
+        (e.instance_object_id, e.lsn)
         for e in view.database.ddl_history
-        if e.instance_object_id in known
+        if e.instance_object_id in known and e.required_column_update
     ]
 
 

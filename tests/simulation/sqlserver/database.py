@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.simulation.sqlserver import log as wal
@@ -27,6 +27,8 @@ from tests.simulation.sqlserver.rows import (
     Table,
     change_row_images,
 )
+
+_STEP = timedelta(milliseconds=4)
 
 TIME_MARK = b"\x00"
 """``tran_id`` of an entry that the capture process makes while nothing happens.
@@ -82,6 +84,7 @@ class Database:
             record.name,
             columns,
             record.key,
+            record.time,
             next_column_id=max(column.column_id for column in columns) + 1,
         )
 
@@ -95,6 +98,7 @@ class Database:
 
     def alter_table(self, record: wal.AlterTable, _: list[wal.Record]) -> None:
         table = self.tables[record.object_id]
+        table.modify_date = _modified(table.modify_date, record)
         others = [c for c in table.columns if c.column_id != record.column.column_id]
         if record.kind == "drop":
             table.columns = others
@@ -128,6 +132,7 @@ class Database:
             table.key,
             self.has_command_id,
             self.has_command_id,
+            record.time,
         )
 
     def disable(self, record: wal.DisableInstance, _: list[wal.Record]) -> None:
@@ -146,7 +151,7 @@ class Database:
             elif isinstance(read, wal.EnableInstance):
                 self._recognise(read)
             elif isinstance(read, wal.AlterTable):
-                self._capture_ddl(read)
+                self._capture_ddl(read, record)
         if record.marks_time and not found.transactions and self.scanned:
             # The mark is at an LSN of the log that was read, or of the scan itself; inferred. It
             # lies behind everything that was captured.
@@ -179,6 +184,7 @@ class Database:
         for instance in self.instances.values():
             instance.has_command_id = True
             instance.is_ordered_by_command_id |= record.rebuilds_index
+            instance.modify_date = _modified(instance.modify_date, record)
 
     # -- capture -----------------------------------------------------------------------------------
 
@@ -195,7 +201,7 @@ class Database:
             if not self.mapping or self.mapping[-1].start_lsn < record.lsn:
                 self.mapping.append(MappingEntry(record.lsn, record.time, TIME_MARK))
 
-    def _capture_ddl(self, record: wal.AlterTable) -> None:
+    def _capture_ddl(self, record: wal.AlterTable, scan: wal.Capture) -> None:
         """A row for each instance; a type changes in the change table, too.
 
         https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
@@ -206,6 +212,7 @@ class Database:
             captured = {column.column_id for column in instance.columns}
             required = record.kind == "alter" and record.column.column_id in captured
             if required:
+                instance.modify_date = _modified(instance.modify_date, scan)
                 instance.columns = [
                     with_fields(c, type=record.column.type)
                     if c.column_id == record.column.column_id
@@ -251,6 +258,11 @@ class Database:
                 mask if is_update else full,
                 tuple(_captured(column, change, operation, image) for column in instance.columns),
             )
+
+
+def _modified(before: datetime, record: wal.Record) -> datetime:
+    """Two ALTERs of one table are never in one step of the clock: each takes longer than that."""
+    return max(record.time, before + _STEP)
 
 
 def _captured(column: Column, change: Change, operation: int, image: Row) -> Any:

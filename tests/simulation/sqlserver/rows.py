@@ -28,15 +28,19 @@ class Column:
 
 @dataclass(slots=True)
 class Table:
-    """A source table."""
+    """A source table; ``modify_date`` is moved by every ALTER TABLE.
+
+    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql
+    """
 
     object_id: int
     name: str
     columns: list[Column]
     key: tuple[int, ...]
-    rows: dict[int, Row] = field(default_factory=dict)
+    modify_date: datetime
     next_column_id: int = 0
     is_dropped: bool = False
+    rows: dict[int, Row] = field(default_factory=dict)
 
     def key_of(self, row: Row) -> tuple[Any, ...]:
         """The primary key's values."""
@@ -95,6 +99,7 @@ class Instance:
         key: column ids in ``cdc.index_columns``.
         has_command_id: whether the change table has the column.
         is_ordered_by_command_id: whether its clustered index does.
+        modify_date: of the change table: any ALTER TABLE and any change of an index moves it.
         rows: the change rows.
     """
 
@@ -107,6 +112,7 @@ class Instance:
     key: tuple[int, ...]
     has_command_id: bool
     is_ordered_by_command_id: bool
+    modify_date: datetime
     start_lsn: bytes | None = None
     rows: list[ChangeRow] = field(default_factory=list)
 

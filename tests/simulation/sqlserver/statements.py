@@ -21,6 +21,9 @@ from tests.simulation.world import SimulationError
 Answer = list[Any]
 Handler = Callable[[View, Sequence[Any]], Answer]
 
+_NARROWED: Final = re.compile(r" (?:WHERE|AND) (?:\w+\.)?object_id IN \(\?(?:, \?)*\)")
+"""A condition that leaves rows of other objects out; the object id is the first column then."""
+
 _EXACT: dict[str, Handler] = {}
 _PATTERNS: list[tuple[re.Pattern[str], Callable[[View, Sequence[Any], re.Match[str]], Answer]]] = []
 
@@ -60,6 +63,11 @@ def answer(view: View, text: str, parameters: Sequence[Any]) -> Answer:
         SimulationError: the model does not know the statement.
     """
     text = _normal(text)
+    narrowed = _NARROWED.search(text)
+    if narrowed is not None:
+        whole = text[: narrowed.start()] + text[narrowed.end() :]
+        wanted = set(parameters)
+        return [row for row in answer(view, whole, ()) if row[0] in wanted]
     handler = _EXACT.get(text)
     if handler is not None:
         return handler(view, parameters)

@@ -75,8 +75,8 @@ def _fence_by_clock() -> AbstractContextManager[None]:
     mark = fence.FenceSource.mark
     drained = fence.is_drained
 
-    def marked(self: Any, position: Any) -> Any:
-        return replace(mark(self, position), log_end=None)
+    def marked(self: Any, *args: Any) -> Any:
+        return replace(mark(self, *args), log_end=None)
 
     def is_drained(session: Any, maxtrans: int | None) -> bool:
         return drained(session, maxtrans or _MAXTRANS_DEFAULT)

@@ -47,6 +47,7 @@ class Surroundings:
         zone_change_h: hours from the beginning to a change of the clocks; None for none.
         zone_back: whether the clocks are put back then.
         tables: how many of the templates there are.
+        allows_snapshot: see ``view.Features``.
     """
 
     replicas: int
@@ -62,6 +63,7 @@ class Surroundings:
     zone_change_h: float | None
     zone_back: bool
     tables: int
+    allows_snapshot: bool = False
 
     @property
     def goes_by_time(self) -> bool:
@@ -190,6 +192,7 @@ def _surroundings(rng: random.Random) -> Surroundings:
         zone_change_h=rng.choice((None, None, None, 0.02, 0.5)),
         zone_back=rng.random() < 0.6,
         tables=rng.choice((1, 2, 2, 3, 4)),
+        allows_snapshot=rng.random() < 0.3,
     )
     if around.goes_by_time:
         return replace(around, replicas=1, read_only=False, zone_back=False)

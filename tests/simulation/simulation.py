@@ -33,7 +33,7 @@ from tests.simulation.kafka.broker import Broker
 from tests.simulation.kafka.clients import Clients, KafkaFaults
 from tests.simulation.kafka.registry import Schemas
 from tests.simulation.logs import Told
-from tests.simulation.ports import make_ports, new_stop
+from tests.simulation.ports import Lane, make_ports, new_stop
 from tests.simulation.published import Published
 from tests.simulation.scenario import Scenario
 from tests.simulation.sqlserver import log as wal
@@ -105,6 +105,9 @@ class Simulation:
     _phase_began: int = 0
     _target: bytes = b""
     _starts: int = 0
+    _lane: Lane = field(default_factory=Lane)
+    _lanes: random.Random = field(default_factory=lambda: random.Random(0))
+    _lane_pace: float = 1.0
 
     @property
     def transactional_id(self) -> str:
@@ -123,7 +126,9 @@ class Simulation:
             self._dead = False
             self._stop = new_stop()
             clients = Clients(self.broker, self.world, self.tick, self.faults)
-            ports = make_ports(self.source, clients, self.schemas, self.world, self.tick)
+            self._lane = Lane()
+            world = self.world, self.tick, self._lane
+            ports = make_ports(self.source, clients, self.schemas, *world)
             try:
                 run_publisher(self.config, self._stop, metrics=self.told.metrics, ports=ports)
             except Killed:
@@ -141,6 +146,8 @@ class Simulation:
         if self._dead:
             raise Killed
         self.world.tick()
+        if self._lanes.random() < self._lane_pace:
+            self._lane.run_next()
         if self.kill_in is not None:
             self.kill_in -= 1
             if self.kill_in < 0:
@@ -396,6 +403,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         around.identity,
         around.sees_state,
         around.sees_jobs,
+        around.allows_snapshot,
     )
     simulation = Simulation(
         scenario,
@@ -409,6 +417,8 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         Published(broker, schemas),
         Told(is_verbose, lambda: (world.ticks, simulation.published.records, group.captured())),
     )
+    simulation._lanes = random.Random(scenario.seed ^ 0x1A9E)
+    simulation._lane_pace = rng.choice((0.1, 0.5, 1.0))
     world.on_tick = simulation.on_tick
     broker.on_commit = simulation.published.committed
     _create_tables(simulation, rng)

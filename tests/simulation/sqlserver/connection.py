@@ -20,6 +20,7 @@ from tests.simulation.sqlserver.view import Features, View, source_rows
 __all__ = ["Source", "SourceConnection", "catalog_statements"]
 
 _DECLARE: Final = re.compile(r"DECLARE (?P<variables>.*)", re.DOTALL)
+_SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
 _VARIABLE: Final = re.compile(r"(?P<name>@\w+) [\w()]+ = \?")
 _FROM_TABLE: Final = re.compile(r"SELECT .* FROM \[dbo\]\.\[[^\]]*\].*", re.DOTALL)
 
@@ -83,6 +84,7 @@ class SourceConnection:
         self._config = config
         self._view = View(source.group, replica, source.features)
         self._epoch = replica.epoch
+        self._sees_one_moment = not self._view.is_primary  # a secondary's readers all do
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +143,13 @@ class SourceConnection:
 
     def _answer(self, text: str, parameters: Parameters) -> list[Any]:
         try:
-            if self._source.torn_reads and _FROM_TABLE.fullmatch(text):
+            if text == _SNAPSHOT:
+                self._sees_one_moment = True
+            if (
+                self._source.torn_reads
+                and not self._sees_one_moment
+                and _FROM_TABLE.fullmatch(text)
+            ):
                 self._source.torn_reads -= 1
                 return self._torn(text, parameters)
             return statements.answer(self._view, text, parameters)

@@ -110,6 +110,20 @@ def _updateability(view: View, _: Sequence[Any]) -> Answer:
     return [("READ_WRITE" if view.is_primary else "READ_ONLY",)]
 
 
+@pattern(r"SET LOCK_TIMEOUT \d+|SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
+def _set(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+    return []
+
+
+@statement("SELECT snapshot_isolation_state FROM sys.databases WHERE name = DB_NAME()")
+def _snapshot_isolation(view: View, _: Sequence[Any]) -> Answer:
+    """On a readable secondary every reader has SNAPSHOT isolation; the state says what is set.
+
+    https://learn.microsoft.com/sql/database-engine/availability-groups/windows/active-secondaries-readable-secondary-replicas-always-on-availability-groups
+    """
+    return [(int(view.features.allows_snapshot),)]
+
+
 @statement("SELECT GETDATE()")
 def _getdate(view: View, _: Sequence[Any]) -> Answer:
     return [(view.replica.clock.local(),)]

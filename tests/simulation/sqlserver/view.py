@@ -24,6 +24,7 @@ class Features:
             Azure SQL Database).
         sees_state: VIEW DATABASE STATE (else error 300).
         sees_jobs: db_owner, for sys.sp_cdc_help_jobs (else error 22904).
+        allows_snapshot: ALLOW_SNAPSHOT_ISOLATION is on.
         refused: tables that the login may not read, by object id of the source table.
     """
 
@@ -32,6 +33,7 @@ class Features:
     identity: str = "visible"
     sees_state: bool = True
     sees_jobs: bool = False
+    allows_snapshot: bool = False
     refused: set[int] = field(default_factory=set)
 
 

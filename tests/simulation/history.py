@@ -40,6 +40,8 @@ class TableHistory:
         rows: at the LSN to which it was moved.
         commits: (LSN, events) in order.
         row_changes: (LSN, row, image or None) in order.
+        changed_at: LSN of the newest change up to there.
+        enabled: LSN of its first capture instance: nothing before it is captured.
         drops: (LSN, column) of columns that were dropped, in order.
     """
 
@@ -51,6 +53,7 @@ class TableHistory:
     row_changes: list[tuple[bytes, int, Named | None]] = field(default_factory=list)
     drops: list[tuple[bytes, str]] = field(default_factory=list)
     changed_at: bytes = b""
+    enabled: bytes = b""
     _moved: int = 0
 
     def add(self, record: wal.Commit, changes: Iterable[Change]) -> None:
@@ -103,7 +106,7 @@ class TableHistory:
         return Counter(
             event.identity
             for lsn, events in self.commits
-            if after < lsn <= up_to
+            if max(after, self.enabled) < lsn <= up_to
             for event in events
         )
 
@@ -121,6 +124,9 @@ def histories(records: Iterable[wal.Record]) -> dict[str, TableHistory]:
             names[record.column.column_id] = record.column.name
             if record.kind == "drop":
                 found[record.object_id].drops.append((record.lsn, record.column.name))
+        elif isinstance(record, wal.EnableInstance):
+            history = found[record.source]
+            history.enabled = history.enabled or record.lsn
         elif isinstance(record, wal.Commit):
             for object_id, history in found.items():
                 history.add(record, [c for c in record.changes if c.object_id == object_id])

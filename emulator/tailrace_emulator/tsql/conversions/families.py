@@ -46,6 +46,8 @@ INTEGER_RANGES: Final = {
     "bigint": (-(2**63), 2**63 - 1),
 }
 
+INTEGER_BYTES: Final = {"bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
+
 INTEGER_DIGITS: Final = {"bit": 1, "tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Precision of an integer type when it meets a decimal."""
 

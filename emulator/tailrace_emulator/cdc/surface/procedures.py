@@ -36,6 +36,7 @@ from tailrace_emulator.cdc.log_readers import refuse_beside_log_reader
 from tailrace_emulator.cdc.surface.declarations import procedure
 from tailrace_emulator.cdc.surface.instance_access import may_read_instance
 from tailrace_emulator.cdc.surface.transactions import as_ddl, refuse_within_ddl
+from tailrace_emulator.security.access import Securable
 from tailrace_emulator.values.results import Event, Message, ReturnValue
 from tailrace_emulator.values.types import (
     BIGINT,
@@ -109,8 +110,13 @@ def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
         allow_partition_switch=flag(args["@allow_partition_switch"]) is not False,
     )
     source = context.database.table(request.source_schema or "", request.source_name or "")
+    may_create_role = context.security.has(Securable(context.database), "CREATE ROLE")
     notices = as_ddl(
-        context, lambda: enable_table(context.engine, context.database, request), source
+        context,
+        lambda: enable_table(
+            context.engine, context.database, request, may_create_role=may_create_role
+        ),
+        source,
     )
     for notice in notices:
         yield Message(notice.number, notice.text, severity=notice.severity)

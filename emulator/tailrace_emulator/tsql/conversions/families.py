@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from tailrace_emulator.values.types import SqlType
+from tailrace_emulator.values.types import UNICODE_TYPES, SqlType
 
 
 class Family(Enum):
@@ -59,4 +59,4 @@ def family(sql_type: SqlType) -> Family:
 
 def is_national(sql_type: SqlType) -> bool:
     """Whether text of this type is UTF-16."""
-    return sql_type.name in {"nchar", "nvarchar", "ntext", "xml"}
+    return sql_type.name in UNICODE_TYPES

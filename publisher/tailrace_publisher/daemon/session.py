@@ -25,12 +25,12 @@ from tailrace_publisher.daemon.lease import Lease
 from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.signals import Signals
+from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.daemon.stream import Stream
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
-from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
     PreflightError,
     PublisherError,
@@ -38,7 +38,7 @@ from tailrace_publisher.errors import (
     TopicRefused,
 )
 from tailrace_publisher.metrics import Metrics
-from tailrace_publisher.snapshot.rounds import PendingTable, Snapshots
+from tailrace_publisher.snapshot.rounds import Snapshots
 from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
 from tailrace_publisher.source.loss import (
@@ -144,6 +144,7 @@ class Session:
                 commit_timeout_s=config.kafka.commit_timeout_s,
                 start_timeout_s=config.kafka.start_timeout_s,
                 transaction_timeout_ms=config.kafka.transaction_timeout_ms,
+                queue_bytes=config.queue_bytes,
                 extra=config.kafka.librdkafka_options(),
             ),
         )
@@ -164,6 +165,7 @@ class Session:
             delivery,
             self._book,
             rows_per_transaction=config.rows_per_transaction,
+            bytes_per_transaction=config.bytes_per_transaction,
             linger_ms=config.linger_ms,
             metrics=self._metrics,
             snapshotting=lambda: [table.topic for table in self._tables.snapshotting()],
@@ -181,7 +183,10 @@ class Session:
         )
         self._resources.callback(signals.close)
         self._signals = signals
-        self._snapshots = Snapshots(self._control, config.snapshot.chunk_rows)
+        snapshots = Snapshots(self._control, config.snapshot.chunk_rows)
+        self._snapshots = SnapshotDriver(
+            snapshots, self._tables, self._book, self._committer, self._metrics, self._on_step
+        )
         self._watch = CaptureWatch(self._control, config.capture_stall_s, self._metrics)
         # Left in reverse: the thread ends before its connection is closed.
         bulk = self._resources.enter_context(Connection(config.source))
@@ -196,7 +201,7 @@ class Session:
             self._book,
             self._committer,
             self._metrics,
-            self._snapshots.observe,
+            snapshots.observe,
             self._clock_ms,
             self._stop,
             self._on_step,
@@ -279,7 +284,7 @@ class Session:
             more = self._stream.poll()
             if is_closed(self._book.position):
                 self._signals.take()
-                more = self._advance_snapshots() or more
+                more = self._snapshots.advance(self._stream.utc_offset_minutes) or more
             if is_idle:
                 self._committer.heartbeat(None if more else known_ms)
             if not more:
@@ -300,60 +305,6 @@ class Session:
         if not self._offset_read_at or now - self._offset_read_at > _OFFSET_REFRESH_S:
             self._stream.utc_offset_minutes = utc_offset_minutes(self._control)
             self._offset_read_at = now
-
-    # -- snapshot ----------------------------------------------------------------------------------
-
-    def _advance_snapshots(self) -> bool:
-        """Begin or end a round of the initial snapshot; whether something was published."""
-        position = self._book.position.commit_lsn
-        if not self._snapshots.is_waiting:
-            pending = self._pending_tables(position)
-            if pending:
-                self._committer.announce_snapshots()
-                self._snapshots.begin(pending, position)
-                self._on_step("snapshot_read")
-            return False
-        if not self._snapshots.has_passed(position):
-            return False
-        parts = self._snapshots.finish(
-            position, self._stream.utc_offset_minutes, self._current_encoder
-        )
-        self._committer.add_snapshot(part.rows for part in parts)
-        for part in parts:
-            for table in self._tables:
-                if table.topic == part.table.topic:
-                    self._tables.set_snapshot(table, part.progress)
-        self._committer.commit()
-        for part in parts:
-            self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
-        return True
-
-    def _pending_tables(self, position: Lsn) -> list[PendingTable]:
-        """Tables to read next: their capture instance must cover what comes behind the position."""
-        topics = {table.topic for table in self._tables.snapshotting()}
-        return [
-            PendingTable(
-                reading.table.topic,
-                reading.instance,
-                reading.schema,
-                self._tables.snapshot_of(reading.table),
-            )
-            for reading in self._tables.readings(position.increment())
-            if reading.table.topic in topics and reading.covered_from <= position
-        ]
-
-    def _current_encoder(self, pending: PendingTable) -> EnvelopeEncoder | None:
-        """The table's encoder; None when the instance is gone beside which its chunk was read.
-
-        The keys that changed since are known from that instance only.
-        """
-        for reading in self._tables.readings(self._book.position.commit_lsn.increment()):
-            if (
-                reading.table.topic == pending.topic
-                and reading.instance.object_id == pending.instance.object_id
-            ):
-                return self._tables.encoder(reading.table, reading.schema)
-        return None
 
 
 def warn_of_two_servers(control: Connection, bulk: Connection) -> None:

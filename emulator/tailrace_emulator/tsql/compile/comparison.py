@@ -107,6 +107,9 @@ def comparable(left: Value, right: Value, *, equality: bool = False) -> tuple[st
     if left_family is Family.BINARY and right_family is Family.BINARY:
         return _binary(left, right)
     target = types_of.common_type(left.type, right.type)
+    if target.is_character:  # of bytes beside text
+        sides = converted(left, target), converted(right, target)
+        return comparable(*sides, equality=equality)
     if target.name in {"sql_variant", "datetimeoffset"}:
         return converted(left, target).collated, converted(right, target).sql
     return converted(left, target).sql, converted(right, target).sql

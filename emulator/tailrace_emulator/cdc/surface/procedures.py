@@ -33,6 +33,7 @@ from tailrace_emulator.cdc.capture_instance import (
 from tailrace_emulator.cdc.change_table import METADATA_COLUMNS
 from tailrace_emulator.cdc.enable_table import EnableTable, enable_table
 from tailrace_emulator.cdc.log_readers import refuse_beside_log_reader
+from tailrace_emulator.cdc.metadata_tables import CDC_SCHEMA, LSN_TIME_MAPPING
 from tailrace_emulator.cdc.surface.declarations import procedure
 from tailrace_emulator.cdc.surface.instance_access import may_read_instance
 from tailrace_emulator.cdc.surface.transactions import as_ddl, refuse_within_ddl
@@ -131,10 +132,18 @@ def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
 def _disable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
     schema, name = text(args["@source_schema"]), text(args["@source_name"])
     instance = text(args["@capture_instance"])
+    database = context.database
+    source = database.table(schema or "", name or "")
+    known = capture_instances(context.store.connection, database)
+    # With the last instance all entries go, those that somebody has changed when he is done.
+    emptied = None
+    if source is not None and all(i.source_object_id == source.object_id for i in known):
+        emptied = database.table(CDC_SCHEMA, LSN_TIME_MAPPING.name) if known else None
     as_ddl(
         context,
-        lambda: disable.disable_table(context.engine, context.database, schema, name, instance),
-        context.database.table(schema or "", name or ""),
+        lambda: disable.disable_table(context.engine, database, schema, name, instance),
+        source,
+        emptied,
     )
     yield from ()
 

@@ -8,7 +8,6 @@ import structlog
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
-from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.patience import Patience
@@ -25,7 +24,6 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime, Step, database_topics
-from tailrace_schemas.checkpoint import CheckpointKey
 from tailrace_schemas.registry import RegistryError
 
 _log = structlog.get_logger(__name__)
@@ -75,9 +73,7 @@ class _Conductor:
         self._attempts = 0
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics)
-        self._fencing = FencingCheck(
-            CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
-        )
+        self._fencing = FencingCheck(config.source.database)
 
     def run(self) -> None:
         while not self._runtime.stop.is_set():

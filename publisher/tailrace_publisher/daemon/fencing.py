@@ -29,8 +29,11 @@ class FencingCheck:
         """Whether this process knows of a checkpoint."""
         return self._last is not None
 
-    def found(self, current: DatabaseCheckpoint | None) -> None:
+    def found(self, current: DatabaseCheckpoint | None) -> bool:
         """Look at the checkpoint at a start.
+
+        Returns:
+            Whether it is the one that this process wrote last, so that nobody else has committed.
 
         Raises:
             LeaseLost: we were fenced, and somebody else has committed since.
@@ -40,7 +43,9 @@ class FencingCheck:
                 f"another publisher of database {self._database} with the same prefix has"
                 " taken over: end one of them, or give it a prefix of its own"
             )
+        is_ours = current is not None and current == self._last
         self._last = current
+        return is_ours
 
     def written(self, record: DatabaseCheckpoint) -> None:
         """A transaction with this record is committed: nobody has fenced us."""

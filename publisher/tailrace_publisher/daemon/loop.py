@@ -10,6 +10,7 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.patience import Patience
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -74,11 +75,12 @@ class _Conductor:
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics)
         self._fencing = FencingCheck(config.source.database)
+        self._kept = Kept(self._fencing, self._stopped)
 
     def run(self) -> None:
         while not self._runtime.stop.is_set():
             try:
-                with ready_session(self._runtime, self._fencing, self._stopped) as session:
+                with ready_session(self._runtime, self._kept) as session:
                     session.run()
             except TableFailed as error:
                 if not self._stopped.add(error.table, error.cause):
@@ -89,6 +91,8 @@ class _Conductor:
                 self._fencing.doubt(error)
                 self._wait(error)
             except (PublisherError, RegistryError) as error:
+                if isinstance(error, RegistryError):
+                    self._kept.schemas.forget()  # what answers next may be another registry
                 ends = not (error.retryable or self._may_heal(error))
                 if ends or (isinstance(error, ReplicaBehind) and self._patience.has_ended()):
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))

@@ -16,11 +16,11 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.config import OnGap, SnapshotConfig
 from tailrace_publisher.daemon.preflight import TableProblem
 from tailrace_publisher.daemon.table_state import TableState
 from tailrace_publisher.errors import PositionExpired, PreflightError, PublisherError
 from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.snapshot_options import OnGap, SnapshotConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 

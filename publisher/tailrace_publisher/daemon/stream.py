@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.coverage import Reading
@@ -55,7 +56,7 @@ class Stream:
         source: where to read.
         tables: what is published.
         committer: takes the blocks.
-        observe: sees every block's parts before they are sent.
+        observe: sees every page of a topic, in the poll that publishes it.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Stream:
         source: SourceAccess,
         tables: PublishedTables,
         committer: Committer,
-        observe: Callable[[list[EncodedRows]], None],
+        observe: Callable[[str, ChangePage], None],
     ) -> None:
         self._runtime = runtime
         self._source = source
@@ -155,7 +156,6 @@ class Stream:
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
         for block in merge([self._pages(window, reading, limit) for reading in readings]):
-            self._observe(block.parts)
             self._committer.add(block)
             if self._runtime.stop.is_set():
                 return
@@ -192,7 +192,9 @@ class Stream:
         for page in pages:
             self._runtime.on_step(Step.PAGE)
             if page.rows:
-                yield encoder.encode(page.rows, window.commit_ms, self._runtime.clock.now_ms())
+                encoded = encoder.encode(page.rows, window.commit_ms, self._runtime.clock.now_ms())
+                self._observe(reading.table.topic, page)
+                yield encoded
 
     def _row_size(self, reading: Reading) -> RowSize:
         """What is known of the rows of an instance in its version."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 import structlog
 
 from tailrace_publisher.change.ranges import first_lsn_after
-from tailrace_publisher.config import SnapshotMode
 from tailrace_publisher.daemon.coverage import (
     PublishedTable,
     begun,
@@ -24,9 +23,9 @@ from tailrace_publisher.daemon.table_state import PUBLISHED, TableEvent, TableSt
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.errors import TableFailed
 from tailrace_publisher.one_table import of_one_table
-from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.source.instances import Catalog, by_table, read_catalog
+from tailrace_publisher.snapshot_options import SnapshotMode
+from tailrace_publisher.source.instances import Catalog, by_table
 from tailrace_publisher.source.queries import CatalogState
 from tailrace_publisher.source.versions import current_columns, timeline
 from tailrace_schemas.envelope import TableSchema
@@ -43,7 +42,7 @@ class TableIntake:
 
     Args:
         runtime: what all parts share.
-        connection: where the catalog is read.
+        read: reads the catalog.
         versions: the schema versions.
         topics: makes the topics, and knows the tables that cannot go on.
         state: what is out.
@@ -56,13 +55,13 @@ class TableIntake:
     def __init__(
         self,
         runtime: Runtime,
-        connection: Connection,
+        read: Callable[[], Catalog],
         versions: RegisteredVersions,
         topics: TableTopics,
         state: PublisherState,
     ) -> None:
         self._config = runtime.config
-        self._connection = connection
+        self._read = read
         self._versions = versions
         self._topics = topics
         self._stopped = topics.stopped
@@ -102,9 +101,7 @@ class TableIntake:
             PublisherError: no table can go on; that of the first.
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
-        catalog = read_catalog(
-            self._connection, self._config.source.database, self._config.message_keys
-        )
+        catalog = self._read()
         found = {
             name: instances
             for name, instances in by_table(catalog.instances).items()
@@ -123,8 +120,12 @@ class TableIntake:
             table = self.tables.setdefault(name, PublishedTable(name, topic, found[name]))
             table.instances = found[name]
             self._state.happened(name, TableEvent.CAPTURED)
+        self._versions.fetch(
+            topic for name, topic in topics.items() if self._stopped.error_of(name) is None
+        )
         for name in topics:
             self._take_in_or_stop(self.tables[name], catalog)
+        self._register_or_stop()
         if self.tables and all(self.is_stopped(table) for table in self.tables.values()):
             raise self._stopped.fail(self.tables)
         self._forget_unread()
@@ -166,8 +167,23 @@ class TableIntake:
                 table.versions.clear()
                 return
             cause = self._taken_in(table, catalog)
-        if cause is None:
-            return
+        if cause is not None:
+            self._stop(table)
+
+    def _register_or_stop(self) -> None:
+        """Register the newest versions, and make their encoders; tables that are refused stop."""
+        tables = {table.topic: table for table in self.tables.values() if table.versions}
+        refused = self._versions.register(
+            {
+                topic: [versions[-1] for versions in table.versions.values()]
+                for topic, table in tables.items()
+            }
+        )
+        for topic, error in refused.items():
+            self._stopped.add(error.table, error.cause)
+            self._stop(tables[topic])
+
+    def _stop(self, table: PublishedTable) -> None:
         self._state.happened(table.name, TableEvent.FAILED)
         table.versions.clear()
         if not table.is_told:
@@ -260,15 +276,10 @@ class TableIntake:
             table.versions[instance.name] = timeline(
                 instance,
                 current_columns(instance, lossless),
-                [
-                    row.lsn
-                    for row in catalog.ddl.get(instance.object_id, ())
-                    if row.required_column_update
-                ],
+                [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
                 [version for version in registered if version.capture_instance == instance.name],
                 max(first, table.covers[instance.name]),
             )
-            self._versions.encoder(table.topic, table.versions[instance.name][-1])
         reading = reading_of(table, first)
         if reading is not None:
             record = self._state.of(table.name)

@@ -15,7 +15,7 @@ import structlog
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.committer import Committer
-from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
@@ -34,13 +34,19 @@ from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
-from tailrace_publisher.snapshot.rounds import Snapshots
+from tailrace_publisher.snapshot.fence import FenceSource
+from tailrace_publisher.snapshot.lanes import Lane
+from tailrace_publisher.snapshot.pauses import Pauses
+from tailrace_publisher.snapshot.snapshots import Snapshots
+from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
+from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.loss import (
     check_continues,
     check_not_backwards,
     check_same_database,
 )
+from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
 from tailrace_schemas.lsn import Lsn
 
@@ -50,15 +56,12 @@ _CHECKPOINT_DEADLINE_S: Final = 60.0
 
 
 @contextmanager
-def ready_session(
-    runtime: Runtime, fencing: FencingCheck, stopped: StoppedTables
-) -> Iterator[Session]:
+def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
     """A session that is ready to run; its connections are closed behind the block.
 
     Args:
         runtime: what all parts share.
-        fencing: what this process last knew of the checkpoint.
-        stopped: the tables that cannot go on.
+        kept: what outlives it.
 
     Raises:
         PublisherError, RegistryError: why it cannot be made.
@@ -66,18 +69,23 @@ def ready_session(
     config, ports = runtime.config, runtime.ports
     with ExitStack() as resources:
         control = resources.enter_context(ports.connect(config.source))
-        problems = check_source(config, control)
+        problems = check_source(config, control, kept.catalog)
         registry = resources.enter_context(ports.registry(config.registry))
         topics = database_topics(config, ports, registry)
         if problems:
-            _refuse_or_leave_out(problems, topics, stopped)
+            _refuse_or_leave_out(problems, topics, kept.stopped)
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
-        state = _opened_state(control, topics, fencing)
-        versions = RegisteredVersions(registry, config.prefix, config.server_name)
-        table_topics = TableTopics(config, delivery.ensure_topics, stopped)
-        intake = TableIntake(runtime, control, versions, table_topics, state)
+        state = _opened_state(control, topics, kept)
+        versions = RegisteredVersions(runtime, registry, kept.schemas)
+        intake = TableIntake(
+            runtime,
+            lambda: read_catalog(control, topics.database, config.message_keys, kept.catalog),
+            versions,
+            TableTopics(config, delivery.ensure_topics, kept.stopped),
+            state,
+        )
         tables = PublishedTables(runtime, intake, versions, state)
         tables.refresh()
         committer = Committer(
@@ -85,11 +93,11 @@ def ready_session(
             delivery,
             state,
             lambda: [table.topic for table in tables.snapshotting()],
-            fencing.written,
+            kept.fencing.written,
         )
         signals = Signals(topics, delivery, state, tables)
         resources.callback(signals.close)
-        snapshots = Snapshots(control, config.snapshot.chunk_rows)
+        snapshots = _snapshots(runtime, control, resources)
         time = ServerTime(control, runtime.clock)
         # Left in reverse: the thread ends before its connection is closed.
         bulk = resources.enter_context(ports.connect(config.source))
@@ -108,6 +116,23 @@ def ready_session(
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
         )
+
+
+def _snapshots(runtime: Runtime, control: Connection, resources: ExitStack) -> Snapshots:
+    """What reads tables beside the stream; its threads end, then their connections."""
+    source, options, ports = runtime.config.source, runtime.config.snapshot, runtime.ports
+    lanes = []
+    for number in range(options.tables_at_once):
+        lane = Lane(ports.executor(f"snapshot-{number}"), lambda: ports.connect(source), options)
+        resources.callback(lane.close)
+        lanes.append(lane)
+    return Snapshots(
+        FenceSource(control),
+        lanes,
+        ChunkLimits(PageLimit(options.chunk_rows, options.chunk_bytes), options.memory_bytes),
+        options.memory_bytes,
+        Pauses(runtime.config.retry_backoff_max_s, runtime.clock.monotonic),
+    )
 
 
 def _delivery_options(runtime: Runtime) -> DeliveryOptions:
@@ -136,11 +161,10 @@ def _refuse_or_leave_out(
     stopped.leave_out(problems)
 
 
-def _opened_state(
-    control: Connection, topics: DatabaseTopics, fencing: FencingCheck
-) -> PublisherState:
+def _opened_state(control: Connection, topics: DatabaseTopics, kept: Kept) -> PublisherState:
     stored = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
-    fencing.found(stored.database)
+    if not kept.fencing.found(stored.database):
+        kept.schemas.forget()  # somebody else has published meanwhile, or may have
     identity = visible_identity(control)
     newest = max_lsn(control)
     state = PublisherState.restore(topics.server, topics.database, identity, stored)

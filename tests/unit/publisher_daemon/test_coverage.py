@@ -41,7 +41,7 @@ def instance(name: str, low: int | None, object_id: int = 0) -> CaptureInstance:
         ordered_by_command_id=True,
         columns=(),
         key=(),
-        key_is_unique=False,
+        identity=(),
     )
 
 

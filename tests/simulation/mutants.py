@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from tailrace_publisher.daemon import stream, tables, watch, wiring
+from tailrace_publisher.daemon import coverage, stream, table_intake, tables, watch, wiring
 from tailrace_publisher.errors import DatabaseReplaced, PermissionMissing
 from tailrace_publisher.snapshot import fence
 from tailrace_publisher.source import pages
@@ -33,12 +33,12 @@ def _replaced(where: Any, name: str, by: Any) -> Iterator[None]:
 
 def _older_instance_goes_early() -> AbstractContextManager[None]:
     """1: nobody looks whether some instance of a followed table holds what comes next."""
-    return _replaced(tables, "check_place_kept", lambda *_, **__: None)
+    return _replaced(coverage, "check_place_kept", lambda *_, **__: None)
 
 
 def _forgotten_versions() -> AbstractContextManager[None]:
     """2: a table keeps versions of instances that the book has forgotten: KeyError in rotation."""
-    take_in = tables.PublishedTables._take_in
+    take_in = table_intake.TableIntake._take_in
 
     def taken_in(self: Any, table: Any, catalog: Any) -> None:
         known = dict(table.versions)
@@ -46,7 +46,7 @@ def _forgotten_versions() -> AbstractContextManager[None]:
         for name, versions in known.items():
             table.versions.setdefault(name, versions)
 
-    return _replaced(tables.PublishedTables, "_take_in", taken_in)
+    return _replaced(table_intake.TableIntake, "_take_in", taken_in)
 
 
 def _database_guid_counts() -> AbstractContextManager[None]:

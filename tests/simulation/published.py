@@ -144,7 +144,7 @@ class Published:
         for entry in reversed(entries):
             if entry.value is None or entry.key is None:
                 continue
-            if decode(self.schemas, entry.key)["capture_instance"] == "":
+            if decode(self.schemas, entry.key)["table"] is None:
                 record = decode(self.schemas, entry.value)
                 self.position = lsn_of_text(record["start_lsn"])
                 return

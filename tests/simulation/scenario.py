@@ -165,9 +165,10 @@ def draw(seed: int) -> Scenario:
         weights.update(update_server=1.0, enable=2.5)
     if around.read_only:
         weights.update(lag=3.0, redo=3.0)
-    if around.goes_by_time:
-        for kind in ("step_clock", "refuse_state"):
-            weights.pop(kind, None)
+    if around.goes_by_time or around.zone_back or around.replicas > 1:
+        weights.pop("refuse_state", None)
+    if around.goes_by_time or "refuse_state" in weights:
+        weights.pop("step_clock", None)  # fences may be moments
     kinds = list(weights)
     count = rng.choice((20, 40, 60, 90))
     drawn = rng.choices(kinds, [weights[kind] for kind in kinds], k=count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tailrace_emulator.messages.catalogue import SystemMessage
+from tailrace_emulator.messages.catalogue import Source, SystemMessage
 
 MESSAGES: Final = (
     SystemMessage(
@@ -179,6 +179,20 @@ MESSAGES: Final = (
         " user-defined message is added using sp_addmessage.",
     ),
     SystemMessage(18456, "Login failed for user '%.*ls'.", severity=14, is_logged=True),
+    SystemMessage(
+        18464,
+        "Login failed for user '%.*ls'. Reason: Password change failed. The password does not meet"
+        " the operating system policy requirements because it is too short.",
+        severity=14,
+        source=Source.INFERRED,
+    ),
+    SystemMessage(
+        18466,
+        "Login failed for user '%.*ls'. Reason: Password change failed. The password does not meet"
+        " the operating system policy requirements because it is not complex enough.",
+        severity=14,
+        source=Source.INFERRED,
+    ),
     SystemMessage(
         18470, "Login failed for user '%.*ls'. Reason: The account is disabled.", severity=14
     ),

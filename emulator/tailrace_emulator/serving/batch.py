@@ -73,7 +73,7 @@ class BatchRunner:
         for parameter in parameters:
             if parameter.output:
                 value = frame.values[parameter.name.casefold()]
-                yield ReturnValue(parameter.name, parameter.type, value)
+                yield ReturnValue(parameter.name, parameter.type, value, parameter.position)
 
     def _settle(self, block: Block, *, ends: bool) -> None:
         """SET QUOTED_IDENTIFIER and PARSEONLY of a batch hold as soon as it is parsed.
@@ -154,9 +154,9 @@ class BatchRunner:
         statement = InsertBulk(node.target, node.columns, node.options, types, rows, line=node.line)
         yield from self._guarded(self._interpreter.block((statement,), frame), frame)
 
-    def begin(self) -> Iterator[Event]:
-        """A transaction manager request: begin."""
-        yield from self._interpreter.transactions.begin()
+    def begin(self, name: str = "") -> Iterator[Event]:
+        """A transaction manager request: begin a transaction of that name."""
+        yield from self._interpreter.transactions.begin(name or None)
 
     def commit(self) -> Iterator[Event]:
         """A transaction manager request: commit."""

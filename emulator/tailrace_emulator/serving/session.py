@@ -35,7 +35,8 @@ from tailrace_emulator.security.sessions import (
 from tailrace_emulator.security.throttle import LoginThrottle
 from tailrace_emulator.serving.batch import BatchRunner
 from tailrace_emulator.serving.encoded_rows import keep_encoded_rows
-from tailrace_emulator.serving.responses import ConnectionClosedError, Response
+from tailrace_emulator.serving.output_values import SentParameters
+from tailrace_emulator.serving.responses import FATAL_SEVERITY, ConnectionClosedError, Response
 from tailrace_emulator.serving.rpc import Procedures
 from tailrace_emulator.storage.engine import Database, Engine
 from tailrace_emulator.storage.transaction import StoreSession
@@ -46,6 +47,7 @@ from tailrace_emulator.wire.bulk_load import BulkLoad
 from tailrace_emulator.wire.login7 import Login7
 from tailrace_emulator.wire.requests import (
     Attention,
+    GivenUp,
     IsolationLevel,
     Request,
     RpcRequest,
@@ -63,9 +65,6 @@ _ISOLATION_NAMES: Final = {
     IsolationLevel.SERIALIZABLE: "SERIALIZABLE",
     IsolationLevel.SNAPSHOT: "SNAPSHOT",
 }
-FATAL_SEVERITY: Final = 20
-"""From this severity on, SQL Server closes the connection."""
-
 
 def _in_kill_state() -> SqlError:
     """596: what a request is told that KILL ended."""
@@ -153,9 +152,9 @@ class Session:
             case RpcRequest(calls):
                 for call in calls:
                     response.begin_call()
-                    events, ordinals = self._procedures.call(call)
+                    events, skipped = self._procedures.call(call)
                     may_go_on = self._guarded(events, response) and may_go_on
-                    response.end_call(ordinals)
+                    response.end_call(SentParameters(call.parameters, skipped))
                     if self.context.cancelled.is_set():
                         break
             case BulkLoad(columns, rows):
@@ -164,7 +163,7 @@ class Session:
             case TransactionRequest():
                 events = self._transaction(request)
                 self._drain((e for e in events if not isinstance(e, StatementDone)), response)
-            case Attention():
+            case Attention() | GivenUp():
                 pass
         return may_go_on
 
@@ -244,7 +243,7 @@ class Session:
     def _transaction(self, request: TransactionRequest) -> Iterator[Event]:
         if request.kind is TransactionRequestType.BEGIN:
             yield from self._set_isolation(request.isolation)
-            yield from self._runner.begin()
+            yield from self._runner.begin(request.name)
         elif request.kind is TransactionRequestType.COMMIT:
             yield from self._runner.commit()
         elif request.kind is TransactionRequestType.ROLLBACK:
@@ -256,7 +255,7 @@ class Session:
             raise not_supported("distributed transactions")
         if request.begin_again:
             yield from self._set_isolation(request.isolation)
-            yield from self._runner.begin()
+            yield from self._runner.begin(request.next_name)
 
     def _set_isolation(self, level: int) -> Iterator[Event]:
         name = _ISOLATION_NAMES.get(IsolationLevel(level)) if 0 < level <= 5 else None
@@ -315,7 +314,9 @@ class Logins:
                 there or that the login may not enter.
         """
         try:
-            known = self._authenticator.authenticate(login.user, login.password)
+            known = self._authenticator.authenticate(
+                login.user, login.password, login.change_password
+            )
         except LoginRefusedError:
             interrupted.wait(self._throttle.failed(login.user))
             raise

@@ -19,6 +19,7 @@ from tailrace_emulator.tsql.compile.arguments import (
     bind_arguments,
     convert_argument,
     missing_argument,
+    place_of,
 )
 from tailrace_emulator.tsql.compile.frames import Frame
 from tailrace_emulator.tsql.compile.names import resolve_name
@@ -78,9 +79,10 @@ class ProcedureRunner:
             name = tuple(str(value or "").replace("[", "").replace("]", "").split("."))
         given = [self._given(argument, frame) for argument in node.arguments]
         targets = [
-            (argument.name, argument.value.name)
-            for argument in node.arguments
+            argument.value.name.casefold()
             if argument.output and isinstance(argument.value, Variable)
+            else None
+            for argument in node.arguments
         ]
         status = 0
         for event in self.call(name, given, frame, node.line):
@@ -123,20 +125,12 @@ class ProcedureRunner:
         return Given(name, sql_type, value)
 
     def _take_output(
-        self, event: ReturnValue, targets: list[tuple[str | None, str]], frame: Frame
+        self, event: ReturnValue, targets: Sequence[str | None], frame: Frame
     ) -> None:
-        """An OUTPUT parameter's final value into the caller's variable.
-
-        Those given by position come in the order of the parameters, as outputs do.
-        """
-        folded = event.name.casefold()
-        found = next((t for t in targets if t[0] and t[0].casefold() == folded), None)
-        found = found or next((t for t in targets if not t[0]), None)
-        if found is None:
-            return
-        targets.remove(found)
-        variable = found[1].casefold()
-        frame.values[variable] = convert(event.value, event.type, frame.types[variable])
+        """An OUTPUT parameter's final value into the variable that was its argument."""
+        variable = targets[event.position]
+        if variable is not None:
+            frame.values[variable] = convert(event.value, event.type, frame.types[variable])
 
     # Calls --------------------------------------------------------------------------------------
 
@@ -174,8 +168,10 @@ class ProcedureRunner:
             self.context.security.user(database)
         with self.inside(database):
             for event in self._call_system(procedure, given):
-                if not isinstance(event, ReturnValue) or _asked(event, procedure, given):
+                if not isinstance(event, ReturnValue):
                     yield event
+                elif (place := _asked(event, procedure, given)) is not None:
+                    yield event._replace(position=place)
 
     def _describe(self, procedure: str, given: Sequence[Given]) -> Iterator[Event]:
         """``EXEC sp_describe_.. @tsql, @params``: about a text, without running it."""
@@ -281,8 +277,9 @@ class ProcedureRunner:
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
             if parameter.output and argument is not None and argument.output:
+                value = frame.values[parameter.name.casefold()]
                 yield ReturnValue(
-                    parameter.name, parameter.type, frame.values[parameter.name.casefold()]
+                    parameter.name, parameter.type, value, place_of(argument, given)
                 )
         yield ReturnStatus(frame.return_value)
 
@@ -392,10 +389,11 @@ def drop_tables(frame: Frame) -> None:
     frame.tables.clear()
 
 
-def _asked(event: ReturnValue, procedure: Procedure, given: Sequence[Given]) -> bool:
-    """Whether the caller wants an output of a system procedure."""
+def _asked(event: ReturnValue, procedure: Procedure, given: Sequence[Given]) -> int | None:
+    """Which argument wants an output of a system procedure; None where the caller does not."""
     names = [parameter.name for parameter in procedure.parameters]
-    return any(
-        argument.output and (argument.name or names[position]).casefold() == event.name.casefold()
-        for position, argument in enumerate(given)
-    )
+    for position, argument in enumerate(given):
+        name = argument.name or names[position]
+        if argument.output and name.casefold() == event.name.casefold():
+            return position
+    return None

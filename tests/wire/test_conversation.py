@@ -19,7 +19,14 @@ from tailrace_emulator.wire.requests import (
     TransactionRequestType,
 )
 from tailrace_emulator.wire.token_reader import read_tokens
-from tailrace_emulator.wire.tokens import Done, DoneStatus, LoginAck, ReturnValue, Row, ServerMessage
+from tailrace_emulator.wire.tokens import (
+    Done,
+    DoneStatus,
+    LoginAck,
+    ReturnValue,
+    Row,
+    ServerMessage,
+)
 from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
 from tests.wire.test_server import Client
 
@@ -199,7 +206,9 @@ def test_an_output_that_does_not_convert_is_an_error_of_the_call(session):
 
 def test_the_variables_of_exec_take_the_outputs_of_their_places(session):
     session.batch("DROP PROCEDURE IF EXISTS two_outputs")
-    session.batch("CREATE PROCEDURE two_outputs @a int OUTPUT, @b int OUTPUT AS SELECT @a = 1, @b = 2")
+    session.batch(
+        "CREATE PROCEDURE two_outputs @a int OUTPUT, @b int OUTPUT AS SELECT @a = 1, @b = 2"
+    )
     tokens = session.batch("DECLARE @x int = 0; EXEC two_outputs 5, @x OUTPUT; SELECT @x")
     assert Row((2,)) in tokens
 

@@ -66,6 +66,7 @@ _ISOLATION_NAMES: Final = {
     IsolationLevel.SNAPSHOT: "SNAPSHOT",
 }
 
+
 def _in_kill_state() -> SqlError:
     """596: what a request is told that KILL ended."""
     return messages.error(596)

@@ -47,8 +47,9 @@ class PacketStatus(IntFlag):
 class Message(NamedTuple):
     """A whole message. ``status`` is the first packet's, where the reset bits are.
 
-    With IGNORE its sender gave it up in the middle; it has no payload then. It is a plain int, as everywhere on the path of each request: an IntFlag's operators cost more
-    than the rest of the parsing.
+    With IGNORE its sender gave it up in the middle; it has no payload then. It is a plain int, as
+    everywhere on the path of each request: an IntFlag's operators cost more than the rest of the
+    parsing.
     """
 
     type: PacketType

@@ -27,6 +27,7 @@ from tailrace_emulator.tsql.definition.security import SecurityRunner
 from tailrace_emulator.tsql.definition.triggers import TriggerRunner
 from tailrace_emulator.tsql.run.cursors import Cursors
 from tailrace_emulator.tsql.run.data_runner import DataRunner
+from tailrace_emulator.tsql.run.definition_errors import with_scope_of_definitions
 from tailrace_emulator.tsql.run.dynamic_text import execute_string
 from tailrace_emulator.tsql.run.format_only import format_only, is_formatted
 from tailrace_emulator.tsql.run.function_runner import FunctionRunner
@@ -191,7 +192,7 @@ class Interpreter:
             else:
                 self.definer.run(node, frame)
         except SqlError as error:
-            error = self._located(error, node, frame)
+            error = with_scope_of_definitions(self._located(error, node, frame), node)
             if error.number in ARITHMETIC_ERRORS and _ends_transaction(context):
                 error.aborts = Aborts.TRANSACTION
             context.last_error, context.rowcount = error.number, 0

@@ -124,9 +124,7 @@ class ProcedureRunner:
             sql_type = INT
         return Given(name, sql_type, value)
 
-    def _take_output(
-        self, event: ReturnValue, targets: Sequence[str | None], frame: Frame
-    ) -> None:
+    def _take_output(self, event: ReturnValue, targets: Sequence[str | None], frame: Frame) -> None:
         """An OUTPUT parameter's final value into the variable that was its argument."""
         variable = targets[event.position]
         if variable is not None:
@@ -278,9 +276,7 @@ class ProcedureRunner:
             argument = bound.get(parameter.name.casefold())
             if parameter.output and argument is not None and argument.output:
                 value = frame.values[parameter.name.casefold()]
-                yield ReturnValue(
-                    parameter.name, parameter.type, value, place_of(argument, given)
-                )
+                yield ReturnValue(parameter.name, parameter.type, value, place_of(argument, given))
         yield ReturnStatus(frame.return_value)
 
     def frame(self, caller: Frame, procedure: str = "") -> Frame:

@@ -348,3 +348,38 @@ def test_the_password_that_the_server_was_started_with_stays(module_emulator):
     login = Login7(user="sa", password=module_emulator.password, change_password="Other-Word5")
     assert numbers(client.log_in(login)) == [50900, 18456]
     client.socket.close()
+
+
+def test_temporary_procedures_end_with_their_session(session, module_emulator):
+    def found():
+        shown = session.batch("SELECT COUNT(*) FROM tempdb.sys.procedures WHERE name LIKE '%gone%'")
+        return next(t.values[0] for t in shown if isinstance(t, Row))
+
+    other = Client(module_emulator.port)
+    other.log_in(Login7(user="sa", password=module_emulator.password))
+    other.batch("CREATE PROCEDURE #gone AS SELECT 1")
+    other.batch("CREATE PROCEDURE ##gone AS SELECT 2")
+    assert found() == 2
+    assert Row((2,)) in session.batch("EXEC ##gone")
+    assert numbers(session.batch("EXEC #gone")) == [2812]
+    other.batch("SELECT 1", PacketStatus.RESET_CONNECTION)
+    assert found() == 0
+    assert numbers(other.batch("EXEC #gone")) == [2812]
+    other.batch("CREATE PROCEDURE #gone AS SELECT 1")
+    other.socket.close()
+    for _ in range(200):
+        if not found():
+            return
+        session.batch("WAITFOR DELAY '00:00:00.050'")
+    raise AssertionError("the procedure of an ended session is still there")
+
+
+def test_a_call_resets_the_connection(session):
+    session.batch("CREATE TABLE #t (id int); SET LOCK_TIMEOUT 5; USE tempdb; BEGIN TRANSACTION")
+    tokens = call(session, "sp_reset_connection")
+    assert numbers(tokens) == []
+    shown = session.batch("SELECT @@LOCK_TIMEOUT, DB_NAME(), @@TRANCOUNT, OBJECT_ID('tempdb..#t')")
+    assert Row((-1, "master", 0, None)) in shown
+    calls = (RpcCall("[sys].[sp_reset_connection]"), RpcCall("sp_who"))
+    session.send(PacketType.RPC, RpcRequest(calls).encode())
+    assert numbers(session.tokens()) == []

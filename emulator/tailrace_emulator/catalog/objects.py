@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from tailrace_emulator.catalog.database_objects import DatabaseObject, GeneratedObject, derived_id
 from tailrace_emulator.catalog.extensions import extension
-from tailrace_emulator.catalog.names import is_local_temporary
+from tailrace_emulator.catalog.names import is_local_temporary, name_in_tempdb
 from tailrace_emulator.catalog.registry import VIEWS
 from tailrace_emulator.catalog.relations import (
     system_relations,
@@ -186,6 +186,7 @@ def find_object(
     table = database.table(schema, name)
     if is_local_temporary(name):
         table = temporary_table(context, name)
+        name = name_in_tempdb(name, context.session_id)  # a procedure's
     if table is not None:
         return DatabaseObject(table.object_id, table.schema, table.name, "U")
     wanted = (schema.casefold(), name.casefold())

@@ -27,6 +27,7 @@ _OF_ALL: Final = frozenset(
         "sp_refreshsqlmodule",
         "sp_refreshview",
         "sp_rename",
+        "xp_msver",
     }
 )
 """With those that describe something (sp_help, sp_columns): each shows what its caller may see, or

@@ -15,6 +15,7 @@ from tailrace_emulator.catalog import (
     server_procedures,
     session_state,
     type_views,
+    version_procedure,
 )
 from tailrace_emulator.catalog.extensions import extension
 from tailrace_emulator.catalog.procedure_registry import (
@@ -40,6 +41,7 @@ _DECLARING_MODULES = (
     server_procedures,
     session_state,
     type_views,
+    version_procedure,
 )
 """Importing them registers their procedures."""
 

@@ -317,6 +317,11 @@ def _then(events: Iterator[Event], last: Event) -> Iterator[Event]:
     yield last
 
 
+def is_reset(call: RpcCall) -> bool:
+    """Whether a call is what a pooled connection begins anew with."""
+    return isinstance(call.procedure, str) and _bare_name(call.procedure) == "sp_reset_connection"
+
+
 def _bare_name(procedure: str) -> str:
     return procedure.rsplit(".", 1)[-1].strip().strip('[]"').casefold()
 

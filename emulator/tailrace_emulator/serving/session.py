@@ -37,7 +37,7 @@ from tailrace_emulator.serving.batch import BatchRunner
 from tailrace_emulator.serving.encoded_rows import keep_encoded_rows
 from tailrace_emulator.serving.output_values import SentParameters
 from tailrace_emulator.serving.responses import FATAL_SEVERITY, ConnectionClosedError, Response
-from tailrace_emulator.serving.rpc import Procedures
+from tailrace_emulator.serving.rpc import Procedures, is_reset
 from tailrace_emulator.storage.engine import Database, Engine
 from tailrace_emulator.storage.transaction import StoreSession
 from tailrace_emulator.tsql.definition.options import in_language
@@ -124,7 +124,8 @@ class Session:
         may_go_on = True
         try:
             if reset:
-                self._reset(response)
+                self._reset()
+                response.reset_acknowledged()
             self.context.read_dates()
             may_go_on = self._run(request, response)
         except SqlError as error:
@@ -153,6 +154,10 @@ class Session:
             case RpcRequest(calls):
                 for call in calls:
                     response.begin_call()
+                    if is_reset(call):
+                        self._reset()
+                        response.end_call(SentParameters(call.parameters))
+                        continue
                     events, skipped = self._procedures.call(call)
                     may_go_on = self._guarded(events, response) and may_go_on
                     response.end_call(SentParameters(call.parameters, skipped))
@@ -263,11 +268,11 @@ class Session:
         if name is not None:
             yield from self._runner.run(f"SET TRANSACTION ISOLATION LEVEL {name}")
 
-    def _reset(self, response: Response) -> None:
+    def _reset(self) -> None:
+        """The session is as after its login."""
         self._runner.reset()
         self._procedures = Procedures(self._runner)
         self.context.database = self._login_database
-        response.reset_acknowledged()
 
     def _tell_transaction(self, response: Response) -> None:
         """Make the client's idea of the transaction true whatever ended the request."""

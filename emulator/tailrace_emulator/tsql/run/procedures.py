@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.catalog.extensions import extension
+from tailrace_emulator.catalog.names import name_of_its_session
 from tailrace_emulator.catalog.procedure_registry import Procedure, Required
 from tailrace_emulator.catalog.procedures import find_procedure
 from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
@@ -22,7 +23,7 @@ from tailrace_emulator.tsql.compile.arguments import (
     place_of,
 )
 from tailrace_emulator.tsql.compile.frames import Frame
-from tailrace_emulator.tsql.compile.names import resolve_name
+from tailrace_emulator.tsql.compile.names import module_name
 from tailrace_emulator.tsql.compile.user_types import with_types
 from tailrace_emulator.tsql.conversions import convert
 from tailrace_emulator.tsql.definition.options import options_of, put_options
@@ -149,8 +150,10 @@ class ProcedureRunner:
             return
         schema = name[-2] if len(name) > 1 else None
         database = self._database(name)
-        if schema is None or schema.casefold() not in {"sys", ""}:
-            where = resolve_name(self.context, name, line) if len(name) <= 3 else None
+        if schema is None or schema.casefold() != "sys":
+            where = module_name(self.context, name, line) if len(name) <= 3 else None
+            if where is not None and name[-1].startswith("#"):
+                database = self.context.database  # that of its caller, not tempdb
             module = where.database.module(where.schema, where.name) if where else None
             if module is not None and module.type == "P":
                 yield from self._call_module(module, database, given, frame)
@@ -244,13 +247,15 @@ class ProcedureRunner:
         statement = parse_module(module.text, module.uses_quoted_identifier)
         if not isinstance(statement, CreateModule):
             raise messages.missing_procedure(module.name)
+        shown = name_of_its_session(module.name)
         statement = with_types(database, statement)
         body = known(statement.body, "procedure body")
-        require(self.context, caller.chain, of_object(database, module), "EXECUTE")
-        frame = self.frame(caller, module.name)
+        if not module.name.startswith("#"):
+            require(self.context, caller.chain, of_object(database, module), "EXECUTE")
+        frame = self.frame(caller, shown)
         frame.module_id = module.object_id
         frame.chain = chain_of(database, module)
-        bound = bind_arguments(module.name, [(p.name, p.type) for p in statement.parameters], given)
+        bound = bind_arguments(shown, [(p.name, p.type) for p in statement.parameters], given)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
             if isinstance(parameter.type, NamedType):
@@ -261,10 +266,10 @@ class ProcedureRunner:
             folded = parameter.name.casefold()
             if argument is not None and not argument.is_default:
                 frame.values[folded] = convert_argument(
-                    argument, frame.types[folded], module.name, parameter.name
+                    argument, frame.types[folded], shown, parameter.name
                 )
             elif parameter.default is None:
-                raise missing_argument(module.name, parameter.name)
+                raise missing_argument(shown, parameter.name)
             else:
                 frame.values[folded] = self.interpreter.evaluate(
                     parameter.default, frame, frame.types[folded]

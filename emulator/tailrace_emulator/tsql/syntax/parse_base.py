@@ -144,8 +144,11 @@ class TokenCursor:
         return self.advance().text
 
     def dotted_name(self) -> Name:
-        """``a.b.c``; omitted middle parts are empty (``db..t``)."""
-        parts = [self.identifier()]
+        """``a.b.c``; omitted parts are empty (``db..t``, ``..t``)."""
+        parts = []
+        while self.accept("."):
+            parts.append("")
+        parts.append(self.identifier())
         while self.accept("."):
             if self.at("."):
                 parts.append("")

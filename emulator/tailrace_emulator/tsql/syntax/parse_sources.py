@@ -148,6 +148,8 @@ def _plain_source(cursor: TokenCursor) -> Source:
             return _table_function(cursor, (variable, "nodes"), cursor.token.line)
         return VariableTable(variable, table_alias(cursor))
     line = cursor.token.line
+    if cursor.accept("::"):  # a table function of the system, as SQL Server 2000 named them
+        return _table_function(cursor, ("sys", cursor.identifier()), line)
     name = cursor.dotted_name()
     if name[-1].upper() in {"OPENROWSET", "OPENQUERY", "OPENDATASOURCE", "OPENXML"}:
         raise not_supported(name[-1].upper())

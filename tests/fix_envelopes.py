@@ -30,6 +30,7 @@ from tailrace_schemas.names import avro_name
 from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.progress import (
     PROGRESS_SCHEMA,
+    OperationCounts,
     PartitionProgress,
     Progress,
     position_hash,
@@ -251,6 +252,9 @@ class Source:
 
         if message.position is not None:
             entry.count += 1
+            one = OperationCounts.of_positions({int(message.position.operation): 1})
+            entry.operations = one.plus(entry.operations or OperationCounts())
+            entry.bytes = (entry.bytes or 0) + len(message.value or b"")
             total = entry.position_hash + position_hash(message.position.to_bytes())
             entry.position_hash = signed(total)
         if message.schema_id not in entry.schema_ids:

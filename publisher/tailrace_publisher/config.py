@@ -316,6 +316,24 @@ class PublisherConfig(Section):
         " transaction; 1 to 10000000, default 10000. A source transaction with more rows spans"
         " several.",
     )
+    mb_per_transaction: int = Field(
+        default=64,
+        ge=1,
+        le=10_000,
+        description="The same in megabytes of events: whichever comes first; 1 to 10000, default"
+        " 64. Readers of committed events wait for the whole of a Kafka transaction, and brokers"
+        " abort one that takes longer than kafka.transaction_timeout_s.",
+    )
+    memory_mb: int = Field(
+        default=256,
+        ge=16,
+        le=1_000_000,
+        description="Megabytes for change rows in memory, however large their values are; 16 to"
+        " 1000000, default 256. Half is for the pages of all capture instances together: they get"
+        " fewer rows where rows are large. Half is for events that wait to be sent. A page has at"
+        " least one row, so a value must fit; the process takes about 100 MB beside it. Too low"
+        " makes many round trips of tables with large values.",
+    )
     linger_ms: int = Field(
         default=150,
         ge=0,
@@ -374,6 +392,21 @@ class PublisherConfig(Section):
         if not self.server_name:
             object.__setattr__(self, "server_name", self.prefix)
         return self
+
+    @property
+    def pages_bytes(self) -> int:
+        """What the pages of all capture instances together may take in memory."""
+        return self.memory_mb * 1_000_000 // 2
+
+    @property
+    def queue_bytes(self) -> int:
+        """What the events that wait to be sent may take in memory."""
+        return self.memory_mb * 1_000_000 - self.pages_bytes
+
+    @property
+    def bytes_per_transaction(self) -> int:
+        """The option mb_per_transaction in bytes."""
+        return self.mb_per_transaction * 1_000_000
 
     @property
     def topics(self) -> TopicNames:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
 from tailrace_schemas.avsc import load
+from tailrace_schemas.position import Operation
 
 PROGRESS_SCHEMA: Final[dict[str, Any]] = load("progress")
 """A progress record; its fields are explained in avsc/progress.avsc."""
@@ -33,9 +34,50 @@ def signed(total: int) -> int:
     return total - (1 << 64) if total >> 63 else total
 
 
+@dataclass(frozen=True, slots=True)
+class OperationCounts:
+    """Events by ``op``: r, c, u and d."""
+
+    reads: int = 0
+    creates: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    @classmethod
+    def of_positions(cls, counts: Mapping[int, int]) -> Self:
+        """From how many positions end with which operation (see ``position.Operation``)."""
+        return cls(
+            reads=counts.get(Operation.READ, 0),
+            creates=counts.get(Operation.INSERT, 0),
+            updates=counts.get(Operation.UPDATE_AFTER, 0),
+            deletes=counts.get(Operation.DELETE, 0),
+        )
+
+    def plus(self, other: OperationCounts) -> OperationCounts:
+        """Both together."""
+        return OperationCounts(
+            self.reads + other.reads,
+            self.creates + other.creates,
+            self.updates + other.updates,
+            self.deletes + other.deletes,
+        )
+
+
 @dataclass(slots=True)
 class PartitionProgress:
-    """What one Kafka transaction put into one topic-partition: offsets in [first, next)."""
+    """What one Kafka transaction put into one topic-partition: offsets in [first, next).
+
+    Attributes:
+        topic: the topic.
+        partition: its partition.
+        first_offset: offset of the first record.
+        next_offset: offset behind the last one.
+        count: events, tombstones left out.
+        position_hash: sum of the hashes of their positions.
+        schema_ids: registry ids of their schemas.
+        bytes: of the events' values; None in records of the first form.
+        operations: the events by op; None in records of the first form.
+    """
 
     topic: str
     partition: int
@@ -44,6 +86,8 @@ class PartitionProgress:
     count: int
     position_hash: int
     schema_ids: list[int] = field(default_factory=list)
+    bytes: int | None = None
+    operations: OperationCounts | None = None
 
 
 @dataclass(slots=True)
@@ -92,5 +136,13 @@ class Progress:
         fields = dict(record)
         for name, written in _NAMES.items():
             fields[name] = fields.pop(written)
-        partitions = [PartitionProgress(**entry) for entry in fields.pop("partitions")]
+        partitions = [_partition_of(entry) for entry in fields.pop("partitions")]
         return cls(partitions=partitions, **fields)
+
+
+def _partition_of(entry: Mapping[str, Any]) -> PartitionProgress:
+    fields = dict(entry)
+    operations = fields.pop("operations", None)
+    return PartitionProgress(
+        operations=None if operations is None else OperationCounts(**operations), **fields
+    )

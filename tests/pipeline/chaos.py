@@ -16,8 +16,8 @@ from tests.pipeline.source_database import SourceDatabase
 
 TABLES = ("orders", "lines", "notes")
 KEYS = 12  # few, so that rows come and go and change their keys
-_COLUMNS = {"orders": "v", "lines": "v", "notes": "note"}
-_RETRY = {1205, 1222, 2627, 4928, 207}  # deadlock, lock timeout, key taken, DDL met, column gone
+COLUMNS = {"orders": "v", "lines": "v", "notes": "note"}
+RETRY = {1205, 1222, 2627, 4928, 207}  # deadlock, lock timeout, key taken, DDL met, column gone
 
 
 def create_tables(source: SourceDatabase) -> None:
@@ -85,7 +85,7 @@ class Writers:
             else:
                 connection.commit()
         except pyodbc.Error as error:
-            if not any(f"({number})" in str(error) for number in _RETRY):
+            if not any(f"({number})" in str(error) for number in RETRY):
                 raise
             connection.rollback()
 
@@ -97,7 +97,7 @@ def statement(rng: random.Random) -> str:
     value = f"N'{'x' * rng.choice((1, 50, 5000))}{rng.random()}'"
     if table != "notes":
         value = str(rng.randrange(1000))
-    column = _COLUMNS[table]
+    column = COLUMNS[table]
     names = f"id, line, {column}" if table == "lines" else f"id, {column}"
     values = f"{key}, {rng.randrange(3)}, {value}" if table == "lines" else f"{key}, {value}"
     return rng.choice(

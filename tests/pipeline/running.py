@@ -21,8 +21,8 @@ from tailrace_publisher.metrics import Metrics
 LIMIT_S = 60.0
 _PAUSE_S = 0.02
 
-_lives = multiprocessing.get_context("forkserver")
-_lives.set_forkserver_preload(["tailrace_publisher.daemon", "pyodbc"])
+lives = multiprocessing.get_context("forkserver")
+lives.set_forkserver_preload(["tailrace_publisher.daemon", "pyodbc"])
 
 
 def wait_until(reached: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
@@ -130,7 +130,7 @@ def _live(options: dict[str, Any], step: str, number: int) -> None:
 
 def live_until_killed(options: dict[str, Any], step: str, number: int = 1) -> None:
     """Run the publisher as a process until it kills itself at a step."""
-    process = _lives.Process(target=_live, args=(options, step, number))
+    process = lives.Process(target=_live, args=(options, step, number))
     process.start()
     process.join(LIMIT_S)
     if process.exitcode is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -78,6 +78,10 @@ def test_the_ledger_accounts_for_every_record(kafka: str, registry: str) -> None
                 assert entry["position_hash"] == position_sum([p.to_bytes() for p in found])
                 ids = {int.from_bytes((m.value or b"")[1:5], "big") for m in events}
                 assert entry["schema_ids"] == sorted(ids)
+                assert entry["bytes"] == sum(len(m.value or b"") for m in events)
+                ops = Counter(decoded(schemas, m.value or b"")["op"] for m in events)
+                names = {"r": "reads", "c": "creates", "u": "updates", "d": "deletes"}
+                assert entry["operations"] == {name: ops[op] for op, name in names.items()}
                 positions += [(entry["topic"], position) for position in found]
         assert not any(messages.values()), "no record outside the ledger"
         expected = [(flights.topic, position_of(n)) for n in range(250)]

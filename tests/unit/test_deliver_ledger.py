@@ -11,7 +11,7 @@ from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
 from tailrace_schemas.framing import frame_header
-from tailrace_schemas.progress import PartitionProgress
+from tailrace_schemas.progress import OperationCounts, PartitionProgress
 from tests.property.oracle import position_sum
 
 
@@ -31,12 +31,14 @@ def entry(messages: int, *offsets: int | None) -> PartitionLedger:
     return ledger
 
 
-def test_counts_and_hashes_by_partition() -> None:
+def test_counts_bytes_and_hashes_by_partition() -> None:
     ledger = Ledger()
-    positions = [bytes([n]) * 25 for n in range(6)]
+    operations = [0, 0, 1, 2, 4, 4]
+    positions = [bytes([n]) * 24 + bytes([op]) for n, op in enumerate(operations)]
+    values = [b"v" * (10 ** (n % 3)) for n in range(6)]
     partitions = [0, 1, 0, 1, 1, 2]
-    ledger.add(EncodedRows("t", 7, positions, [None] * 6, [b""] * 6), partitions)
-    ledger.add(EncodedRows("t", 8, positions[:1], [None], [b""]), [2])
+    ledger.add(EncodedRows("t", 7, positions, [None] * 6, values), partitions)
+    ledger.add(EncodedRows("t", 8, positions[:1], [None], [b"12345"]), [2])
     ledger.add(EncodedRows("a", 9, positions[:1], [None], [b""]), [0])
     for topic, partition, messages in (("t", 0, 2), ("t", 1, 3), ("t", 2, 2), ("a", 0, 1)):
         one = ledger.entry(topic, partition)
@@ -44,13 +46,19 @@ def test_counts_and_hashes_by_partition() -> None:
         one.on_delivery(None, Report(100))
         one.on_delivery(None, Report(100 + messages - 1))
 
+    def counted(
+        topic: str, partition: int, n: list[int], ids: list[int], size: int, by_op: OperationCounts
+    ) -> PartitionProgress:
+        total = position_sum([positions[i] for i in n])
+        return PartitionProgress(
+            topic, partition, 100, 100 + len(n), len(n), total, ids, size, by_op
+        )
+
     assert ledger.progress() == [
-        PartitionProgress("a", 0, 100, 101, 1, position_sum(positions[:1]), [9]),
-        PartitionProgress("t", 0, 100, 102, 2, position_sum([positions[0], positions[2]]), [7]),
-        PartitionProgress(
-            "t", 1, 100, 103, 3, position_sum([positions[i] for i in (1, 3, 4)]), [7]
-        ),
-        PartitionProgress("t", 2, 100, 102, 2, position_sum([positions[5], positions[0]]), [7, 8]),
+        counted("a", 0, [0], [9], 0, OperationCounts(reads=1)),
+        counted("t", 0, [0, 2], [7], 101, OperationCounts(reads=1, deletes=1)),
+        counted("t", 1, [1, 3, 4], [7], 21, OperationCounts(reads=1, creates=1, updates=1)),
+        counted("t", 2, [5, 0], [7, 8], 105, OperationCounts(reads=1, updates=1)),
     ]
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tailrace_publisher.encode.records import RecordDecoder, RecordEncoder
 from tailrace_schemas.checkpoint import CHECKPOINT_SCHEMA, CheckpointRecord
-from tailrace_schemas.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
+from tailrace_schemas.progress import (
+    PROGRESS_SCHEMA,
+    OperationCounts,
+    PartitionProgress,
+    Progress,
+)
 from tailrace_schemas.registry import SchemaRegistry
 
 
@@ -22,7 +29,8 @@ class Known(SchemaRegistry):
 
 PROGRESS = Progress(
     0, "s", "db", "a", "b", None, True, 5,
-    [PartitionProgress("t", 3, 10, 20, 9, -(2**63), [1, 2])], ["t2"],
+    [PartitionProgress("t", 3, 10, 20, 9, -(2**63), [1, 2], 2**40, OperationCounts(1, 2, 3, 3))],
+    ["t2"],
 )  # fmt: skip
 CHECKPOINT = CheckpointRecord("a", "b", 2**32 - 1, 4, None, "done", None, None, 0, "g", None, 7)
 
@@ -32,6 +40,18 @@ def test_progress_reads_back() -> None:
     record = RecordDecoder(PROGRESS_SCHEMA, Known(_5=PROGRESS_SCHEMA)).decode(raw)
     assert record["through_lsn"] == "b"
     assert Progress.from_record(record) == PROGRESS
+
+
+def test_progress_of_the_first_form_does_not_know_bytes_and_operations() -> None:
+    earlier = copy.deepcopy(PROGRESS_SCHEMA)
+    (partitions,) = [f for f in earlier["fields"] if f["name"] == "partitions"]
+    entry = partitions["type"]["items"]
+    entry["fields"] = [f for f in entry["fields"] if f["name"] not in ("bytes", "operations")]
+    raw = RecordEncoder(earlier, 4).encode(PROGRESS.to_record())
+    record = RecordDecoder(PROGRESS_SCHEMA, Known(_4=earlier)).decode(raw)
+    (partition,) = PROGRESS.partitions
+    known = replace(partition, bytes=None, operations=None)
+    assert Progress.from_record(record) == replace(PROGRESS, partitions=[known])
 
 
 def test_a_record_of_an_earlier_version_gets_the_defaults() -> None:

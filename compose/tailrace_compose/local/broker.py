@@ -1,10 +1,14 @@
-"""A Kafka broker as a child process: KRaft in combined mode, one node, only on 127.0.0.1."""
+"""A Kafka broker as a child process: KRaft in combined mode, only on 127.0.0.1.
+
+One node is a whole cluster unless it is told to be a member of one (`cluster`).
+"""
 
 import base64
 import socket
 import struct
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace_compose.local import ivy, jars
@@ -18,6 +22,47 @@ _HEAP = "-Xmx512m"
 # Kafka's ApiVersions request, version 0: length, API key 18, version, correlation id, no client id.
 # A broker answers requests only after it has joined its cluster: an answer means that it is ready.
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One node of a cluster of several.
+
+    Attributes:
+        node_id: from 1.
+        cluster_id: of all its nodes.
+        controllers: each node's controller port, by node id.
+    """
+
+    node_id: int
+    cluster_id: str
+    controllers: Mapping[int, int]
+
+    @classmethod
+    def alone(cls) -> "Member":
+        """The only node of a new cluster."""
+        return cls(1, new_cluster_id(), {1: free_port()})
+
+    def settings(self) -> dict[str, str]:
+        """What is its own in server.properties."""
+        voters = (f"{node}@127.0.0.1:{port}" for node, port in self.controllers.items())
+        copies = str(min(3, len(self.controllers)))
+        insync = "1" if copies == "1" else "2"
+        return {
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": ",".join(voters),
+            "default.replication.factor": copies,
+            "min.insync.replicas": insync,
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": insync,
+            "share.coordinator.state.topic.replication.factor": copies,
+        }
+
+
+def new_cluster_id() -> str:
+    """A cluster's identifier in Kafka's form: a UUID in URL-safe Base64."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 class KafkaBroker(Service):
@@ -34,6 +79,7 @@ class KafkaBroker(Service):
         keep: bool = False,
         is_short_lived: bool = False,
         settings: Mapping[str, str] | None = None,
+        member: Member | None = None,
     ) -> None:
         """Describes the broker, as `Service` says.
 
@@ -44,11 +90,12 @@ class KafkaBroker(Service):
             is_short_lived: for tests: the quick compiler only. Ready after 5 s and 4 s of processor
                 time instead of 7 and 9 (measured), slower under load.
             settings: further lines of server.properties; they win over ours.
+            member: which node of a cluster of several it is; the only one when None.
         """
         super().__init__(data_dir, port=port, keep=keep)
         self._is_short_lived = is_short_lived
         self._more_settings = dict(settings or {})
-        self._controller_port: int | None = None
+        self._member = member
 
     @property
     def bootstrap_servers(self) -> str:
@@ -66,13 +113,13 @@ class KafkaBroker(Service):
             ArtifactUnavailable, JavaMissing: what it runs on is missing.
         """
         self._port = self._port or free_port()
-        self._controller_port = self._controller_port or free_port()
+        self._member = self._member or Member.alone()
         self._data_dir.mkdir(parents=True, exist_ok=True)
         settings = self._data_dir / "server.properties"
-        settings.write_text(self._settings(self._port, self._controller_port))
+        settings.write_text(self._settings(self._port, self._member))
         command = self._java(jars.ensure("kafka", progress))
         if not (self._data_dir / "logs" / "meta.properties").exists():
-            self._format(_quick(command), settings)
+            self._format(_quick(command), settings, self._member.cluster_id)
         if self._is_short_lived:
             command = _quick(command)
         self._process = ChildProcess(
@@ -91,23 +138,19 @@ class KafkaBroker(Service):
             ":".join(str(path) for path in class_path),
         ]
 
-    def _settings(self, port: int, controller_port: int) -> str:
+    def _settings(self, port: int, member: Member) -> str:
+        controller_port = member.controllers[member.node_id]
         settings = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            # The brokers' own topics have as many copies as there are nodes, up to three.
+            **member.settings(),
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str((self._data_dir / "logs").resolve()),
-            # One node cannot hold a second replica of the brokers' own topics.
-            "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "1",
-            "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             # A broker that was killed may register again once its old session is over: 3 s, not 9.
             "broker.session.timeout.ms": "3000",
@@ -120,8 +163,7 @@ class KafkaBroker(Service):
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
-    def _format(self, command: list[str], settings: Path) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    def _format(self, command: list[str], settings: Path, cluster_id: str) -> None:
         # With an equals sign, because an identifier may begin with a hyphen.
         arguments = ["format", f"--cluster-id={cluster_id}", f"--config={settings}"]
         tool = ChildProcess(

@@ -27,13 +27,15 @@ class Committer:
     """Sends blocks in Kafka transactions that end where source transactions end.
 
     A Kafka transaction is closed at the first end of a source transaction once it holds
-    ``rows_per_transaction`` rows or is ``linger_ms`` old. Only a source transaction that has more
-    rows than that spans several: those before its last one repeat the last closed LSN.
+    ``rows_per_transaction`` rows or ``bytes_per_transaction`` bytes, or is ``linger_ms`` old. Only
+    a source transaction that has more than that spans several: those before its last one repeat
+    the last closed LSN.
 
     Args:
         delivery: takes the rows.
         book: keeps the position.
         rows_per_transaction: see the option.
+        bytes_per_transaction: see the option mb_per_transaction.
         linger_ms: see the option.
         metrics: counts.
         snapshotting: data topics of tables that are not part of the cut yet.
@@ -48,6 +50,7 @@ class Committer:
         book: Book,
         *,
         rows_per_transaction: int,
+        bytes_per_transaction: int,
         linger_ms: int,
         metrics: Metrics,
         snapshotting: Callable[[], list[str]],
@@ -58,6 +61,7 @@ class Committer:
         self._delivery = delivery
         self._book = book
         self._rows_max = rows_per_transaction
+        self._bytes_max = bytes_per_transaction
         self._linger_s = linger_ms / 1000
         self._metrics = metrics
         self._snapshotting = snapshotting
@@ -66,6 +70,7 @@ class Committer:
         self._on_step = on_step
         self._opened_at = 0.0
         self._open_rows = 0
+        self._open_bytes = 0
         self._uncounted: Counter[str] = Counter()
         self._committed_at = time.monotonic()
         self._announced: set[str] = set()
@@ -93,12 +98,16 @@ class Committer:
         """Send a block, committing wherever a transaction is due."""
         parts = block.parts
         while parts:
-            room = max(self._rows_max - self._delivery.rows_in_transaction, 1)
             frontier = block.frontier
             behind: list[EncodedRows] = []
-            if sum(map(len, parts)) > room:
+            last = _commit_lsn_that_fills(
+                parts,
+                max(self._rows_max - self._delivery.rows_in_transaction, 1),
+                max(self._bytes_max - self._delivery.bytes_in_transaction, 1),
+            )
+            if last is not None:
                 # The source transaction that fills the Kafka transaction is its last one.
-                frontier = _commit_lsn_of_row(parts, room) + _END_OF_TRANSACTION
+                frontier = last + _END_OF_TRANSACTION
                 parts, behind = Block(frontier, parts).up_to(frontier)
             self._send(parts)
             if behind:
@@ -120,7 +129,7 @@ class Committer:
         """
         self._book.position = ChangePosition.end_of(lsn)
         self._position_ms = self._times.get(lsn.to_bytes(), self._position_ms)
-        self._open_rows = 0
+        self._open_rows = self._open_bytes = 0
         if self._delivery.rows_in_transaction and is_last:
             self.commit()
         else:
@@ -184,7 +193,7 @@ class Committer:
         self._announced = set(snapshotting)
         self._closed_ms = closed_ms
         self._committed_at = time.monotonic()
-        self._open_rows = 0
+        self._open_rows = self._open_bytes = 0
         self._metrics.committed(closed_lsn, closed_ms)
         for topic, sent in self._uncounted.items():
             self._metrics.rows.labels(topic=topic).inc(sent)
@@ -211,12 +220,15 @@ class Committer:
         lsn = frontier[:LSN_BYTES]
         self._book.position = ChangePosition.end_of(Lsn.from_bytes(lsn))
         self._position_ms = self._times.get(lsn, self._position_ms)
-        self._open_rows = 0
+        self._open_rows = self._open_bytes = 0
 
     def _commit_if_due(self) -> None:
-        rows = self._delivery.rows_in_transaction
-        if rows >= self._rows_max or (
-            rows and time.monotonic() - self._opened_at >= self._linger_s
+        delivery = self._delivery
+        rows = delivery.rows_in_transaction
+        if (
+            rows >= self._rows_max
+            or delivery.bytes_in_transaction >= self._bytes_max
+            or (rows and time.monotonic() - self._opened_at >= self._linger_s)
         ):
             self.commit()
 
@@ -226,15 +238,30 @@ class Committer:
         lsn = frontier[:LSN_BYTES]
         starts = [bisect_left(part.positions, lsn) for part in parts]
         if any(starts):
-            self._open_rows = 0
-        self._open_rows += sum(len(part) - start for part, start in zip(parts, starts, strict=True))
-        if self._open_rows >= self._rows_max:
+            self._open_rows = self._open_bytes = 0
+        for part, start in zip(parts, starts, strict=True):
+            self._open_rows += len(part) - start
+            self._open_bytes += sum(map(len, part.values[start:]))
+        if self._open_rows >= self._rows_max or self._open_bytes >= self._bytes_max:
             self.commit()
 
 
-def _commit_lsn_of_row(parts: list[EncodedRows], number: int) -> bytes:
-    """Commit LSN of the event with that 1-based number in position order."""
-    if len(parts) == 1:
-        return parts[0].positions[number - 1][:LSN_BYTES]
-    positions = sorted(position for part in parts for position in part.positions)
-    return positions[number - 1][:LSN_BYTES]
+def _commit_lsn_that_fills(parts: list[EncodedRows], room: int, space: int) -> bytes | None:
+    """Commit LSN of the event that fills a Kafka transaction; None when there is room for all.
+
+    Args:
+        parts: events of one block.
+        room: number of events that it still takes, at least 1.
+        space: bytes of values that it still takes, at least 1.
+    """
+    if sum(map(len, parts)) <= room and sum(part.size for part in parts) <= space:
+        return None
+    events = sorted(
+        event for part in parts for event in zip(part.positions, map(len, part.values), strict=True)
+    )
+    held = 0
+    for number, (position, size) in enumerate(events, 1):
+        held += size
+        if number == room or held > space:
+            return position[:LSN_BYTES]
+    return None

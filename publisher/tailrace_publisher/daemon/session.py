@@ -144,6 +144,7 @@ class Session:
                 commit_timeout_s=config.kafka.commit_timeout_s,
                 start_timeout_s=config.kafka.start_timeout_s,
                 transaction_timeout_ms=config.kafka.transaction_timeout_ms,
+                queue_bytes=config.queue_bytes,
                 extra=config.kafka.librdkafka_options(),
             ),
         )
@@ -164,6 +165,7 @@ class Session:
             delivery,
             self._book,
             rows_per_transaction=config.rows_per_transaction,
+            bytes_per_transaction=config.bytes_per_transaction,
             linger_ms=config.linger_ms,
             metrics=self._metrics,
             snapshotting=lambda: [table.topic for table in self._tables.snapshotting()],

@@ -22,6 +22,7 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.merge import merge
+from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages, read_ahead
 from tailrace_publisher.source.queries import catalog_state, commits_from, instances_with_news
 from tailrace_publisher.source.windows import Window, plan_window
@@ -74,6 +75,7 @@ class Stream:
         self._clock_ms = clock_ms
         self._stop = stop
         self._on_step = on_step
+        self._row_sizes: dict[str, RowSize] = {}
         self.utc_offset_minutes = 0
         self.time_zone: str | None = None
 
@@ -153,10 +155,11 @@ class Stream:
 
     def _publish(self, window: Window, readings: list[Reading]) -> None:
         self._committer.add_times(window.commit_ms, window.commits)
-        page_rows = self._config.page_rows
-        if readings:
-            page_rows = max(1, min(page_rows, ROWS_AHEAD_MAX // (2 * len(readings))))
-        for block in merge([self._pages(window, reading, page_rows) for reading in readings]):
+        config = self._config
+        limit = PageLimit.of_each(
+            config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
+        )
+        for block in merge([self._pages(window, reading, limit) for reading in readings]):
             self._observe(block.parts)
             self._committer.add(block)
             if self._stop.is_set():
@@ -164,7 +167,7 @@ class Stream:
         self._committer.pass_to(window.span.up_to, is_last=window.is_last)
         self._metrics.transactions.inc(len(window.commit_ms))
 
-    def _pages(self, window: Window, reading: Reading, page_rows: int) -> Iterator[EncodedRows]:
+    def _pages(self, window: Window, reading: Reading, limit: PageLimit) -> Iterator[EncodedRows]:
         """The encoded pages of one instance; what goes wrong with them concerns its table."""
         span = window.span
         doing = (
@@ -172,10 +175,10 @@ class Stream:
             f" and up to {span.up_to}"
         )
         with of_one_table(reading.table.name, doing):
-            yield from self._encoded_pages(window, reading, page_rows)
+            yield from self._encoded_pages(window, reading, limit)
 
     def _encoded_pages(
-        self, window: Window, reading: Reading, page_rows: int
+        self, window: Window, reading: Reading, limit: PageLimit
     ) -> Iterator[EncodedRows]:
         """The encoded pages of one instance; the first is on its way before it is asked for."""
         encoder = self._tables.encoder(reading.table, reading.schema)
@@ -185,8 +188,9 @@ class Stream:
                 reading.instance,
                 reading.schema,
                 window.span,
-                page_rows,
+                limit,
                 reading.covered_from,
+                self._row_size(reading),
             ),
             self._reader,
         )
@@ -194,3 +198,10 @@ class Stream:
             self._on_step("page")
             if page.rows:
                 yield encoder.encode(page.rows, window.commit_ms, self._clock_ms())
+
+    def _row_size(self, reading: Reading) -> RowSize:
+        """What is known of the rows of an instance in its version."""
+        known = self._row_sizes.get(reading.instance.name)
+        if known is None or known.schema is not reading.schema:
+            known = self._row_sizes[reading.instance.name] = RowSize(reading.schema)
+        return known

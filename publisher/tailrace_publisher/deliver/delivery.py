@@ -21,7 +21,11 @@ from typing import Final
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
-from tailrace_publisher.deliver.producer import TransactionalProducer, last_indexes
+from tailrace_publisher.deliver.producer import (
+    TransactionalProducer,
+    last_indexes,
+    queue_settings,
+)
 from tailrace_publisher.deliver.progress_records import largest_record, progress_records
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
@@ -61,6 +65,7 @@ class DeliveryOptions:
         start_timeout_s: longest wait for brokers at the start.
         transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
             exceed the longest one.
+        queue_bytes: messages that wait to be sent may take so much memory.
         extra: further librdkafka options, e.g. ``security.protocol``.
     """
 
@@ -69,6 +74,7 @@ class DeliveryOptions:
     commit_timeout_s: float = 60.0
     start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
+    queue_bytes: int = 128_000_000
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -115,11 +121,17 @@ class KafkaDelivery:
         self._progress_bytes_max = largest_record(self._options.extra, {})
         self._ledger = Ledger()
         self._rows = 0
+        self._bytes = 0
 
     @property
     def rows_in_transaction(self) -> int:
         """Events sent since the last commit."""
         return self._rows
+
+    @property
+    def bytes_in_transaction(self) -> int:
+        """Bytes of their values."""
+        return self._bytes
 
     def start(self) -> None:
         """Create checkpoint and progress topics and fence the producer before.
@@ -146,7 +158,7 @@ class KafkaDelivery:
             schema_id = self._registry.register(subject, schema)
             self._records[schema["name"]] = RecordEncoder(schema, schema_id)
         producer = TransactionalProducer(
-            self._connection,
+            queue_settings(self._options.queue_bytes, self._options.extra) | self._connection,
             self._transactional_id,
             self._options.transaction_timeout_ms,
             self._options.commit_timeout_s,
@@ -192,6 +204,7 @@ class KafkaDelivery:
         partitions = _choose_partitions(encoded.keys, count)
         self._ledger.add(encoded, partitions)
         self._rows += len(encoded)
+        self._bytes += encoded.size
         keys: Sequence[bytes | None] = encoded.keys
         values: Sequence[bytes | None] = encoded.values
         if encoded.deletes and self._options.tombstones and keys[encoded.deletes[0]] is not None:
@@ -359,6 +372,7 @@ class KafkaDelivery:
     def _reset(self) -> None:
         self._ledger = Ledger()
         self._rows = 0
+        self._bytes = 0
 
 
 def _choose_partitions(keys: Sequence[bytes | None], count: int) -> list[int]:

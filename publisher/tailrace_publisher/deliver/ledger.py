@@ -8,12 +8,17 @@ a report per message would cost up to a fifth of the rate.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from operator import itemgetter
+from typing import Final, Protocol
 
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
-from tailrace_schemas.progress import PartitionProgress, signed
+from tailrace_schemas.progress import OperationCounts, PartitionProgress, signed
+
+_OPERATION: Final = itemgetter(-1)
+"""The operation is the last byte of a packed position."""
 
 
 class _Report(Protocol):
@@ -28,6 +33,8 @@ class PartitionLedger:
         messages: records including tombstones.
         count: events.
         position_sum: sum of the position hashes, unbounded.
+        value_bytes: bytes of the events' values.
+        operations: the events by operation.
         first_offset: offset of the first record, None until it was reported.
         last_offset: offset of the last one reported.
         failure: error of a delivery report, None while all is well.
@@ -39,10 +46,12 @@ class PartitionLedger:
         "first_offset",
         "last_offset",
         "messages",
+        "operations",
         "partition",
         "position_sum",
         "schema_ids",
         "topic",
+        "value_bytes",
     )
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -51,6 +60,8 @@ class PartitionLedger:
         self.messages = 0
         self.count = 0
         self.position_sum = 0
+        self.value_bytes = 0
+        self.operations: Counter[int] = Counter()
         self.schema_ids: set[int] = set()
         self.first_offset: int | None = None
         self.last_offset: int | None = None
@@ -93,6 +104,8 @@ class PartitionLedger:
             self.count,
             signed(self.position_sum),
             sorted(self.schema_ids),
+            self.value_bytes,
+            OperationCounts.of_positions(self.operations),
         )
 
 
@@ -118,16 +131,22 @@ class Ledger:
             partitions: the partition of each.
         """
         hashes = map(zlib.crc32, encoded.positions)
-        counts: dict[int, int] = {}
+        sizes = map(len, encoded.values)
         sums: dict[int, int] = {}
-        for partition, position_hash in zip(partitions, hashes, strict=True):
+        filled: dict[int, int] = {}
+        for partition, position_hash, size in zip(partitions, hashes, sizes, strict=True):
             sums[partition] = sums.get(partition, 0) + position_hash
-            counts[partition] = counts.get(partition, 0) + 1
-        for partition, count in counts.items():
+            filled[partition] = filled.get(partition, 0) + size
+        for partition, position_sum in sums.items():
+            entry = self.entry(encoded.topic, partition)
+            entry.position_sum += position_sum
+            entry.value_bytes += filled[partition]
+            entry.schema_ids.add(encoded.schema_id)
+        by_operation = Counter(zip(partitions, map(_OPERATION, encoded.positions), strict=True))
+        for (partition, operation), count in by_operation.items():
             entry = self.entry(encoded.topic, partition)
             entry.count += count
-            entry.position_sum += sums[partition]
-            entry.schema_ids.add(encoded.schema_id)
+            entry.operations[operation] += count
 
     def failed(self) -> PartitionLedger | None:
         """A partition of which a delivery report was an error; None while all is well."""

@@ -46,11 +46,29 @@ OnDelivery = Callable[[Any, Any], None]
 log = structlog.get_logger(__name__)
 
 
+_MESSAGE_BYTES_MAX: Final = 1_000_000  # librdkafka's default of message.max.bytes
+
+
+def queue_settings(queue_bytes: int, extra: Mapping[str, str]) -> dict[str, str]:
+    """How many kilobytes of messages may wait to be sent.
+
+    A message that is larger than the queue would never get into it.
+
+    Args:
+        queue_bytes: wanted size of the queue.
+        extra: the user's librdkafka options.
+    """
+    own = extra.get("message.max.bytes", "")
+    largest = int(own) if own.isdigit() else _MESSAGE_BYTES_MAX
+    return {"queue.buffering.max.kbytes": str(max(queue_bytes, 2 * largest) // 1024)}
+
+
 class TransactionalProducer:
     """One confluent-kafka producer with a transactional id.
 
     Args:
-        connection: bootstrap servers, security and the user's further librdkafka options.
+        connection: bootstrap servers, security, the queue's size and the user's further librdkafka
+            options.
         transactional_id: whoever starts with it fences the one before.
         transaction_timeout_ms: after which the brokers abort a transaction by themselves.
         timeout_s: longest wait for the brokers in any one call.
@@ -73,7 +91,6 @@ class TransactionalProducer:
                 "compression.type": "lz4",
                 # 100,000 messages of 350 bytes are 55 MB when the brokers stall; more buys nothing.
                 "queue.buffering.max.messages": 100_000,
-                "queue.buffering.max.kbytes": 131_072,
                 "client.id": transactional_id,
                 **connection,
                 "transactional.id": transactional_id,

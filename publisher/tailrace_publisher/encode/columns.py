@@ -216,8 +216,12 @@ class _Dates(dict[dt.date | None, bytes]):
         return encoded
 
 
+_DATES: Final = {optional: _Dates(optional) for optional in (False, True)}
+"""One for all columns: a table of a column's own would be a megabyte of each."""
+
+
 def _dates(optional: bool) -> ColumnEncoder:
-    table = _Dates(optional)
+    table = _DATES[optional]
 
     def encode(column: Sequence[Any]) -> list[bytes]:
         return [table[value] for value in column]

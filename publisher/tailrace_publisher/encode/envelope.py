@@ -10,7 +10,9 @@ row to row. So an event is a join of these parts::
     commit  source up to change_lsn: constant per transaction
     seqval  text of the LSN
     commit  commit_lsn: constant per transaction
-    suffix  event_serial_no to op: constant per (kind, command id, update mask, unavailable)
+    serial  event_serial_no: constant per kind
+    command id
+    suffix  operation to op: constant per (kind, update mask, unavailable)
     end     ts_ms and the transaction branch: constant per page
 
 and each part is a list made by one comprehension. What depends on few values is remembered.
@@ -33,7 +35,7 @@ from tailrace_publisher.encode.kinds import (
     events_of,
 )
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.source_parts import SourceParts, envelope_end
+from tailrace_publisher.encode.source_parts import SourceParts, command_ids, envelope_end, serials
 from tailrace_publisher.encode.varint import NULL, PRESENT
 from tailrace_publisher.errors import EncodeError
 from tailrace_schemas.envelope import TableSchema
@@ -124,12 +126,14 @@ class EnvelopeEncoder:
         if self._source.mask.has_large_columns:
             unavailable = self._source.mask.unavailable(columns, events, operations, masks)
         heads, middles = self._commit_parts(rows, set(commits), commit_ms)
-        suffix_keys = zip(kinds, commands, masks, unavailable, strict=False)
+        suffix_keys = zip(kinds, masks, unavailable, strict=False)
         parts = zip(
             *self._image_parts(kinds, events, images),
             map(heads.__getitem__, commits),
             [seqval.hex(":", -4).encode() for seqval in seqvals],
             map(middles.__getitem__, commits),
+            serials(kinds),
+            command_ids(commands),
             map(self._source.suffixes.__getitem__, suffix_keys),
             repeat(envelope_end(processed_ms)),
             strict=False,

@@ -30,6 +30,11 @@ class EncodedRows:
         """Number of events; tombstones are not counted."""
         return len(self.values)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the values."""
+        return sum(map(len, self.values))
+
     def slice(self, start: int, stop: int) -> EncodedRows:
         """The events with indexes in [start, stop), for merging and for cutting transactions."""
         low = bisect_left(self.deletes, start)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Final
 
 from tailrace_publisher.encode.kinds import HAS_AFTER, OP, Kind
 from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_publisher.encode.varint import (
+    DIGITS,
+    FINAL,
     NULL,
     PRESENT,
     encode_long,
@@ -18,45 +21,76 @@ from tailrace_schemas.envelope import CONNECTOR, VERSION, TableSchema
 from tailrace_schemas.lsn import Lsn, lsn_text
 from tailrace_schemas.position import Operation
 
-_SUFFIXES_MAX: Final = 8192
-SuffixKey = tuple[int, int, bytes | None, tuple[str, ...]]
-"""(kind, command id, update mask, names of unavailable columns)."""
+SUFFIXES_BYTES_MAX: Final = 262_144
+"""What is remembered of one version at most: there may be thousands of them, and a suffix may name
+a thousand columns."""
+_ENTRY_BYTES: Final = 256
+"""An entry beside the suffix and its names."""
+
+SuffixKey = tuple[int, bytes | None, tuple[str, ...]]
+"""(kind, update mask, names of unavailable columns)."""
 
 
 class Suffixes(dict[SuffixKey, bytes]):
-    """Source from event_serial_no on, and op: built once per combination."""
+    """Source from operation on, and op: built once per combination."""
 
     def __init__(self, schema: TableSchema, mask: UpdateMask) -> None:
         super().__init__()
         self._instance = encode_string(schema.capture_instance)
         self._schema_lsn = encode_string(str(schema.schema_lsn))
         self._mask = mask
+        self._held = 0
 
     def __missing__(self, key: SuffixKey) -> bytes:
-        number, command_id, mask, unavailable = key
+        number, mask, unavailable = key
         kind = Kind(number)
-        # Debezium counts the events of one change LSN. The count that needs no state: a delete is
-        # the first, whatever carries an after image the second, so a key change keeps its order.
-        serial = NULL if kind is Kind.READ else PRESENT + encode_long(1 + (kind in HAS_AFTER))
         is_update = kind.operation in {Operation.UPDATE_BEFORE, Operation.UPDATE_AFTER}
+        names = encode_strings(unavailable)
         suffix = b"".join(
             (
-                serial,
-                PRESENT,
-                encode_long(command_id, 32),
                 PRESENT,
                 encode_long(kind.operation),
                 self._instance,
                 self._schema_lsn,
                 encode_strings(self._mask.changed(mask) if is_update else ()),
-                encode_strings(unavailable),
+                names,
                 encode_string(OP[kind]),
             )
         )
-        if len(self) >= _SUFFIXES_MAX:
+        size = _ENTRY_BYTES + len(suffix) + len(mask or b"") + len(names)
+        if self._held + size > SUFFIXES_BYTES_MAX:
             self.clear()
-        self[key] = suffix
+            self._held = 0
+        if size <= SUFFIXES_BYTES_MAX:
+            self[key] = suffix
+            self._held += size
         return suffix
+
+
+def _serial_of(kind: Kind) -> bytes:
+    # Debezium counts the events of one change LSN. The count that needs no state: a delete is the
+    # first, whatever carries an after image the second, so a key change keeps its order.
+    return NULL if kind is Kind.READ else PRESENT + encode_long(1 + (kind in HAS_AFTER))
+
+
+_SERIALS: Final[dict[int, bytes]] = {kind: _serial_of(kind) + PRESENT for kind in Kind}
+"""``event_serial_no``, and the branch of ``command_id``."""
+
+
+def serials(kinds: Sequence[int]) -> Iterable[bytes]:
+    """``event_serial_no`` of events of these kinds, and what comes before their command id."""
+    distinct = set(kinds)
+    if len(distinct) == 1:
+        return repeat(_SERIALS[distinct.pop()])
+    return map(_SERIALS.__getitem__, kinds)
+
+
+def command_ids(commands: Sequence[int]) -> list[bytes]:
+    """``command_id`` of events: in a large transaction each has another one."""
+    return [
+        FINAL[number << 1] if 0 <= number < DIGITS >> 1 else encode_long(number, 32)
+        for number in commands
+    ]
 
 
 class SourceParts:
@@ -107,7 +141,9 @@ class SourceParts:
                 encode_string(str(Lsn.ZERO)),
                 PRESENT,
                 encode_string(str(fence)),
-                self.suffixes[Kind.READ, 0, None, ()],
+                _SERIALS[Kind.READ],
+                encode_long(0),
+                self.suffixes[Kind.READ, None, ()],
                 envelope_end(read_ms),
             )
         )

@@ -162,31 +162,89 @@ class Connection:
         Raises:
             SourceError: the typed reason of the failure.
         """
+        return self._read(sql, parameters, _all_rows)
+
+    def query_within(
+        self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
+    ) -> tuple[list[list[Any]], bool]:
+        """Rows of the result sets of a batch, up to so many bytes.
+
+        The row that reaches the bound is the last one: what the server has behind it is not read.
+
+        Args:
+            sql: the batch; ``?`` for each parameter.
+            parameters: as in :meth:`query`.
+            size_of: bytes of a row.
+            at_most: bytes of all rows together.
+
+        Returns:
+            The result sets, and whether there may be more than these.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+        rest, is_cut = at_most, False
+
+        def fetch(cursor: Any) -> list[Any]:
+            nonlocal rest, is_cut
+            rows: list[Any] = []
+            for row in cursor:
+                rows.append(row)
+                rest -= size_of(row)
+                if rest <= 0:
+                    is_cut = True
+                    break
+            return rows
+
+        def begin() -> None:
+            nonlocal rest, is_cut
+            rest, is_cut = at_most, False
+
+        sets = self._read(sql, parameters, fetch, begin=begin, is_done=lambda: is_cut)
+        return sets, is_cut
+
+    def _read(
+        self,
+        sql: str,
+        parameters: tuple[Any, ...],
+        fetch: Callable[[Any], list[Any]],
+        *,
+        begin: Callable[[], None] = lambda: None,
+        is_done: Callable[[], bool] = lambda: False,
+    ) -> list[list[Any]]:
+        """Result sets by ``fetch``, until there are no more or ``is_done``."""
         try:
-            return self._run(sql, parameters)
+            return self._run(sql, parameters, fetch, is_done)
         except UnicodeDecodeError:
             # SQL Server stores any UTF-16 code units, halves of a pair too, and the driver's
             # decoder refuses them. Read again with one that lets them through, so that the
             # encoder names table, column and row. It is a call per value: not for every page.
             for sql_type in _NATIONAL_TEXT:
                 self._odbc.add_output_converter(sql_type, utf16_text)
+            begin()
             try:
-                return self._run(sql, parameters)
+                return self._run(sql, parameters, fetch, is_done)
             finally:
                 for sql_type in _NATIONAL_TEXT:
                     self._odbc.remove_output_converter(sql_type)
 
-    def _run(self, sql: str, parameters: tuple[Any, ...]) -> list[list[Any]]:
+    def _run(
+        self,
+        sql: str,
+        parameters: tuple[Any, ...],
+        fetch: Callable[[Any], list[Any]],
+        is_done: Callable[[], bool],
+    ) -> list[list[Any]]:
         self.queries += 1
         sets: list[list[Any]] = []
         try:
             cursor = self._odbc.cursor()
             try:
                 cursor.execute(sql, parameters)
-                sets.append(cursor.fetchall() if cursor.description else [])
-                while cursor.nextset():
+                sets.append(fetch(cursor) if cursor.description else [])
+                while not is_done() and cursor.nextset():
                     if cursor.description:
-                        sets.append(cursor.fetchall())
+                        sets.append(fetch(cursor))
             finally:
                 cursor.close()
         except self._errors as error:
@@ -236,6 +294,11 @@ class Connection:
         if sqlstate in _UNAVAILABLE_STATES or sqlstate == "HYT00":
             return SourceUnavailable, "not reachable. "
         return SourceError, ""
+
+
+def _all_rows(cursor: Any) -> list[Any]:
+    rows: list[Any] = cursor.fetchall()
+    return rows
 
 
 def utf16_text(raw: bytes) -> str:

@@ -9,6 +9,10 @@ range was planned a short page is not the last one. A connection stays at its se
 sees only grows, so it vouches for the pages that follow, too.
 
 One thread reads: while a page is encoded and sent, the next one of each instance is on its way.
+
+A page is bounded in bytes, too (``page_size``): one that gets too large ends with the row that made
+it so, what else the server had for it is thrown away unread, and the low watermark is asked for by
+a statement of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_close
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
 from tailrace_publisher.source.connection import Connection, quote_name
 from tailrace_publisher.source.loss import check_not_expired
+from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import INVALID_OBJECT, change_table, lsn_or_none
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
@@ -32,6 +37,8 @@ from tailrace_schemas.types import ColumnType
 
 ROWS_AHEAD_MAX: Final = 200_000
 """Bound on change rows in memory over all instances with news, two pages of each."""
+
+_LOW_WATERMARK: Final = "SELECT sys.fn_cdc_get_min_lsn(?)"
 
 _Bound = tuple[str, tuple[object, ...]]
 """A statement with its parameters."""
@@ -114,9 +121,11 @@ class ChangePages:
         instance: the capture instance.
         schema: the version that is in force in the whole range.
         span: the range.
-        page_rows: rows per page, at least 1; a page may have up to three times as many.
+        limit: of a page; one may have up to three times as many rows, and a row more than the
+            bytes.
         covered_from: LSN from which on the instance holds the table's changes; rows before it are
             not needed from it.
+        row_size: what was learned of the instance's rows; it learns from these.
     """
 
     def __init__(
@@ -125,8 +134,9 @@ class ChangePages:
         instance: CaptureInstance,
         schema: TableSchema,
         span: LsnRange,
-        page_rows: int,
+        limit: PageLimit,
         covered_from: Lsn,
+        row_size: RowSize,
     ) -> None:
         self._connection = connection
         self._instance = instance
@@ -136,8 +146,9 @@ class ChangePages:
         if span.after.command_id and not instance.ordered_by_command_id:
             # Another table's row: what this one has of the transaction is at command id 0, so out.
             self._after = ChangePosition.end_of(span.after.commit_lsn)
-        self._page_rows = page_rows
+        self._limit = limit
         self._covered_from = covered_from
+        self._row_size = row_size
         self._statements = PageStatements.of(instance, schema)
         self._carried: ChangeRow | None = None
         self._is_in_large_transaction = False
@@ -169,31 +180,29 @@ class ChangePages:
 
     def _read_rows(self) -> tuple[list[ChangeRow], bool]:
         """Rows behind the position, which moves, and whether they are the last ones."""
-        limit = self._page_rows
+        asked = self._row_size.rows_of(self._limit)
         is_last = False
         if is_closed(self._after):
-            (rows,) = self._fetch([(self._statements.behind, self._behind_parameters())])
-            is_last = len(rows) < limit
+            rows, is_last = self._fetch([self._behind(asked)], asked)
         elif self._is_in_large_transaction:
-            rows, is_finished = _first_part(self._fetch(self._rest()), limit)
+            rows, is_finished = self._fetch(self._rest(asked), asked)
             if is_finished:
                 self._after = ChangePosition.end_of(self._after.commit_lsn)
                 self._is_in_large_transaction = False
                 return rows, False
         else:
             # One round trip for both; the later transactions are of no use when it is a large one.
-            behind = (self._statements.behind, self._behind_parameters())
-            rows, is_last = _first_part(self._fetch([*self._rest(), behind]), limit)
+            rows, is_last = self._fetch([*self._rest(asked), self._behind(asked)], asked)
         if rows:
             self._is_in_large_transaction = rows[0][0] == rows[-1][0]
             self._after = position_of(rows[-1])
         return rows, is_last
 
-    def _rest(self) -> list[_Bound]:
+    def _rest(self, asked: int) -> list[_Bound]:
         """The statements of the remaining rows of a transaction, in the order of their rows."""
         after = self._after
         seqval = after.seqval.to_bytes()
-        start = (self._page_rows, after.commit_lsn.to_bytes())
+        start = (asked, after.commit_lsn.to_bytes())
         further = (seqval, seqval, int(after.operation))
         if not self._instance.ordered_by_command_id:
             return [(self._statements.rest, (*start, seqval, *further))]
@@ -203,19 +212,22 @@ class ChangePages:
             return [with_id]
         return [(self._statements.rest_without_id, (*start, seqval, *further)), with_id]
 
-    def _behind_parameters(self) -> tuple[object, ...]:
-        return (self._page_rows, self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
+    def _behind(self, asked: int) -> _Bound:
+        """The statement of the rows of later transactions."""
+        bounds = (self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
+        return self._statements.behind, (asked, *bounds)
 
-    def _fetch(self, statements: Sequence[_Bound]) -> list[list[ChangeRow]]:
-        """Result sets of the statements, vouched for by what was read before and behind them."""
+    def _fetch(self, statements: Sequence[_Bound], asked: int) -> tuple[list[ChangeRow], bool]:
+        """Rows of consecutive statements, and whether they are all.
+
+        They are vouched for by what was read before and behind them.
+        """
         name = self._instance.name
         first = "" if self._sees_range else "SELECT sys.fn_cdc_get_max_lsn(); "
         batch = " ".join(statement for statement, _ in statements)
         parameters = [value for _, values in statements for value in values]
         try:
-            *sets, minimum = self._connection.query_sets(
-                f"{first}{batch} SELECT sys.fn_cdc_get_min_lsn(?)", *parameters, name
-            )
+            sets, minimum, is_cut = self._query(f"{first}{batch}", parameters)
         except SourceError as error:
             if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone(name) from error
@@ -226,18 +238,44 @@ class ChangePages:
                 raise SourceBehind(name, newest, self._up_to)
             self._sees_range = True
         needed = max(first_lsn_after(self._after), self._covered_from)
-        check_not_expired(name, needed, lsn_or_none(minimum[0][0]))
-        return sets
+        check_not_expired(name, needed, minimum)
+        rows: list[ChangeRow] = []
+        for part in sets:
+            rows += part
+            if len(part) >= asked:
+                return rows, False
+        return rows, not is_cut
 
+    def _query(
+        self, batch: str, parameters: Sequence[object]
+    ) -> tuple[list[list[ChangeRow]], Lsn | None, bool]:
+        """Result sets, the low watermark behind them, and whether the last set was cut short."""
+        name, size = self._instance.name, self._row_size
+        if not size.needs_measuring(self._limit):
+            *sets, minimum = self._connection.query_sets(
+                f"{batch} {_LOW_WATERMARK}", *parameters, name
+            )
+            return sets, lsn_or_none(minimum[0][0]), False
+        taken = rows = 0
 
-def _first_part(sets: Sequence[list[ChangeRow]], limit: int) -> tuple[list[ChangeRow], bool]:
-    """Rows of consecutive statements, and whether they are all; a full set is cut off there."""
-    rows: list[ChangeRow] = []
-    for part in sets:
-        rows += part
-        if len(part) >= limit:
-            return rows, False
-    return rows, True
+        def size_of(row: ChangeRow) -> int:
+            nonlocal taken, rows
+            of_row = size.of(row)
+            taken += of_row
+            rows += of_row > 0
+            return of_row
+
+        sets, is_cut = self._connection.query_within(
+            f"{batch} {_LOW_WATERMARK}",
+            *parameters,
+            name,
+            size_of=size_of,
+            at_most=self._limit.size,
+        )
+        minimum = self._connection.query(_LOW_WATERMARK, name) if is_cut else sets.pop()
+        if rows:
+            size.learn(rows, taken)
+        return sets, lsn_or_none(minimum[0][0]), is_cut
 
 
 def read_ahead(pages: ChangePages, reader: Executor) -> Iterator[ChangePage]:

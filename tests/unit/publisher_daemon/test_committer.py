@@ -18,7 +18,7 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_publisher.source.merge import merge
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, pack_position
+from tailrace_schemas.position import POSITION_BYTES, ChangePosition, pack_position
 
 
 @dataclass
@@ -31,6 +31,10 @@ class Recorder:
     @property
     def rows_in_transaction(self) -> int:
         return len(self.rows)
+
+    @property
+    def bytes_in_transaction(self) -> int:
+        return POSITION_BYTES * len(self.rows)  # the values are the positions
 
     def send(self, encoded: EncodedRows) -> None:
         self.rows += encoded.positions
@@ -53,7 +57,12 @@ def table(number: int, commits: list[int]) -> list[bytes]:
 
 
 def publish(
-    tables: list[list[bytes]], *, rows_max: int, page_rows: int, up_to: int = 99
+    tables: list[list[bytes]],
+    *,
+    rows_max: int,
+    page_rows: int,
+    up_to: int = 99,
+    bytes_max: int = 1_000_000,
 ) -> tuple[Recorder, Book]:
     recorder = Recorder()
     book = Book.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
@@ -61,6 +70,7 @@ def publish(
         cast(KafkaDelivery, recorder),
         book,
         rows_per_transaction=rows_max,
+        bytes_per_transaction=bytes_max,
         linger_ms=60_000,
         metrics=Metrics(),
         snapshotting=list,
@@ -113,6 +123,21 @@ def test_a_transaction_larger_than_that_spans_several_and_closes_with_the_last()
     ]
 
 
+@pytest.mark.parametrize("page_rows", [2, 100])
+@pytest.mark.parametrize("rows", [[1, 1, 2, 2, 3, 3], [1] * 5 + [2], [1] * 9])
+def test_bytes_close_a_transaction_as_rows_do(rows: list[int], page_rows: int):
+    by_rows, _ = publish([table(0, rows)], rows_max=3, page_rows=page_rows)
+    by_bytes, _ = publish(
+        [table(0, rows)],
+        rows_max=1000,
+        # A byte less than three rows have: the third one fills it.
+        bytes_max=3 * POSITION_BYTES - 1,
+        page_rows=page_rows,
+    )
+
+    assert commits_of(by_bytes) == commits_of(by_rows)
+
+
 def test_with_one_row_each_the_last_row_of_a_transaction_closes_it():
     recorder, _ = publish([table(0, [1, 1, 1])], rows_max=1, page_rows=1, up_to=1)
 
@@ -132,14 +157,15 @@ def test_a_position_inside_a_transaction_is_that_of_the_last_row_out():
     st.lists(st.lists(st.integers(1, 9), max_size=25), min_size=1, max_size=3),
     st.integers(1, 12),
     st.integers(1, 12),
+    st.integers(1, 12 * POSITION_BYTES),
 )
 def test_every_commit_holds_everything_up_to_what_it_says(
-    numbers: list[list[int]], rows_max: int, page_rows: int
+    numbers: list[list[int]], rows_max: int, page_rows: int, bytes_max: int
 ):
     tables = [table(number, commits) for number, commits in enumerate(numbers)]
     everything = sorted(position for rows in tables for position in rows)
 
-    recorder, _ = publish(tables, rows_max=rows_max, page_rows=page_rows)
+    recorder, _ = publish(tables, rows_max=rows_max, page_rows=page_rows, bytes_max=bytes_max)
 
     out: list[bytes] = []
     through = Lsn.ZERO
@@ -179,6 +205,7 @@ def test_rows_are_counted_when_they_are_committed():
             cast(KafkaDelivery, refuser),
             Book.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
             rows_per_transaction=100,
+            bytes_per_transaction=1_000_000,
             linger_ms=60_000,
             metrics=metrics,
             snapshotting=list,

@@ -17,6 +17,7 @@ from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.change.page import ChangeRow, position_of
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.source.instances import _is_ordered_by_command_id
+from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages, PageStatements
 from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.envelope import TableSchema
@@ -101,7 +102,15 @@ def pages(
     capture = instance(ordered_by_command_id=ordered_by_command_id)
     schema = TableSchema(TABLE, "t", FIRST, current_columns(capture))
     connection: Any = table
-    reader = ChangePages(connection, capture, schema, LsnRange(after, LAST), page_rows, FIRST)
+    reader = ChangePages(
+        connection,
+        capture,
+        schema,
+        LsnRange(after, LAST),
+        PageLimit(page_rows, 1 << 30),
+        FIRST,
+        RowSize(schema),
+    )
     while (page := reader.read()) is not None:
         yield page.rows
 

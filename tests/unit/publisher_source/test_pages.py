@@ -15,6 +15,7 @@ from tailrace_publisher.change.page import ChangeRow, join_carried
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
 from tailrace_publisher.errors import SourceBehind
 from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
@@ -119,7 +120,15 @@ class Replica:
 
 def pages_at(replica: Replica, up_to: int) -> ChangePages:
     span = LsnRange(ChangePosition.end_of(Lsn(1, 0, 1)), Lsn(1, up_to, 1))
-    return ChangePages(cast(Connection, replica), INSTANCE, SCHEMA, span, 2, Lsn(1, 0, 1))
+    return ChangePages(
+        cast(Connection, replica),
+        INSTANCE,
+        SCHEMA,
+        span,
+        PageLimit(2, 1 << 30),
+        Lsn(1, 0, 1),
+        RowSize(SCHEMA),
+    )
 
 
 @pytest.mark.parametrize("redone", [0, 3])

@@ -1,0 +1,144 @@
+"""How many change rows a page may hold, from what a row takes in memory (pure).
+
+Rows alone say little: a row of integers takes half a kilobyte, one of ``nvarchar(max)`` up to two
+gigabytes. So a page is bounded in bytes as well. What a row takes is guessed from the declared
+widths at first, and known from the rows that were read from then on. The guess only decides how
+many rows are *asked* for; that no page gets larger than its bound is seen to while it is read,
+value by value, for every table whose declared widths do not rule it out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.types import MAX, ColumnType
+
+VALUE_BYTES: Final = 64
+"""A value with the row's reference to it; the largest of the fixed types takes about as much."""
+
+_ROW_BYTES: Final = 512
+"""A row without its values: its object, and the five that are its position and update mask."""
+
+LARGE_GUESS_BYTES: Final = 65_536
+"""What a value of a (max) type is taken for before any was seen."""
+
+_NARROW_BYTES: Final = 128
+"""Values declared up to this width are not measured one by one."""
+
+_TEXT: Final = frozenset({"char", "varchar", "nchar", "nvarchar", "sysname"})
+_BINARY: Final = frozenset({"binary", "varbinary"})
+_TEXT_BYTES: Final = 3
+"""Bytes of a character at most: two in memory (but beside emoji), three in UTF-8."""
+
+_SHARES: Final = 4
+"""Pages beside those that wait: while one is encoded there are its rows, their columns, their
+images and their envelopes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLimit:
+    """What a page may hold.
+
+    Attributes:
+        rows: change rows at most, at least 1.
+        size: bytes at most; a page has one row (an update: two) whatever that takes.
+    """
+
+    rows: int
+    size: int
+
+    @classmethod
+    def of_each(cls, rows: int, size: int, rows_ahead: int, instances: int) -> PageLimit:
+        """The limit of each page while pages of several capture instances are in memory.
+
+        Two of each: the encoded one at hand, and the one that is read meanwhile.
+
+        Args:
+            rows: of one page at most.
+            size: bytes of all pages together.
+            rows_ahead: rows of all pages together.
+            instances: number of capture instances with news, at least 1.
+        """
+        return cls(
+            max(1, min(rows, rows_ahead // (2 * instances))),
+            max(1, size // (2 * instances + _SHARES)),
+        )
+
+
+class RowSize:
+    """What a row of one capture instance in one version takes in memory.
+
+    Args:
+        schema: the version's columns.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        declared = [_declared_bytes(column.type) for column in schema.columns]
+        self._wide = [
+            place
+            for place, size in enumerate(declared, 5)  # behind position and update mask
+            if size is None or size > _NARROW_BYTES
+        ]
+        self._fixed = _ROW_BYTES + VALUE_BYTES * len(declared)
+        self._most = (
+            None if None in declared else self._fixed + sum(size for size in declared if size)
+        )
+        self._expected = float(
+            self._fixed + sum(LARGE_GUESS_BYTES if size is None else size for size in declared)
+        )
+
+    def needs_measuring(self, limit: PageLimit) -> bool:
+        """Whether a page of so many rows may be larger than so many bytes."""
+        return self._most is None or self._most * limit.rows > limit.size
+
+    def rows_of(self, limit: PageLimit) -> int:
+        """How many rows to ask for: a page of them is expected to be three quarters full."""
+        if not self.needs_measuring(limit):
+            return limit.rows
+        return max(1, min(limit.rows, int(0.75 * limit.size / self._expected)))
+
+    def of(self, row: Sequence[Any]) -> int:
+        """Bytes that a row takes; a row of another result set, which has no values, none."""
+        if len(row) < 5:
+            return 0
+        size = self._fixed
+        for place in self._wide:
+            size += sys.getsizeof(row[place])
+        return size
+
+    def learn(self, rows: int, size: int) -> None:
+        """Take in what rows took: more at once, less by halves, because large ones come back.
+
+        Args:
+            rows: number of rows, at least 1.
+            size: bytes of all of them.
+        """
+        seen = size / rows
+        self._expected = max(seen, (self._expected + seen) / 2)
+
+
+def _declared_bytes(column_type: ColumnType) -> int | None:
+    """Bytes that a value takes at most beside :data:`VALUE_BYTES`; None where nothing says so."""
+    if column_type.length == MAX or column_type.is_large:
+        return None
+    if column_type.name in _TEXT:
+        return _TEXT_BYTES * column_type.length
+    if column_type.name in _BINARY:
+        return column_type.length
+    if column_type.name in _FIXED:
+        return 0
+    return None
+
+
+_FIXED: Final = frozenset(
+    {
+        *("bit", "tinyint", "smallint", "int", "bigint", "real", "float"),
+        *("money", "smallmoney", "decimal", "numeric", "timestamp", "uniqueidentifier"),
+        *("date", "smalldatetime", "datetime", "datetime2", "time", "datetimeoffset"),
+    }
+)

@@ -1,0 +1,36 @@
+"""``python -m tests.endurance``: a long run over real parts that die; 1 with a problem."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from tests.endurance.run import run
+
+
+def _say(text: str) -> None:
+    click.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
+
+
+@click.command()
+@click.option("--minutes", default=60.0, show_default=True, help="How long parts are killed.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Kept; a temporary one if not.")
+def main(minutes: float, seed: int, data_dir: Path | None) -> None:
+    """Run, and say what was found."""
+    where = data_dir or Path(tempfile.mkdtemp(prefix="endurance-"))
+    _say(f"logs and data are in {where}")
+    verdict, done = run(minutes, seed, where, _say)
+    click.echo(done)
+    for problem in verdict.problems:
+        click.echo(f"  - {problem}")
+    click.echo("no problem" if not verdict.problems else f"{len(verdict.problems)} problems")
+    sys.exit(1 if verdict.problems else 0)
+
+
+if __name__ == "__main__":
+    main()

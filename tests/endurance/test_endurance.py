@@ -1,0 +1,21 @@
+"""Half a minute of the long run: three brokers, and parts that die."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.endurance.run import run
+
+SEED = 1
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nothing_is_lost_while_parts_die(tmp_path: Path):
+    told: list[str] = []
+    verdict, done = run(0.4, SEED, tmp_path, told.append)
+    assert not verdict.problems, f"{done}\n{told}\n{verdict.problems}"
+    assert verdict.events > 100, done

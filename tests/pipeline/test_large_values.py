@@ -1,0 +1,139 @@
+"""Large values: memory is bounded in bytes, and no row is lost at a page that ends early."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace_publisher.change.ranges import LsnRange
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon import run
+from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.instances import read_catalog
+from tailrace_publisher.source.page_size import PageLimit, RowSize
+from tailrace_publisher.source.pages import ChangePages
+from tailrace_publisher.source.versions import current_columns
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.position import ChangePosition
+from tests.fix_sqlserver import SourceServer
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import LIMIT_S, lives, wait_until
+from tests.pipeline.source_database import SourceDatabase
+
+MB = 1_000_000
+CHARACTERS = 300_000
+
+
+def allow_large_values(source: SourceDatabase) -> None:
+    """Let captured tables take what is larger than 64 kB."""
+    source.execute("EXEC sp_configure 'max text repl size', -1", "RECONFIGURE")
+
+
+def insert(source: SourceDatabase, rows: int, characters: int, *, first: int = 1) -> None:
+    """Rows with large values, in one transaction."""
+    source.transaction(
+        *[
+            f"INSERT dbo.t VALUES ({number}, REPLICATE(CAST(N'x' AS nvarchar(max)), {characters}))"
+            for number in range(first, first + rows)
+        ]
+    )
+
+
+@pytest.fixture
+def source(source_server: SourceServer) -> SourceDatabase:
+    source = SourceDatabase(source_server, f"large_{uuid.uuid4().hex[:8]}")
+    allow_large_values(source)
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, text nvarchar(max))")
+    source.enable("t")
+    return source
+
+
+@pytest.mark.parametrize("limit", [1, 400_000, 3 * MB, 1000 * MB])
+def test_pages_of_large_values_hold_every_row_once(source: SourceDatabase, limit: int):
+    server = source.server
+    insert(source, 20, 100)
+    insert(source, 10, CHARACTERS, first=100)
+    source.execute("UPDATE dbo.t SET text = LEFT(text, 250000)")
+    source.scan()
+    config = PublisherConfig.load(
+        {
+            "source": {
+                "host": server.host,
+                "port": server.port,
+                "database": source.name,
+                "user": server.user,
+                "password": server.password,
+                "trust_server_certificate": True,
+            },
+            "kafka": {"bootstrap": "none:1"},
+            "registry": {"url": "http://none"},
+            "prefix": "p",
+        }
+    )
+    with Connection(config.source) as connection:
+        (instance,) = read_catalog(connection, source.name, {}).instances
+        assert instance.start_lsn is not None
+        schema = TableSchema(
+            instance.table, instance.name, instance.start_lsn, current_columns(instance)
+        )
+        size = RowSize(schema)
+        pages = ChangePages(
+            connection,
+            instance,
+            schema,
+            LsnRange(ChangePosition.end_of(instance.start_lsn.decrement()), source.max_lsn()),
+            PageLimit(2000, limit),
+            instance.start_lsn,
+            size,
+        )
+        read: list[Any] = []
+        largest = 0
+        while (page := pages.read()) is not None:
+            read += page.rows
+            largest = max(largest, sum(map(size.of, page.rows)))
+
+    expected = source.query(
+        "SELECT [__$operation], id, LEN(text) FROM cdc.dbo_t_CT"
+        " ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
+    )
+    assert [(row[3], row[5], len(row[6])) for row in read] == expected
+    assert largest <= limit + 2 * (CHARACTERS + 10_000)
+
+
+def _publish(options: dict[str, Any]) -> None:
+    run(PublisherConfig.load(options), threading.Event())
+
+
+def _peak_bytes(pid: int | None) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+@pytest.mark.kafka
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+def test_a_transaction_of_large_values_takes_no_more_than_the_limit(pipe: Pipe):
+    source = pipe.source
+    allow_large_values(source)
+    source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, text nvarchar(max))")
+    source.enable("t")
+    process = lives.Process(target=_publish, args=(pipe.options(memory_mb=16),))
+    process.start()
+    try:
+        wait_until(pipe.is_caught_up, "the snapshot is out")
+        insert(source, 1, 10)
+        wait_until(pipe.is_caught_up, "the first row is out")
+        before = _peak_bytes(process.pid)
+        insert(source, 200, CHARACTERS, first=2)
+        wait_until(pipe.is_caught_up, "the large transaction is out")
+        taken = _peak_bytes(process.pid) - before
+    finally:
+        process.kill()
+        process.join(LIMIT_S)
+
+    pipe.assert_exactly_once("t")
+    assert taken < 60 * MB, f"{taken / MB:.0f} MB for 60 MB of values, each in several forms"
+    assert len(pipe.topics.changes(source.name, "t")) == 201

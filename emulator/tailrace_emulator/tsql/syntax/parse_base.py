@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.tsql.syntax import type_names
 from tailrace_emulator.tsql.syntax.labels import LabelScope
 from tailrace_emulator.tsql.syntax.nodes import Name
 from tailrace_emulator.tsql.syntax.tokens import RESERVED, Kind, Token, tokenize
 from tailrace_emulator.values.types import MAX, SqlType
+
+_ABSENT: Final = frozenset(
+    {"CONTAINS", "CONTAINSTABLE", "FREETEXT", "FREETEXTTABLE", "OPENDATASOURCE", "OPENQUERY",
+     "OPENROWSET", "OPENXML", "SEMANTICKEYPHRASETABLE", "SEMANTICSIMILARITYTABLE",
+     "SEMANTICSIMILARITYDETAILSTABLE"}
+)  # fmt: skip
+"""Words of full-text search and of other data sources, which begin what is not here."""
 
 
 class Into(Enum):
@@ -99,8 +106,10 @@ class TokenCursor:
         raise self.syntax_error()
 
     def syntax_error(self) -> SqlError:
-        """102, or 156 at a keyword, near the next token."""
+        """102, or 156 at a keyword, near the next token; 50900 at a feature that is not here."""
         token = self.token
+        if token.upper in _ABSENT and token.kind is Kind.WORD:
+            return not_supported(token.upper)
         if token.kind is Kind.END:
             previous = self.tokens[max(0, self.position - 1)]
             return messages.syntax(previous.text, previous.line)

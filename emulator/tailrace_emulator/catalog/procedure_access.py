@@ -35,6 +35,7 @@ checks by itself."""
 
 _DESCRIBING: Final = (
     "sp_help",
+    "sp_column_privileges",
     "sp_columns",
     "sp_datatype_info",
     "sp_fkeys",
@@ -44,6 +45,7 @@ _DESCRIBING: Final = (
     "sp_special_columns",
     "sp_statistics",
     "sp_stored_procedures",
+    "sp_table_privileges",
     "sp_tables",
     "sp_who",
     "sp_describe",

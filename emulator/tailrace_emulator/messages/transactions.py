@@ -114,6 +114,12 @@ MESSAGES: Final = (
         4104, 'The multi-part identifier "%.*ls" could not be bound.', aborts=Aborts.SCOPE
     ),
     SystemMessage(
+        4108,
+        "Windowed functions can only appear in the SELECT or ORDER BY clauses.",
+        severity=15,
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
         4109,
         "Windowed functions cannot be used in the context of another windowed function or"
         " aggregate.",

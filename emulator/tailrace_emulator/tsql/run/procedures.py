@@ -35,6 +35,7 @@ from tailrace_emulator.tsql.run.dynamic_text import execute_sql
 from tailrace_emulator.tsql.run.refreshing import refreshing
 from tailrace_emulator.tsql.run.signals import ReturnSignal
 from tailrace_emulator.tsql.run.table_arguments import take_table
+from tailrace_emulator.tsql.run.type_procedures import type_procedure
 from tailrace_emulator.tsql.syntax.definition_statements import CreateModule
 from tailrace_emulator.tsql.syntax.nodes import GlobalVariable, Name, Variable
 from tailrace_emulator.tsql.syntax.parser import parse_module
@@ -158,7 +159,8 @@ class ProcedureRunner:
             if module is not None and module.type == "P":
                 yield from self._call_module(module, database, given, frame)
                 return
-        procedure = refreshing(self.interpreter.definer, folded)
+        definer = self.interpreter.definer
+        procedure = refreshing(definer, folded) or type_procedure(definer, folded)
         procedure = procedure or find_procedure(self.context, schema or None, name[-1])
         if procedure is None:
             refused = extension(self.context.engine).refused_in_msdb

@@ -142,6 +142,22 @@ class TokenCursor:
             token.kind is Kind.WORD and token.upper not in RESERVED
         )
 
+    def at_query(self) -> bool:
+        """Whether a query follows: SELECT, or a set operation that begins with a parenthesis."""
+        if self.at_any("SELECT", "WITH"):
+            return True
+        offset = 0
+        while self.ahead(offset).upper == "(":
+            offset += 1
+        depth = offset
+        if not depth or self.ahead(offset).upper != "SELECT":
+            return False
+        while depth and self.ahead(offset).kind is not Kind.END:
+            text = self.ahead(offset).upper
+            depth += (text == "(") - (text == ")")
+            offset += 1
+        return self.ahead(offset).upper in {"UNION", "EXCEPT", "INTERSECT"}
+
     def at_label(self) -> bool:
         """Whether ``name:`` follows."""
         return self.token.kind is Kind.WORD and self.ahead().upper == ":"

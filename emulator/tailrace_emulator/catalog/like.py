@@ -1,7 +1,7 @@
 """LIKE patterns as the metadata procedures take them: %, _ and [set].
 
-A backslash is itself, as in LIKE: whoever wants % or _ writes [%] or [_], which the ODBC driver makes
-of ODBC's escape character.
+A backslash is itself, as in LIKE: whoever wants % or _ writes [%] or [_], as the ODBC driver does
+with what ODBC escapes.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tailrace_emulator.catalog.procedure_registry import (
     text,
 )
 from tailrace_emulator.catalog.relations import Relation, relations
-from tailrace_emulator.security.tokens import DBO_ID
+from tailrace_emulator.storage.principal_model import DBO_ID
 from tailrace_emulator.values.results import Event
 from tailrace_emulator.values.types import BIT, SYSNAME, nvarchar
 

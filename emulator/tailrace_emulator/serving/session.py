@@ -17,6 +17,7 @@ import apsw
 from tailrace_emulator import messages
 from tailrace_emulator.catalog.context import SessionContext
 from tailrace_emulator.catalog.languages import find_language
+from tailrace_emulator.catalog.session_registry import put_session, remove_session
 from tailrace_emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS, SetOptions
 from tailrace_emulator.messages import stack_limit
 from tailrace_emulator.messages.errors import INTERNAL, Aborts, SqlError, not_supported
@@ -109,6 +110,7 @@ class Session:
         self.context = context
         self._login_id = login_id
         session_began(context.engine, login_id)
+        put_session(context)
         self._runner = runner
         self._login_database = context.database
         self._procedures = Procedures(runner)
@@ -122,6 +124,7 @@ class Session:
             Whether the connection may go on; False after an error of severity 20 or more.
         """
         may_go_on = True
+        self.context.is_running = True
         try:
             if reset:
                 self._reset()
@@ -143,6 +146,7 @@ class Session:
             may_go_on = False
         self._tell_transaction(response)
         response.finish()
+        self.context.is_running = False
         return may_go_on
 
     def _run(self, request: Request, response: Response) -> bool:
@@ -195,6 +199,7 @@ class Session:
         """The connection is gone: what it left open is rolled back."""
         session_is_over(self.context.engine, self.context.session_id)
         session_ended(self.context.engine, self._login_id)
+        remove_session(self.context)
         self._runner.close()
 
     def _guarded(self, events: Iterator[Event], response: Response) -> bool:
@@ -347,6 +352,7 @@ class Logins:
             security=security,
             options=options,
             initial_options=options,
+            login_ticks=self._engine.clock.now_ticks(),
         )
         return Session(context, BatchRunner(context), known.principal_id)
 

@@ -225,7 +225,7 @@ class InsertCompiler:
         self.compiler.sources.exposes_rows = False
         through, columns = inserted_through(node, view.name, scope.sources[0])
         self.views = through.views
-        if not node.columns:  # as of a table: those that take values
+        if not node.columns and isinstance(through.target, TableName):
             _, table = stored_table(self.compilation.context, through.target.name, node.line)
             shown = [(name, table.column(name)) for name in columns]
             columns = tuple(name for name, c in shown if c is None or _takes_value(c))

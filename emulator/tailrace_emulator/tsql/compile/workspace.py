@@ -110,8 +110,6 @@ class Workspace:
         """INSERT .. EXEC is running its procedure."""
         self.doomed = False
         """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
-        self.transaction_name: str | None = None
-        """Of the outermost BEGIN TRANSACTION."""
         self.functions: UserFunctions
         """Calls users' functions; the interpreter sets it."""
         self.random = RandomNumbers()

@@ -30,7 +30,7 @@ class Transactions:
         """BEGIN TRANSACTION; the name of the outermost one is kept for its ROLLBACK."""
         store = self.context.store
         if store.trancount == 0:
-            self.workspace.transaction_name = name
+            self.context.transaction_name = name
         store.begin()
         if store.trancount == 1:
             yield TransactionChanged("began", store.descriptor)
@@ -93,7 +93,7 @@ class Transactions:
             self._refuse_doomed()
             self.context.store.savepoint(name or "")
         elif name is None or (
-            name.casefold() == (self.workspace.transaction_name or "").casefold()
+            name.casefold() == (self.context.transaction_name or "").casefold()
             and self.context.store.trancount
         ):
             yield from self.rollback()

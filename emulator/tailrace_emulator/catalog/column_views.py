@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from tailrace_emulator.catalog.base_tables import base_tables
 from tailrace_emulator.catalog.database_objects import derived_id
 from tailrace_emulator.catalog.objects import generated_objects
 from tailrace_emulator.catalog.registry import Columns, Row, view
@@ -72,6 +73,9 @@ def _collation(sql_type: SqlType) -> str | None:
 
 @view("sys.columns", _COLUMNS)
 def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    for base in base_tables():
+        for column in base.columns:
+            yield _column_row(base, column)
     for relation in relations(context, database):
         for column in relation.columns:
             yield _column_row(relation, column)

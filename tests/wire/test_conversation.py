@@ -383,3 +383,42 @@ def test_a_call_resets_the_connection(session):
     calls = (RpcCall("[sys].[sp_reset_connection]"), RpcCall("sp_who"))
     session.send(PacketType.RPC, RpcRequest(calls).encode())
     assert numbers(session.tokens()) == []
+
+
+def dones(tokens):
+    """The statements' ends: kind and, where it counts, the count."""
+    return [
+        (t.kind.name, t.count if t.status & DoneStatus.COUNT else None)
+        for t in tokens
+        if isinstance(t, Done)
+    ]
+
+
+def test_print_assignments_and_cursor_statements_have_ends_of_their_own(session):
+    statements = "DECLARE @x int; PRINT 'a'; SET @x = 1; SELECT @x = 2; SELECT @x"
+    ended = dones(session.batch(statements))
+    assert ended == [("DONE", None), ("DONE", None), ("DONE", None), ("DONE", 1)]
+    cursor = (
+        "DECLARE @x int; DECLARE c CURSOR FOR SELECT 1 AS a; OPEN c; FETCH NEXT FROM c INTO @x;"
+        " CLOSE c; DEALLOCATE c"
+    )
+    assert dones(session.batch(cursor)) == [("DONE", None)] * 5
+    assert dones(session.batch("SET NOCOUNT ON; " + cursor + "; PRINT 'b'; SET @x = 2")) == [
+        ("DONE", None)
+    ]
+    session.batch("SET NOCOUNT OFF")
+    text = (RpcParameter("", NVARCHAR, "DECLARE @x int; SET @x = 1; PRINT 'c'; SELECT @x"),)
+    assert dones(call(session, ProcedureId.EXECUTESQL, *text)) == [
+        ("DONE_IN_PROC", None),
+        ("DONE_IN_PROC", None),
+        ("DONE_IN_PROC", 1),
+        ("DONE_PROC", None),
+    ]
+
+
+def test_the_driver_reaches_rows_behind_assignments(module_emulator):
+    connection = module_emulator.connect()
+    sql = "DECLARE @x int; SET @x = 1; SELECT @x = @x + 1; SELECT @x AS x"
+    assert [tuple(row) for row in connection.execute(sql)] == [(2,)]
+    rows = connection.execute("DECLARE @n int; SET @n = 5; SELECT @n + ? AS x", 1).fetchall()
+    assert [tuple(row) for row in rows] == [(6,)]

@@ -74,7 +74,13 @@ from tailrace_emulator.tsql.syntax.statements import (
     While,
 )
 from tailrace_emulator.tsql.syntax.text_statements import UpdateText, WriteText
-from tailrace_emulator.values.results import DatabaseChanged, ErrorMessage, Event, Message
+from tailrace_emulator.values.results import (
+    DatabaseChanged,
+    ErrorMessage,
+    Event,
+    Message,
+    StatementDone,
+)
 from tailrace_emulator.values.turns import turns
 from tailrace_emulator.values.types import BIGINT, INT, StorageValue, nvarchar
 
@@ -206,6 +212,8 @@ class Interpreter:
             return
         if self.workspace.owed:
             yield from owed_messages(self.workspace)
+        if not (context.options.nocount or frame.is_function) and _has_own_end(node):
+            yield StatementDone("other")
         if isinstance(node, _NO_ROWS) or type(node) not in self._methods:
             context.rowcount = 0
         if not isinstance(node, _KEEPS_ERROR):
@@ -420,6 +428,16 @@ class Interpreter:
         turns.give()
         if self.context.cancelled.wait(seconds):
             raise messages.cancelled()
+
+
+def _has_own_end(node: Statement) -> bool:
+    """Whether a statement that counts nothing tells its end: PRINT, assignments, cursors."""
+    if isinstance(node, Print | SetVariable):
+        return True
+    if isinstance(node, QueryStatement):
+        body = node.query.body
+        return isinstance(body, Select) and bool(body.items) and body.items[0].variable is not None
+    return isinstance(node, CursorStatement) and (node.action != "FETCH" or bool(node.into))
 
 
 def _ends_transaction(context: SessionContext) -> bool:

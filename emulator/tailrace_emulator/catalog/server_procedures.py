@@ -84,7 +84,7 @@ def _whole(value: StorageValue) -> int:
 )
 def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name, new_name = text(args["@objname"]) or "", text(args["@newname"]) or ""
-    kind = (text(args["@objtype"]) or "OBJECT").strip().upper()
+    kind = (text(args["@objtype"]) or _kind_of(context, name)).strip().upper()
     shown = name.replace("'", "''")
     command = f"EXEC sp_rename '{shown}', '{new_name}'"
     if kind == "COLUMN":
@@ -116,6 +116,27 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
     else:
         raise not_supported(f"sp_rename of a {kind}")
     yield Message(15477, messages.text(15477), severity=10)
+
+
+def _kind_of(context: SessionContext, name: str) -> str:
+    """What a name without @objtype means: an object, else a column, else an index.
+
+    Raises:
+        SqlError: 15248 where it is a column and an index.
+    """
+    parts = split_name(name)
+    if parts is None or not parts.schema or visible_object(context, name) is not None:
+        return "OBJECT"
+    table = context.database.table(parts.database or "dbo", parts.schema)
+    if table is None:
+        return "OBJECT"
+    folded = parts.name.casefold()
+    is_index = any(index.name.casefold() == folded for index in table.indexes)
+    if table.column(parts.name) is None:
+        return "INDEX" if is_index else "OBJECT"
+    if is_index:
+        raise messages.error(15248, "(null)", procedure="sp_rename")
+    return "COLUMN"
 
 
 def _rename_part(context: SessionContext, table: Table, old: str, new: str, command: str) -> bool:

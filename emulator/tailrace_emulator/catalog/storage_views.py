@@ -15,6 +15,7 @@ from tailrace_emulator.catalog.registry import Columns, Row, view
 from tailrace_emulator.catalog.relations import row_count, tables
 from tailrace_emulator.catalog.session_registry import visible_sessions
 from tailrace_emulator.security.view_permissions import DATABASE_PERFORMANCE
+from tailrace_emulator.storage.partitions import data_space_id
 from tailrace_emulator.values import time_zones
 from tailrace_emulator.values.types import pack_guid
 
@@ -96,6 +97,7 @@ def _allocation_units(context: SessionContext, database: Database) -> Iterator[R
         yield _ALLOCATION_UNITS.row(
             allocation_unit_id=number,
             container_id=number,
+            data_space_id=data_space_id(database, table),
             total_pages=pages,
             used_pages=pages,
             data_pages=pages,

@@ -33,7 +33,7 @@ from tailrace_emulator.tsql.definition.foreign_key_rules import Referencing, che
 from tailrace_emulator.tsql.definition.function_rules import function_type, refuse_side_effects
 from tailrace_emulator.tsql.definition.global_tables import make_room
 from tailrace_emulator.tsql.definition.index_filters import index_filter
-from tailrace_emulator.tsql.definition.partitions import place
+from tailrace_emulator.tsql.definition.partitions import place, place_by_default
 from tailrace_emulator.tsql.definition.schema_binding import (
     begin_binding,
     note_body,
@@ -166,6 +166,8 @@ class Definer(TableAlterer):
             placement = _clustered_placement(node) or node.placement
             if placement is not None:
                 place(self.context, where.database, table, placement)
+            else:
+                place_by_default(self.context, where.database, table)
 
     def create_temporary(
         self, name: str, columns: list[Column], indexes: list[Index], checks: list[Check]
@@ -409,7 +411,8 @@ class Definer(TableAlterer):
 
 def _clustered_placement(node: CreateTable) -> Placement | None:
     """Where the clustered index of a new table lies: there lies the table."""
-    for constraint in node.constraints:
+    of_columns = (c for column in node.columns for c in column.constraints)
+    for constraint in (*node.constraints, *of_columns):
         clustered = constraint.clustered
         if constraint.placement and (clustered or (clustered is None and _is_key(constraint))):
             return constraint.placement

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import Any
 
 import pyodbc
 
+from tailrace_publisher.config import SourceConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tests.fix_sqlserver import SourceServer
@@ -18,6 +20,7 @@ class SourceDatabase:
     def __init__(self, server: SourceServer, name: str, *, cdc: bool = True) -> None:
         self.server = server
         self.name = name
+        self._scanning = threading.Lock()
         server.create_database(name)
         self.connection: pyodbc.Connection = server.connect(name)
         if cdc:
@@ -49,9 +52,13 @@ class SourceDatabase:
         )
         self.scan()
 
-    def scan(self) -> None:
-        """Let the capture process read the log to its end."""
-        self.server.scan(self.connection)
+    def scan(self, connection: pyodbc.Connection | None = None) -> None:
+        """Let the capture process read the log to its end.
+
+        One session at a time, as on any server (error 22903); a thread has a connection of its own.
+        """
+        with self._scanning:
+            self.server.scan(connection or self.connection)
 
     def max_lsn(self) -> Lsn:
         """The newest LSN of the database."""
@@ -81,3 +88,19 @@ class SourceDatabase:
     def positions(self, instance: str) -> Counter[ChangePosition]:
         """Positions of a change table's events, each once."""
         return Counter(position for position, _ in self.change_rows(instance))
+
+
+def source_options(source: SourceDatabase, **further: Any) -> SourceConfig:
+    """How a publisher connects to it."""
+    server = source.server
+    return SourceConfig.model_validate(
+        {
+            "host": server.host,
+            "port": server.port,
+            "database": source.name,
+            "user": server.user,
+            "password": server.password,
+            "trust_server_certificate": True,
+            **further,
+        }
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.snapshot import rounds
+from tailrace_publisher.snapshot.table_reader import TableReader
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running
@@ -87,10 +87,44 @@ def test_half_a_surrogate_pair_in_the_snapshot_stops_its_table_alone(pipe: Pipe,
 
     with half_pairs(pipe) as behind, Running(pipe.config(source=behind)) as publisher:
         publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "the other table goes on")
+        publisher.until(
+            lambda: source.scan() or bool(publisher.told("table_stopped")), "it is told"
+        )
         (told,) = publisher.told("table_stopped")
 
     assert_names_the_value(told)
     assert not pipe.topics.events(source.name, "loses")
+
+
+@pytest.mark.parametrize(
+    ("policy", "published"), [("replace", "half a pair: \ufffd"), ("null", None)]
+)
+def test_half_a_surrogate_pair_goes_out_as_the_option_says(
+    pipe: Pipe, policy: str, published: str | None
+):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.loses (id int PRIMARY KEY, text nvarchar(max))")
+    source.connection.execute("INSERT dbo.loses VALUES (1, ?)", f"half a pair: {MARK}")
+    source.enable("loses")
+
+    with (
+        half_pairs(pipe) as behind,
+        Running(pipe.config(source=behind, surrogates=policy)) as publisher,
+    ):
+        publisher.until(pipe.is_caught_up, "the snapshot is out")
+        source.connection.execute("INSERT dbo.loses VALUES (2, ?)", f"half a pair: {MARK}")
+        source.execute("INSERT dbo.loses VALUES (3, N'a whole pair: \U0001f600')")
+        publisher.until(pipe.is_caught_up, "the changes are out")
+        assert {told["column"] for told in publisher.told("half_surrogate_pairs")} == {"text"}
+        assert not publisher.told("table_stopped")
+
+    rows = pipe.topics.state(source.name, "loses", "id")
+    assert {key: row["text"] for key, row in rows.items()} == {
+        1: published,
+        2: published,
+        3: "a whole pair: \U0001f600",
+    }
+    pipe.assert_exactly_once("loses")
 
 
 @pytest.mark.parametrize("where", ["stream", "snapshot read", "snapshot encoded", "taken in"])
@@ -130,18 +164,16 @@ def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
 def _break(monkeypatch: pytest.MonkeyPatch, where: str, topic: str) -> None:
     """Break one step, for one topic."""
     if where == "snapshot read":
-        read = rounds.read_chunk
+        read = TableReader.read
 
-        def read_chunk(connection: Any, instance: Any, *further: Any) -> Any:
-            if instance.name == "dbo_loses":
+        def broken_read(self: TableReader, *arguments: Any) -> Any:
+            if self.table.topic == topic:
                 raise RuntimeError("a fault of ours")
-            return read(connection, instance, *further)
+            return read(self, *arguments)
 
-        monkeypatch.setattr(rounds, "read_chunk", read_chunk)
+        monkeypatch.setattr(TableReader, "read", broken_read)
         return
-    name = {"stream": "encode", "snapshot encoded": "encode_snapshot", "taken in": "__init__"}[
-        where
-    ]
+    name = {"stream": "encode", "snapshot encoded": "encode_images", "taken in": "__init__"}[where]
     whole = getattr(EnvelopeEncoder, name)
 
     def broken(self: EnvelopeEncoder, *arguments: Any) -> Any:

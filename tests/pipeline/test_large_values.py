@@ -12,7 +12,7 @@ import pytest
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
@@ -22,7 +22,7 @@ from tailrace_schemas.position import ChangePosition
 from tests.fix_sqlserver import SourceServer
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import LIMIT_S, lives, wait_until
-from tests.pipeline.source_database import SourceDatabase
+from tests.pipeline.source_database import SourceDatabase, source_options
 
 MB = 1_000_000
 CHARACTERS = 300_000
@@ -54,27 +54,11 @@ def source(source_server: SourceServer) -> SourceDatabase:
 
 @pytest.mark.parametrize("limit", [1, 400_000, 3 * MB, 1000 * MB])
 def test_pages_of_large_values_hold_every_row_once(source: SourceDatabase, limit: int):
-    server = source.server
     insert(source, 20, 100)
     insert(source, 10, CHARACTERS, first=100)
     source.execute("UPDATE dbo.t SET text = LEFT(text, 250000)")
     source.scan()
-    config = PublisherConfig.load(
-        {
-            "source": {
-                "host": server.host,
-                "port": server.port,
-                "database": source.name,
-                "user": server.user,
-                "password": server.password,
-                "trust_server_certificate": True,
-            },
-            "kafka": {"bootstrap": "none:1"},
-            "registry": {"url": "http://none"},
-            "prefix": "p",
-        }
-    )
-    with Connection(config.source) as connection:
+    with OdbcConnection(source_options(source)) as connection:
         (instance,) = read_catalog(connection, source.name, {}).instances
         assert instance.start_lsn is not None
         schema = TableSchema(

@@ -10,10 +10,9 @@ import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
-from tailrace_publisher.config import PublisherConfig, SnapshotMode
 from tailrace_publisher.daemon.book import Book, InstanceState
+from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.registered import RegisteredVersions
-from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.deliver.topics import TopicSpec, data_spec
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
@@ -22,17 +21,17 @@ from tailrace_publisher.errors import (
     TableFailed,
     TopicCompacted,
 )
-from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import of_one_table
+from tailrace_publisher.ports import Connection, Registry
+from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.snapshot_options import SnapshotMode
 from tailrace_publisher.source.instances import Catalog, by_table, choose_instance, read_catalog
 from tailrace_publisher.source.loss import check_not_expired, check_place_kept
 from tailrace_publisher.source.queries import CatalogState
 from tailrace_publisher.source.versions import current_columns, timeline, version_at
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
@@ -66,7 +65,7 @@ class PublishedTable:
     @property
     def recognised(self) -> list[CaptureInstance]:
         """The instances that the capture process has come to, oldest first."""
-        return [instance for instance in self.instances if instance.start_lsn is not None]
+        return [instance for instance in self.instances if instance.low_watermark is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,45 +76,45 @@ class Reading:
         table: the table.
         instance: the capture instance.
         schema: the version in force.
-        covered_from: LSN from which on the instance holds the table's changes.
+        covers_from: LSN from which on the instance holds the table's changes.
     """
 
     table: PublishedTable
     instance: CaptureInstance
     schema: TableSchema
-    covered_from: Lsn
+    covers_from: Lsn
 
 
 class PublishedTables:
     """All tables that the configuration selects and CDC captures.
 
     Args:
-        config: the options.
+        runtime: what all parts share.
         connection: where the catalog is read.
         registry: holds the versions.
         ensure_topics: creates topics.
         book: what is out.
-        metrics: counts.
-        stopped: the tables that cannot go on.
+        kept: what was known before: tables that cannot go on, the catalog, registered schemas.
     """
 
     def __init__(
         self,
-        config: PublisherConfig,
+        runtime: Runtime,
         connection: Connection,
-        registry: SchemaRegistry,
+        registry: Registry,
         ensure_topics: Callable[[list[TopicSpec]], None],
         book: Book,
-        metrics: Metrics,
-        stopped: StoppedTables,
+        kept: Kept,
     ) -> None:
+        config = runtime.config
         self._config = config
-        self._stopped = stopped
+        self._stopped = kept.stopped
+        self._known = kept.catalog
         self._connection = connection
         self._ensure_topics = ensure_topics
         self._book = book
-        self._metrics = metrics
-        self._versions = RegisteredVersions(registry, config.prefix, config.server_name)
+        self._metrics = runtime.metrics
+        self._versions = RegisteredVersions(runtime, registry, kept.schemas)
         self._lossless = {
             name.casefold(): columns for name, columns in config.lossless_columns.items()
         }
@@ -133,7 +132,10 @@ class PublishedTables:
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
         catalog = read_catalog(
-            self._connection, self._config.source.database, self._config.message_keys
+            self._connection,
+            self._config.source.database,
+            self._config.message_keys,
+            self._known,
         )
         found = {
             name: instances
@@ -156,8 +158,12 @@ class PublishedTables:
         for name, topic in topics.items():
             table = self._tables.setdefault(name, PublishedTable(name, topic, found[name]))
             table.instances = found[name]
+        self._versions.fetch(
+            topic for name, topic in topics.items() if self._stopped.error_of(name) is None
+        )
         for name in topics:
             self._take_in_or_stop(self._tables[name], catalog)
+        self._register_or_stop()
         if self._tables and all(table.is_stopped for table in self._tables.values()):
             raise self._stopped.fail(self._tables)
         self._forget_unread()
@@ -263,6 +269,22 @@ class PublishedTables:
             cause = self._taken_in(table, catalog, anew=True)
         if cause is None:
             return
+        self._stop(table)
+
+    def _register_or_stop(self) -> None:
+        """Register the newest versions, and make their encoders; tables that are refused stop."""
+        tables = {table.topic: table for table in self._tables.values() if table.versions}
+        refused = self._versions.register(
+            {
+                topic: [versions[-1] for versions in table.versions.values()]
+                for topic, table in tables.items()
+            }
+        )
+        for topic, error in refused.items():
+            self._stopped.add(error.table, error.cause)
+            self._stop(tables[topic])
+
+    def _stop(self, table: PublishedTable) -> None:
         self._stopped.stop(self._book, table.name, table.instances)
         table.versions.clear()
         table.is_stopped = True
@@ -309,15 +331,10 @@ class PublishedTables:
             table.versions[instance.name] = timeline(
                 instance,
                 current_columns(instance, lossless),
-                [
-                    row.lsn
-                    for row in catalog.ddl.get(instance.object_id, ())
-                    if row.required_column_update
-                ],
+                [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
                 [version for version in registered if version.capture_instance == instance.name],
-                max(first, self._book.instances[instance.name].covered_from),
+                max(first, self._book.instances[instance.name].covers_from),
             )
-            self.encoder(table, table.versions[instance.name][-1])
 
     def _check_place(self, table: PublishedTable, known: dict[str, InstanceState]) -> None:
         """Check that a table that is followed has an instance that holds what comes next.
@@ -327,15 +344,15 @@ class PublishedTables:
         """
         states = {state.snapshot.state for state in known.values()}
         covers = {
-            instance.name: self._book.instances[instance.name].covered_from
+            instance.name: self._book.instances[instance.name].covers_from
             if instance.name in self._book.instances
             else start
             for instance in table.instances
-            if (start := instance.start_lsn) is not None
+            if (start := instance.low_watermark) is not None
         }
         check_place_kept(
             first_lsn_after(self._book.position).decrement(),
-            {name: state.covered_from for name, state in known.items()},
+            {name: state.covers_from for name, state in known.items()},
             covers,
             has_begun=bool(states & _HAS_BEGUN),
             may_begin=states == {SnapshotState.PENDING},
@@ -349,11 +366,11 @@ class PublishedTables:
     ) -> None:
         """Give every recognised instance a state: a new table's, or that of the one before it."""
         for instance in recognised:
-            start = instance.start_lsn
+            start = instance.low_watermark
             if instance.name in self._book.instances or start is None:
                 continue
             if known:
-                snapshot = known[max(known, key=lambda name: known[name].covered_from)].snapshot
+                snapshot = known[max(known, key=lambda name: known[name].covers_from)].snapshot
             else:
                 initial = (
                     self._book.reads_all_anew or self._config.snapshot.mode is SnapshotMode.INITIAL
@@ -372,7 +389,7 @@ class PublishedTables:
                 "capture_instance_found",
                 table=str(table.name),
                 capture_instance=instance.name,
-                start_lsn=str(start),
+                covers_from=str(start),
                 snapshot=snapshot.state.value,
             )
             self._book.set_instance(instance.name, InstanceState(start, None, snapshot))
@@ -410,10 +427,10 @@ class PublishedTables:
         """
         return self._versions.encoder(table.topic, schema)
 
-    def hand_overs(self) -> list[Lsn]:
-        """LSNs at which a newer capture instance of a table takes over."""
+    def newer_covers_from(self) -> list[Lsn]:
+        """LSNs from which on newer capture instances hold their tables' changes."""
         return [
-            self._book.instances[instance.name].covered_from
+            self._book.instances[instance.name].covers_from
             for table in self._tables.values()
             if len(table.versions) > 1
             for instance in table.instances[1:]
@@ -435,7 +452,7 @@ class PublishedTables:
         for table in self._tables.values():
             if table.is_stopped:
                 continue
-            starts = {name: self._book.instances[name].covered_from for name in table.versions}
+            starts = {name: self._book.instances[name].covers_from for name in table.versions}
             instance = choose_instance(table.instances, starts, lsn)
             if instance is not None:
                 schema = version_at(table.versions[instance.name], lsn)
@@ -451,9 +468,9 @@ class PublishedTables:
         """
         first = first_lsn_after(self._book.position)
         for reading in readings:
-            minimum = state.start_lsns.get((reading.instance.name, reading.instance.object_id))
+            minimum = state.low_watermarks.get((reading.instance.name, reading.instance.object_id))
             try:
-                check_not_expired(reading.instance.name, max(first, reading.covered_from), minimum)
+                check_not_expired(reading.instance.name, max(first, reading.covers_from), minimum)
             except PositionExpired as error:
                 raise TableFailed(reading.table.name, error) from error
 

@@ -24,7 +24,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final
 
+from tailrace_publisher.config import Surrogates
 from tailrace_publisher.encode.columns import VALUE_ERRORS, column_encoder
+from tailrace_publisher.encode.half_pairs import HalfPairs
 from tailrace_publisher.encode.kinds import (
     DELETES,
     HAS_AFTER,
@@ -56,6 +58,7 @@ class EnvelopeEncoder:
         topic: topic of the events.
         value_schema_id: registry id of ``envelope_schema(prefix, schema)``.
         key_schema_id: registry id of ``key_schema(prefix, schema)``; None for a keyless table.
+        surrogates: what becomes of half a surrogate pair.
 
     Raises:
         UnsupportedType: a column has no Avro form.
@@ -69,12 +72,16 @@ class EnvelopeEncoder:
         topic: str,
         value_schema_id: int,
         key_schema_id: int | None,
+        surrogates: Surrogates = Surrogates.FAIL,
     ) -> None:
         if bool(schema.key_columns) != (key_schema_id is not None):
             raise ValueError(f"{schema.table}: key columns and key schema id do not agree")
+        self._server_name = server_name
+        self._key_schema_id = key_schema_id
         self.schema = schema
         self.topic = topic
         self.schema_id = value_schema_id
+        self._half_pairs = HalfPairs(surrogates, str(schema.table))
         self._columns = [column_encoder(column) for column in schema.columns]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
         self._key_frame = frame_header(key_schema_id) if key_schema_id is not None else b""
@@ -161,23 +168,58 @@ class EnvelopeEncoder:
         Raises:
             EncodeError: a value does not fit its Avro type.
         """
+        images, keys = self.encode_images(rows, fence)
+        return self.snapshot_events(images, keys, fence, read_ms, last)
+
+    def encode_images(
+        self, rows: Sequence[Sequence[Any]], read_at: Lsn
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """Row images and framed keys of the snapshot, which wait for their fence.
+
+        Args:
+            rows: values in the schema's order.
+            read_at: LSN up to which everything was out when they were read, for errors.
+
+        Raises:
+            EncodeError: a value does not fit its Avro type.
+        """
         if not rows:
-            return EncodedRows(self.topic, self.schema_id)
-        position = ChangePosition.of_snapshot(fence)
+            return [], []
+        position = ChangePosition.of_snapshot(read_at)
         encoded = self._encode_columns(list(zip(*rows, strict=True)), None, position)
+        return list(map(b"".join, zip(*encoded, strict=True))), self._keys(encoded, len(rows))
+
+    def snapshot_events(
+        self,
+        images: Sequence[bytes],
+        keys: list[bytes | None],
+        fence: Lsn,
+        read_ms: int,
+        last: bool,
+    ) -> EncodedRows:
+        """The events of row images, all at the position of their fence.
+
+        Args:
+            images: from :meth:`encode_images`.
+            keys: the same.
+            fence: see :meth:`encode_snapshot`, also for what follows.
+            read_ms: when they were read.
+            last: whether these end the table.
+        """
+        if not images:
+            return EncodedRows(self.topic, self.schema_id)
         head = self._heads[Kind.READ]
         end = self._source.snapshot(fence, read_ms, "true")
-        values = list(map(b"".join, zip(repeat(head), *encoded, repeat(end), strict=False)))
+        values = [head + image + end for image in images]
         if last:
-            values[-1] = values[-1].removesuffix(end) + self._source.snapshot(
-                fence, read_ms, "last"
-            )
-        return EncodedRows(
-            self.topic,
-            self.schema_id,
-            [position.to_bytes()] * len(rows),
-            self._keys(encoded, len(rows)),
-            values,
+            values[-1] = head + images[-1] + self._source.snapshot(fence, read_ms, "last")
+        position = ChangePosition.of_snapshot(fence).to_bytes()
+        return EncodedRows(self.topic, self.schema_id, [position] * len(images), keys, values)
+
+    def twin(self) -> EnvelopeEncoder:
+        """An encoder of the same version for another thread: what they remember is their own."""
+        return EnvelopeEncoder(
+            self._server_name, self.schema, self.topic, self.schema_id, self._key_schema_id
         )
 
     def _keys(self, encoded: list[list[bytes]], count: int) -> list[bytes | None]:
@@ -253,12 +295,21 @@ class EnvelopeEncoder:
         encoded: list[list[bytes]] = []
         for index, values in enumerate(columns):
             try:
-                encoded.append(self._columns[index](values))
+                encoded.append(self._encode_column(index, values))
             except VALUE_ERRORS as error:
                 row, reason = self._blame(index, values, error)
                 name = self.schema.columns[index].name
                 raise self._error(name, rows[row] if rows else snapshot, reason) from error
         return encoded
+
+    def _encode_column(self, index: int, values: Sequence[Any]) -> list[bytes]:
+        try:
+            return self._columns[index](values)
+        except UnicodeEncodeError:
+            whole = self._half_pairs.without(self.schema.columns[index], values)
+            if whole is None:
+                raise
+            return self._columns[index](whole)
 
     def _blame(self, index: int, values: Sequence[Any], error: Exception) -> tuple[int, str]:
         """Row and reason of the first value that does not fit."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.errors import SourceBusy
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
-from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.queries import CatalogState, catalog_state
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
@@ -25,7 +25,7 @@ class Catalog:
     Attributes:
         state: by which a change is noticed.
         instances: all capture instances, oldest first.
-        ddl: DDL on captured tables, oldest first, by change table's object id.
+        ddl: DDL that changed a captured column's type, oldest first, by change table's object id.
     """
 
     state: CatalogState
@@ -33,8 +33,49 @@ class Catalog:
     ddl: Mapping[int, Sequence[catalog.DdlRow]]
 
 
+class KnownCatalog:
+    """What was read of capture instances; kept until their tables are altered.
+
+    For one database with one configuration. A start reads the catalog more than once, and a
+    statement on one table of a thousand is no reason to read of all of them.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, CaptureInstance]] = {}
+
+    def instances(
+        self, connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+    ) -> list[CaptureInstance]:
+        """All capture instances; columns and keys are read of those that are new or altered.
+
+        Args:
+            connection: where to read.
+            database: name of the database, as SQL Server spells it.
+            message_keys: schema.table to the columns of its event key.
+        """
+        collation = catalog.database_collation(connection)
+        rows = catalog.change_tables(connection)
+        marks = {row.object_id: (replace(row, start_lsn=None), collation) for row in rows}
+        altered = [
+            row
+            for row in rows
+            if row.object_id not in self._known
+            or self._known[row.object_id][0] != marks[row.object_id]
+        ]
+        for instance in _described(connection, database, message_keys, altered, collation):
+            self._known[instance.object_id] = marks[instance.object_id], instance
+        self._known = {object_id: self._known[object_id] for object_id in marks}
+        found = [
+            replace(self._known[row.object_id][1], low_watermark=row.start_lsn) for row in rows
+        ]
+        return sorted(found, key=lambda instance: (instance.create_date, instance.object_id))
+
+
 def read_catalog(
-    connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+    connection: Connection,
+    database: str,
+    message_keys: Mapping[str, Sequence[str]],
+    known: KnownCatalog | None = None,
 ) -> Catalog:
     """Read all capture instances with their columns and keys.
 
@@ -45,16 +86,18 @@ def read_catalog(
         connection: where to read.
         database: name of the database, as SQL Server spells it.
         message_keys: schema.table to the columns of its event key.
+        known: what was read before.
 
     Raises:
         SourceBusy: DDL came between again and again.
     """
+    known = known or KnownCatalog()
     state = catalog_state(connection)
     for _ in range(_ATTEMPTS_MAX):
         ddl: defaultdict[int, list[catalog.DdlRow]] = defaultdict(list)
-        for row in catalog.ddl_history(connection):
+        for row in catalog.type_changes(connection):
             ddl[row.object_id].append(row)
-        instances = _read_instances(connection, database, message_keys)
+        instances = known.instances(connection, database, message_keys)
         state_after = catalog_state(connection)
         if state_after.same_as(state):
             return Catalog(state_after, tuple(instances), ddl)
@@ -64,36 +107,44 @@ def read_catalog(
     )
 
 
-def _read_instances(
-    connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+def _described(
+    connection: Connection,
+    database: str,
+    message_keys: Mapping[str, Sequence[str]],
+    rows: Sequence[catalog.ChangeTableRow],
+    default_collation: str,
 ) -> list[CaptureInstance]:
-    captured = catalog.captured_columns(connection)
-    identifying = catalog.index_columns(connection)
-    primary = catalog.primary_keys(connection)
-    columns = catalog.columns_of_captured_tables(connection)
-    orders = catalog.orders_of_change_tables(connection)
-    default_collation = catalog.database_collation(connection)
-    keys = {name.casefold(): key for name, key in message_keys.items()}
+    """The capture instances of some rows, with their columns and keys."""
+    if not rows:
+        return []
+    ids = {row.object_id for row in rows} | {row.source_object_id for row in rows}
+    only = ids if len(ids) <= catalog.NARROWED_MAX else None
+    captured = catalog.captured_columns(connection, only)
+    identifying = catalog.index_columns(connection, only)
+    primary = catalog.primary_keys(connection, only)
+    columns = catalog.columns_of_captured_tables(connection, only)
+    orders = catalog.orders_of_change_tables(connection, only)
     instances: list[CaptureInstance] = []
-    for row in catalog.change_tables(connection):
-        in_change_table = {column.name: column for column in columns[row.object_id]}
-        in_source = {column.column_id: column for column in columns[row.source_object_id]}
+    for row in rows:
+        in_change_table = {column.name: column for column in columns.get(row.object_id, ())}
+        in_source = {column.column_id: column for column in columns.get(row.source_object_id, ())}
         described = tuple(
             _describe(column, in_change_table, in_source, default_collation)
             for column in captured.get(row.object_id, ())
             if column.name in in_change_table
         )
-        key, unique = choose_key(
+        configured = spelled_as(f"{row.schema}.{row.table}", message_keys)
+        key, identity = choose_keys(
             described,
             primary.get(row.source_object_id, ()),
             identifying.get(row.object_id, ()),
-            keys.get(f"{row.schema}.{row.table}".casefold(), ()),
+            () if configured is None else message_keys[configured],
         )
         instances.append(
             CaptureInstance(
                 name=row.instance,
                 table=TableName(database, row.schema, row.table),
-                start_lsn=row.start_lsn,
+                low_watermark=row.start_lsn,
                 create_date=row.create_date,
                 object_id=row.object_id,
                 source_object_id=row.source_object_id,
@@ -103,10 +154,10 @@ def _read_instances(
                 ),
                 columns=described,
                 key=key,
-                key_is_unique=unique,
+                identity=identity,
             )
         )
-    return sorted(instances, key=lambda instance: (instance.create_date, instance.object_id))
+    return instances
 
 
 def _is_ordered_by_command_id(columns: Collection[str], order: Collection[str]) -> bool:
@@ -134,60 +185,90 @@ def _describe(
     )
 
 
-def choose_key(
+def choose_keys(
     columns: Sequence[CapturedColumn],
     primary_key: Sequence[int],
     identifying: Sequence[str],
     message_key: Sequence[str],
-) -> tuple[tuple[str, ...], bool]:
-    """The event key of a table, and whether it is unique over non-null columns.
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The event key of a table, and the columns that tell its rows apart.
 
-    The configured message key goes first, then the primary key, then the columns that
-    ``cdc.index_columns`` names (the unique index of @index_name).
+    The event key is the configured message key, else the primary key, else the columns that
+    ``cdc.index_columns`` names (the unique index of @index_name). The identity does not depend on
+    the configuration: the primary key, else that index where none of its columns may be NULL. Its
+    values must be in the change table, where those of computed columns are NULL, and comparable
+    with what is bound, which sql_variant is not.
 
     Args:
         columns: captured columns.
         primary_key: column ids of the source table's primary key.
         identifying: names from ``cdc.index_columns``.
         message_key: names from the configuration; they must be captured columns (preflight).
+
+    Returns:
+        Both as names in their order; empty where there is none.
     """
     by_id = {column.column_id: column for column in columns}
-    by_name = {column.name.casefold(): column for column in columns}
+    by_name = {column.name: column for column in columns}
     unique_sets: list[tuple[CapturedColumn, ...]] = []
     if primary_key and all(column_id in by_id for column_id in primary_key):
         unique_sets.append(tuple(by_id[column_id] for column_id in primary_key))
-    if identifying and all(name.casefold() in by_name for name in identifying):
-        unique_sets.append(tuple(by_name[name.casefold()] for name in identifying))
-    strict = [frozenset(key) for key in unique_sets if not any(c.nullable for c in key)]
-    if message_key and all(name.casefold() in by_name for name in message_key):
-        chosen = tuple(by_name[name.casefold()] for name in message_key)
-    elif unique_sets:
-        chosen = unique_sets[0]
+    if identifying and all(name in by_name for name in identifying):
+        unique_sets.append(tuple(by_name[name] for name in identifying))
+    named = [spelled_as(name, by_name) for name in message_key]
+    if named and None not in named:
+        key = tuple(name for name in named if name is not None)
     else:
-        return (), False
-    return tuple(column.name for column in chosen), frozenset(chosen) in strict
+        key = _names(unique_sets[0]) if unique_sets else ()
+    return key, next((_names(found) for found in unique_sets if _tells_apart(found)), ())
+
+
+def _tells_apart(columns: Sequence[CapturedColumn]) -> bool:
+    return all(
+        column.in_source
+        and not column.nullable
+        and not column.is_computed
+        and column.type.name != "sql_variant"
+        for column in columns
+    )
+
+
+def _names(columns: Sequence[CapturedColumn]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def spelled_as(wanted: str, names: Iterable[str]) -> str | None:
+    """The name that is meant: the one that is spelled so, else the first that differs in case only.
+
+    Where the database tells Id from ID, each is found by its own spelling.
+
+    Returns:
+        None when there is none.
+    """
+    found = [name for name in names if name.casefold() == wanted.casefold()]
+    return wanted if wanted in found else next(iter(found), None)
 
 
 def choose_instance(
-    instances: Sequence[CaptureInstance], hand_overs: Mapping[str, Lsn], lsn: Lsn
+    instances: Sequence[CaptureInstance], covers_from: Mapping[str, Lsn], lsn: Lsn
 ) -> CaptureInstance | None:
     """The capture instance from which a table's changes of a commit are read.
 
-    While a table has two, both are filled in tandem; the newer one takes over behind its hand-over
-    LSN, the start LSN at which it was first seen.
+    While a table has two, both are filled in tandem; the newer one takes over behind the LSN that
+    it covers the table from.
 
     Args:
         instances: of one table, oldest first.
-        hand_overs: hand-over LSN of each recognised instance, by name.
+        covers_from: LSN from which on each recognised instance holds the table's changes, by name.
         lsn: commit LSN of the change.
 
     Returns:
         None when the capture process has recognised none of them yet.
     """
-    recognised = [instance for instance in instances if instance.name in hand_overs]
+    recognised = [instance for instance in instances if instance.name in covers_from]
     if not recognised:
         return None
-    begun = [instance for instance in recognised if hand_overs[instance.name] < lsn]
+    begun = [instance for instance in recognised if covers_from[instance.name] < lsn]
     return begun[-1] if begun else recognised[0]
 
 

@@ -26,7 +26,8 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
-from tailrace_publisher.source.connection import Connection, quote_name
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import INVALID_OBJECT, change_table, lsn_or_none
@@ -123,7 +124,7 @@ class ChangePages:
         span: the range.
         limit: of a page; one may have up to three times as many rows, and a row more than the
             bytes.
-        covered_from: LSN from which on the instance holds the table's changes; rows before it are
+        covers_from: LSN from which on the instance holds the table's changes; rows before it are
             not needed from it.
         row_size: what was learned of the instance's rows; it learns from these.
     """
@@ -135,7 +136,7 @@ class ChangePages:
         schema: TableSchema,
         span: LsnRange,
         limit: PageLimit,
-        covered_from: Lsn,
+        covers_from: Lsn,
         row_size: RowSize,
     ) -> None:
         self._connection = connection
@@ -147,7 +148,7 @@ class ChangePages:
             # Another table's row: what this one has of the transaction is at command id 0, so out.
             self._after = ChangePosition.end_of(span.after.commit_lsn)
         self._limit = limit
-        self._covered_from = covered_from
+        self._covers_from = covers_from
         self._row_size = row_size
         self._statements = PageStatements.of(instance, schema)
         self._carried: ChangeRow | None = None
@@ -237,7 +238,7 @@ class ChangePages:
             if newest is None or newest < self._up_to:
                 raise SourceBehind(name, newest, self._up_to)
             self._sees_range = True
-        needed = max(first_lsn_after(self._after), self._covered_from)
+        needed = max(first_lsn_after(self._after), self._covers_from)
         check_not_expired(name, needed, minimum)
         rows: list[ChangeRow] = []
         for part in sets:

@@ -13,7 +13,8 @@ from typing import Final
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
-from tailrace_publisher.source.connection import Connection, quote_name, quote_text
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import quote_name, quote_text
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
 
 INVALID_OBJECT: Final = 208
@@ -22,8 +23,9 @@ INVALID_OBJECT: Final = 208
 _NO_ZONE: Final = frozenset({195, 9820})
 """Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
 
-_PROBE_INSTANCES_MAX: Final = 1000
-"""Two parameters an instance; a statement takes 2,100."""
+PROBE_INSTANCES: Final = 100
+"""Instances of one probe: few enough that a server compiles it quickly; when an instance is new,
+only the text of the last group is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +60,22 @@ class CatalogState:
     """What tells whether capture instances or their columns have changed.
 
     Attributes:
-        start_lsns: per capture instance (name, object id) the lowest LSN that it holds, or None.
+        low_watermarks: per capture instance (name, object id) the lowest LSN that it holds, or
+            None.
         newest_ddl_lsn: newest ``ddl_lsn``, or None.
         ddl_count: number of DDL entries.
     """
 
-    start_lsns: dict[tuple[str, int], Lsn | None]
+    low_watermarks: dict[tuple[str, int], Lsn | None]
     newest_ddl_lsn: Lsn | None
     ddl_count: int
 
     def same_as(self, other: CatalogState) -> bool:
         """Whether nothing but low watermarks has moved: no instance, no version is new."""
         return (
-            self.start_lsns.keys() == other.start_lsns.keys()
-            and {k for k, lsn in self.start_lsns.items() if lsn is None}
-            == {k for k, lsn in other.start_lsns.items() if lsn is None}
+            self.low_watermarks.keys() == other.low_watermarks.keys()
+            and {k for k, lsn in self.low_watermarks.items() if lsn is None}
+            == {k for k, lsn in other.low_watermarks.items() if lsn is None}
             and self.newest_ddl_lsn == other.newest_ddl_lsn
             and self.ddl_count == other.ddl_count
         )
@@ -164,6 +167,17 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
+def allows_snapshot_isolation(connection: Connection) -> bool:
+    """Whether SNAPSHOT isolation may be used now; not while that is being switched on or off.
+
+    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-databases-transact-sql
+    """
+    rows = connection.query(
+        "SELECT snapshot_isolation_state FROM sys.databases WHERE name = DB_NAME()"
+    )
+    return bool(rows) and rows[0][0] == 1
+
+
 def commits_from(
     connection: Connection, first: Lsn, limit: int, zone: str | None = None
 ) -> list[CommitTime]:
@@ -209,29 +223,45 @@ def instances_with_news(
 ) -> list[str]:
     """Names of the capture instances that have rows with first <= LSN <= up_to.
 
-    One statement however many instances are quiet: each branch is one seek of a clustered index.
+    A statement for a hundred of them, however many are quiet: each branch is one seek of a
+    clustered index. Its text depends on the instances alone and declares its two parameters, so
+    a long one is kept at the server: see Connection.
 
     Raises:
         CaptureInstanceGone: one of the change tables is not there any more.
         SourceError: the server did not answer.
     """
     found: list[str] = []
-    bounds = (first.to_bytes(), up_to.to_bytes())
-    for start in range(0, len(instances), _PROBE_INSTANCES_MAX):
-        part = instances[start : start + _PROBE_INSTANCES_MAX]
-        sql = " UNION ALL ".join(
-            f"SELECT {quote_text(instance.name)} AS capture_instance WHERE EXISTS"
-            f" (SELECT * FROM {change_table(instance.name)}"
-            " WHERE [__$start_lsn] >= ? AND [__$start_lsn] <= ?)"
-            for instance in part
-        )
+    # In the order in which they were made, so that the groups stay as they are.
+    ordered = sorted(instances, key=lambda instance: instance.object_id)
+    for start in range(0, len(ordered), PROBE_INSTANCES):
+        probe = probe_of([instance.name for instance in ordered[start : start + PROBE_INSTANCES]])
         try:
-            found += [str(row[0]) for row in connection.query(sql, *bounds * len(part))]
+            rows = connection.query(probe, first.to_bytes(), up_to.to_bytes())
         except SourceError as error:
             if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone("of one table", str(error)) from error
             raise
+        found += [str(row[0]) for row in rows]
     return found
+
+
+def probe_of(names: Sequence[str]) -> str:
+    """The statement that asks which capture instances have rows in a range.
+
+    Args:
+        names: of the instances, at least one.
+
+    Returns:
+        The text; its parameters are the lowest and the highest LSN of the range.
+    """
+    branches = " UNION ALL ".join(
+        f"SELECT {quote_text(name)} AS capture_instance WHERE EXISTS"
+        f" (SELECT * FROM {change_table(name)}"
+        " WHERE [__$start_lsn] >= @first AND [__$start_lsn] <= @up_to)"
+        for name in names
+    )
+    return f"DECLARE @first binary(10) = ?, @up_to binary(10) = ?; {branches}"
 
 
 def change_table(instance: str) -> str:

@@ -14,7 +14,7 @@ from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.change.page import ChangeRow, join_carried
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
 from tailrace_publisher.errors import SourceBehind
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
@@ -77,7 +77,7 @@ TABLE = TableName("db", "dbo", "t")
 INSTANCE = CaptureInstance(
     name="dbo_t",
     table=TABLE,
-    start_lsn=Lsn(1, 0, 1),
+    low_watermark=Lsn(1, 0, 1),
     create_date=datetime(2026, 1, 1),  # noqa: DTZ001
     object_id=1,
     source_object_id=2,
@@ -89,7 +89,7 @@ INSTANCE = CaptureInstance(
         ),
     ),
     key=("id",),
-    key_is_unique=True,
+    identity=("id",),
 )
 SCHEMA = TableSchema(TABLE, "dbo_t", Lsn(1, 0, 1), (SchemaColumn(1, "id", ColumnType("int")),))
 

@@ -44,6 +44,8 @@ CHUNK_ROWS: Final = 1024
 
 ENCODERS_MAX: Final = 256
 
+IN_KILL_STATE: Final = 596
+
 FATAL_SEVERITY: Final = 20
 """From this severity on, SQL Server closes the connection."""
 
@@ -214,7 +216,8 @@ class Response:
             error.procedure,
             error.line,
         )
-        self._has_failed(error.severity)
+        # What KILL ended is told as an error, else the ODBC driver keeps its text to itself.
+        self._has_failed(0 if error.number == IN_KILL_STATE else error.severity)
 
     def transaction_changed(self, kind: str, descriptor: int) -> None:
         """A transaction began or ended: ENVCHANGE 8, 9 or 10."""

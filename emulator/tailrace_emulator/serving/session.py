@@ -37,7 +37,12 @@ from tailrace_emulator.security.throttle import LoginThrottle
 from tailrace_emulator.serving.batch import BatchRunner
 from tailrace_emulator.serving.encoded_rows import keep_encoded_rows
 from tailrace_emulator.serving.output_values import SentParameters
-from tailrace_emulator.serving.responses import FATAL_SEVERITY, ConnectionClosedError, Response
+from tailrace_emulator.serving.responses import (
+    FATAL_SEVERITY,
+    IN_KILL_STATE,
+    ConnectionClosedError,
+    Response,
+)
 from tailrace_emulator.serving.rpc import Procedures, is_reset
 from tailrace_emulator.storage.engine import Database, Engine
 from tailrace_emulator.storage.transaction import StoreSession
@@ -70,7 +75,7 @@ _ISOLATION_NAMES: Final = {
 
 def _in_kill_state() -> SqlError:
     """596: what a request is told that KILL ended."""
-    return messages.error(596)
+    return messages.error(IN_KILL_STATE)
 
 
 class Credentials:

@@ -201,6 +201,21 @@ MESSAGES: Final = (
         "Login failed for user '%.*ls'.  Reason: The password of the account must be changed.",
         severity=14,
     ),
+    SystemMessage(
+        18752,
+        "Only one Log Reader Agent or log-related procedure (sp_repldone, sp_replcmds, and"
+        " sp_replshowcmds) can connect to a database at a time. If you executed a log-related"
+        " procedure, drop the connection over which the procedure was executed or execute"
+        " sp_replflush over that connection before starting the Log Reader Agent or executing"
+        " another log-related procedure.",
+        source=Source.INFERRED,
+    ),
+    SystemMessage(
+        18757,
+        "Unable to execute procedure. The database is not published. Execute the procedure in a"
+        " database that is published for replication.",
+        source=Source.INFERRED,
+    ),
     SystemMessage(20009, "The article '%s' could not be added to the publication '%s'."),
     SystemMessage(20026, "The publication '%s' does not exist.", severity=11),
     SystemMessage(20027, "The article '%s' does not exist.", severity=11),

@@ -399,3 +399,13 @@ def test_a_delayed_job_that_waits_for_commits_waits_for_its_start_first(orders):
         assert len(orders.changes("dbo_orders")) == 1
     finally:
         agent.close()
+
+
+def test_who_reads_the_log_by_hand_while_another_does_is_told_so(orders):
+    reading = runtime(orders.engine).scanning
+    with (
+        reading(orders.database, 60),
+        pytest.raises(SqlError, match="18752: Only one Log Reader Agent"),
+        reading(orders.database, 61, taken=18752),
+    ):
+        pass

@@ -101,3 +101,12 @@ def test_open_transactions(logged_in):
         f" a ON a.transaction_id = s.transaction_id {of_other}",
     ) == [("user_transaction",)]
     other.batch("ROLLBACK; SET IMPLICIT_TRANSACTIONS OFF")
+
+
+def test_sp_who_shows_the_others(logged_in):
+    one, other = logged_in(), logged_in()
+    number, own = session_id(other), session_id(one)
+    shown = {row[0]: row[2].strip() for row in rows(one, "EXEC sp_who")}
+    assert (shown[own], shown[number]) == ("runnable", "sleeping")
+    assert [row[0] for row in rows(one, f"EXEC sp_who '{number}'")] == [number]
+    assert number not in [row[0] for row in rows(one, "EXEC sp_who 'active'")]

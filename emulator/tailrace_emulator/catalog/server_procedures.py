@@ -26,6 +26,7 @@ from tailrace_emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
+from tailrace_emulator.catalog.session_registry import visible_sessions
 from tailrace_emulator.catalog.visibility import visible_object
 from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
 from tailrace_emulator.security.access import of_object
@@ -233,23 +234,31 @@ def _helpdb(context: SessionContext, args: Arguments) -> Iterator[Event]:
 
 
 @procedure("sp_who", _P("@loginame", SYSNAME, None))
-def _who(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+def _who(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    """The sessions that one sees: all, of a login, of an id, or those that are ``active``."""
+    wanted = (text(args["@loginame"]) or "").strip().casefold()
+    blocked = context.engine.locks.blocked()
+    rows = []
+    for session in visible_sessions(context):
+        number, name = session.session_id, session.security.login_name
+        is_active = session is context or session.is_running
+        if wanted in {"", str(number), name.casefold()} or (wanted == "active" and is_active):
+            status, command = ("runnable", "SELECT") if is_active else ("sleeping", _IDLE)
+            rows.append(
+                (
+                    *(number, 0, status.ljust(30), name.ljust(128), session.host.ljust(128)),
+                    *(str(blocked.get(number, 0)).ljust(5), session.database.name.ljust(128)),
+                    *(command.ljust(26), 0),
+                )
+            )
     yield from result_set(
         """spid smallint!, ecid smallint!, status nchar(30), loginame nchar(128),
  hostname nchar(128), blk char(5), dbname nchar(128), cmd nchar(26), request_id int""",
-        [
-            (
-                *(
-                    context.session_id,
-                    0,
-                    "runnable".ljust(30),
-                    context.security.login_name.ljust(128),
-                ),
-                *(context.host.ljust(128), "0    ", context.database.name.ljust(128)),
-                *("SELECT".ljust(26), 0),
-            )
-        ],
+        rows,
     )
+
+
+_IDLE: Final = "AWAITING COMMAND"
 
 
 @procedure("sp_server_info", _P("@attribute_id", SqlType("int"), None))

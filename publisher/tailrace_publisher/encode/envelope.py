@@ -217,10 +217,15 @@ class EnvelopeEncoder:
         return EncodedRows(self.topic, self.schema_id, [position] * len(images), keys, values)
 
     def twin(self) -> EnvelopeEncoder:
-        """An encoder of the same version for another thread: what they remember is their own."""
-        return EnvelopeEncoder(
+        """An encoder of the same version for another thread: what they remember is their own.
+
+        What is told of half a surrogate pair is told once by both.
+        """
+        twin = EnvelopeEncoder(
             self._server_name, self.schema, self.topic, self.schema_id, self._key_schema_id
         )
+        twin._half_pairs = self._half_pairs
+        return twin
 
     def _keys(self, encoded: list[list[bytes]], count: int) -> list[bytes | None]:
         """Framed keys: a key column's bytes are the same in the key as in the row."""

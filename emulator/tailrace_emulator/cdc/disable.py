@@ -84,16 +84,27 @@ def disable_table(
 
 
 def drop_instance(
-    connection: apsw.Connection, database: Database, instance: CaptureInstance
+    connection: apsw.Connection,
+    database: Database,
+    instance: CaptureInstance,
+    *,
+    keeps_history: bool = False,
 ) -> None:
     """Removes an instance's change table and metadata, inside the caller's write transaction.
 
     The source table stops being tracked with its last instance.
+
+    Args:
+        connection: the transaction's.
+        database: of the instance.
+        instance: what goes.
+        keeps_history: whether its entries in cdc.ddl_history stay: where its table was dropped.
     """
     table = database.table_by_id(instance.object_id)
     if table is not None:
         ddl.drop_table(connection, database, table)
-    for definition in (CHANGE_TABLES, CAPTURED_COLUMNS, INDEX_COLUMNS, DDL_HISTORY):
+    history = () if keeps_history else (DDL_HISTORY,)
+    for definition in (CHANGE_TABLES, CAPTURED_COLUMNS, INDEX_COLUMNS, *history):
         delete_rows(
             connection, metadata_table(database, definition), "object_id", instance.object_id
         )

@@ -391,9 +391,8 @@ class ScanCycle:
         self.phase, self._seqval = SCHEMA_VERSIONING, change.seqval
         self._schema_changes += 1
         for target in targets:
+            ddl_history.post(connection, self._database, target.instance, transaction, change)
             if change.kind == ddl_history.DROP_TABLE:
-                drop_instance(connection, self._database, target.instance)
-            else:
-                ddl_history.post(connection, self._database, target.instance, transaction, change)
+                drop_instance(connection, self._database, target.instance, keeps_history=True)
         self.phase = LAST_SCAN
         self._load_targets(connection)

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tailrace_publisher.change.ranges import is_closed
+from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.merge import Block
 from tailrace_publisher.source.queries import CommitTime
-from tailrace_schemas.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
 from tailrace_schemas.position import POSITION_BYTES, ChangePosition
 
@@ -33,7 +33,7 @@ class Committer:
         delivery: takes the rows.
         state: keeps the position.
         snapshotting: data topics of tables that are not part of the cut yet.
-        on_committed: given the database's record of each committed transaction.
+        fencing: given the database's record of each transaction before and behind its commit.
 
     Attributes:
         state: what is out.
@@ -45,7 +45,7 @@ class Committer:
         delivery: KafkaDelivery,
         state: PublisherState,
         snapshotting: Callable[[], list[str]],
-        on_committed: Callable[[DatabaseCheckpoint], None],
+        fencing: FencingCheck,
     ) -> None:
         self.state = state
         self._delivery = delivery
@@ -55,7 +55,7 @@ class Committer:
         self._metrics = runtime.metrics
         self._clock = runtime.clock
         self._snapshotting = snapshotting
-        self._on_committed = on_committed
+        self._fencing = fencing
         self._on_step = runtime.on_step
         self._opened_at = 0.0
         self._open_rows = 0
@@ -171,6 +171,7 @@ class Committer:
         checkpoints = state.records_to_write(database, now_ms)
         snapshotting = self._snapshotting()
         self._on_step(Step.BEFORE_COMMIT)
+        self._fencing.writing(database)
         self._delivery.commit(
             after_lsn=state.closed_lsn,
             closed_lsn=closed_lsn,
@@ -179,7 +180,7 @@ class Committer:
             snapshotting=snapshotting,
             checkpoints=checkpoints,
         )
-        self._on_committed(database)
+        self._fencing.written(database)
         state.written(closed_lsn)
         self._announced = set(snapshotting)
         self._closed_ms = closed_ms

@@ -2,7 +2,8 @@
 
 Brokers answer both with the same error: the producer is fenced. What tells them apart is the
 checkpoint. Whoever is fenced starts once more, which fences the other in turn, and looks: when
-somebody else has committed since, it ends; when nobody has, it goes on. Of two publishers with one
+somebody else has committed since, it ends; when nobody has, or it was a commit of its own whose
+outcome it did not learn, it goes on. Of two publishers with one
 transactional id exactly one remains, and neither publishes anything twice.
 """
 
@@ -22,6 +23,7 @@ class FencingCheck:
     def __init__(self, database: str) -> None:
         self._database = database
         self._last: DatabaseCheckpoint | None = None
+        self._tried: DatabaseCheckpoint | None = None
         self._is_in_doubt = False
 
     @property
@@ -38,6 +40,8 @@ class FencingCheck:
         Raises:
             LeaseLost: we were fenced, and somebody else has committed since.
         """
+        if current is not None and current == self._tried:
+            self.written(current)
         if self._is_in_doubt and current != self._last:
             raise LeaseLost(
                 f"another publisher of database {self._database} with the same prefix has"
@@ -45,11 +49,17 @@ class FencingCheck:
             )
         is_ours = current is not None and current == self._last
         self._last = current
+        self._tried = None
         return is_ours
+
+    def writing(self, record: DatabaseCheckpoint) -> None:
+        """A transaction with this record is about to be committed, perhaps without an answer."""
+        self._tried = record
 
     def written(self, record: DatabaseCheckpoint) -> None:
         """A transaction with this record is committed: nobody has fenced us."""
         self._last = record
+        self._tried = None
         self._is_in_doubt = False
 
     def doubt(self, error: LeaseLost) -> None:

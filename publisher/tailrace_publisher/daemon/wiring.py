@@ -96,7 +96,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             delivery,
             state,
             lambda: [table.topic for table in tables.snapshotting()],
-            kept.fencing.written,
+            kept.fencing,
         )
         signals = Signals(topics, delivery, state, tables)
         resources.callback(signals.close)

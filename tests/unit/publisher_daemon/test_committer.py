@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
@@ -100,7 +101,7 @@ def publish(
         cast(KafkaDelivery, recorder),
         state,
         list,
-        lambda _: None,
+        FencingCheck("db"),
     )
     pages = [
         iter(
@@ -230,7 +231,7 @@ def test_rows_are_counted_when_they_are_committed():
             cast(KafkaDelivery, refuser),
             PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
             list,
-            lambda _: None,
+            FencingCheck("db"),
         )
 
     rows = table(0, [1, 1, 1])

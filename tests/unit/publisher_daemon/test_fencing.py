@@ -42,3 +42,25 @@ def test_fenced_twice_without_a_commit_between_it_ends():
 
     with pytest.raises(LeaseLost, match="fenced"):
         fencing.doubt(LeaseLost("fenced"))
+
+
+def test_a_commit_of_its_own_whose_outcome_was_unknown_is_nobody_elses():
+    fencing = fenced(RECORD)
+    fencing.found(RECORD)
+    tried = replace(RECORD, written_ms=2)
+    fencing.writing(tried)  # no answer; the brokers have committed it all the same
+
+    assert fencing.found(tried)
+    fencing.doubt(LeaseLost("fenced again: by then it had committed"))
+
+
+def test_one_that_was_not_committed_after_all_proves_nothing():
+    fencing = fenced(RECORD)
+    fencing.found(RECORD)
+    fencing.writing(replace(RECORD, written_ms=2))
+
+    assert fencing.found(RECORD)
+    with pytest.raises(LeaseLost):
+        fencing.doubt(LeaseLost("fenced"))
+    with pytest.raises(LeaseLost, match="another publisher"):
+        fencing.found(replace(RECORD, written_ms=3))

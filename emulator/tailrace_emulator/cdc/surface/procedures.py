@@ -22,7 +22,14 @@ from tailrace_emulator.catalog.procedure_registry import (
 )
 from tailrace_emulator.catalog.registry import Row
 from tailrace_emulator.catalog.type_facts import character_length, datetime_precision, numeric_facts
-from tailrace_emulator.cdc import capture_scan, cleanup, ddl_history, disable, enable_database
+from tailrace_emulator.cdc import (
+    capture_scan,
+    cleanup,
+    ddl_history,
+    disable,
+    enable_database,
+    lsn_time_mapping,
+)
 from tailrace_emulator.cdc.capture_instance import (
     CaptureInstance,
     capture_instances,
@@ -329,6 +336,30 @@ def _failures(context: SessionContext, result: cleanup.CleanupResult) -> Iterato
         number, said = (error.number, error.message) if error is not None else (0, name)
         text_of = messages.text(22852, context.database.name, command, number, said)
         yield Message(22852, text_of, severity=10)
+
+
+@procedure(
+    "sp_cdc_cleanup_change_tables",
+    _P("@low_water_mark", LSN),
+    _P("@threshold", BIGINT, cleanup.THRESHOLD_DEFAULT),
+)
+def _cleanup_change_tables(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    """What the cleanup job calls with the watermark that it has computed."""
+    name = "sp_cdc_cleanup_change_tables"
+    refuse_within_ddl(context, f"sys.{name}")
+    require_enabled(context.database, name)
+    mark, threshold = args["@low_water_mark"], integer(args["@threshold"])
+    if threshold is None or threshold <= 0:
+        raise messages.error(22850, procedure=name)
+    lsn = mark if isinstance(mark, bytes) else b""
+    with context.engine.write() as connection:
+        smallest = lsn_time_mapping.smallest_lsn_of_same_time(connection, context.database, lsn)
+    if smallest is None:
+        raise messages.error(22964, f"0x{lsn.hex().upper()}", procedure=name)
+    result = cleanup.cleanup_change_tables(
+        context.engine, context.database, smallest, threshold, context.store
+    )
+    yield from _failures(context, result)
 
 
 @procedure("sp_MScdc_cleanup_job")

@@ -34,6 +34,7 @@ from tailrace_emulator.tsql.compile.targets import StoredTarget, Target
 from tailrace_emulator.tsql.compile.through import Through, behind, find_view, renamed
 from tailrace_emulator.tsql.compile.values import Value
 from tailrace_emulator.tsql.compile.view_checks import ViewCheck, view_check
+from tailrace_emulator.tsql.functions.aggregates import refuse_windows
 from tailrace_emulator.tsql.syntax.nodes import (
     Call,
     DefaultMark,
@@ -375,6 +376,7 @@ class ChangeCompiler:
                 continue
             variable = self.compilation.variable(node.variable)
             if node.column is None:
+                refuse_windows(node.value)
                 value = self.compiler.expressions.value(node.value, scope)
                 if node.operator != "=":
                     value = arithmetic(
@@ -439,6 +441,7 @@ def assignments(
             value = written_value(compiler, node.value, column, target, scope)
             partly_written(target, [position])
         else:
+            refuse_windows(node.value)
             value = compiler.value(node.value, scope)
         if node.operator != "=":
             current = next(c for c in bound.columns if c.name == column.name).value()

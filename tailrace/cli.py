@@ -286,6 +286,14 @@ def down(data_dir: Path) -> None:
     help="auto runs the capture and cleanup jobs; manual only records them; stopped refuses them.",
 )
 @click.option(
+    "--agent-start-delay",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 86_400),
+    metavar="SECONDS",
+    help="How long after its start a job begins and reads its parameters.",
+)
+@click.option(
     "--admin",
     is_flag=True,
     help="Allow the procedures tailrace.*, which move the clock and run the jobs.",
@@ -301,13 +309,16 @@ def emulator(
     port: int,
     password_file: Path | None,
     agent: str,
+    agent_start_delay: float,
     admin: bool,
     clock: str | None,
 ) -> None:
     """Run the embedded SQL Server alone, with change data capture."""
     from tailrace.emulator import EmulatorOptions, run
 
-    options = EmulatorOptions(data_dir.resolve(), host, port, password_file, agent, admin, clock)
+    options = EmulatorOptions(
+        data_dir.resolve(), host, port, password_file, agent, admin, clock, agent_start_delay
+    )
     sys.exit(run(options))
 
 

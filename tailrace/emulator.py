@@ -21,6 +21,7 @@ class EmulatorOptions:
     agent: str
     admin: bool
     clock: str | None
+    agent_start_delay: float = 0.0
 
 
 def arguments_of(options: EmulatorOptions) -> list[str]:
@@ -29,6 +30,8 @@ def arguments_of(options: EmulatorOptions) -> list[str]:
     arguments += ["--port", str(options.port), "--agent", options.agent]
     if options.password_file is not None:
         arguments += ["--password-file", str(options.password_file)]
+    if options.agent_start_delay:
+        arguments += ["--agent-start-delay", str(options.agent_start_delay)]
     if options.admin:
         arguments.append("--admin")
     if options.clock is not None:

@@ -11,6 +11,7 @@ import datetime
 import gc
 import json
 import logging
+import math
 import os
 import signal
 import sys
@@ -105,7 +106,7 @@ def _serve(
         server = Server(logins.open_session, tls, options.host, options.port)
     except OSError as error:
         return _fail(f"cannot listen on {options.host}:{options.port}: {error.strerror}")
-    agent = Agent(engine, _AGENT_MODES[options.agent])
+    agent = Agent(engine, _AGENT_MODES[options.agent], options.agent_start_delay)
     state = runtime(engine)
     state.service_account = options.service_account
     if options.admin and isinstance(engine.clock, MovableClock | ManualClock):
@@ -163,6 +164,21 @@ def _moment(text: str) -> datetime.datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
+def _seconds(text: str) -> float:
+    """A span of time, not negative and finite.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 on")
+    return seconds
+
+
 def _fail(message: str) -> int:
     sys.stderr.write(f"emulator: {message}\n")
     return 2
@@ -188,6 +204,13 @@ def _parser() -> argparse.ArgumentParser:
         choices=sorted(_AGENT_MODES),
         default="auto",
         help="auto runs capture and cleanup jobs; manual only records them; stopped refuses them",
+    )
+    parser.add_argument(
+        "--agent-start-delay",
+        type=_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long after its start a job begins and reads its parameters (0: at once)",
     )
     parser.add_argument(
         "--admin",

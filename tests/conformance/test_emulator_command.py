@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pyodbc
+import pytest
 
 from tailrace_emulator.testing.odbc import driver
 from tests.fix_emulator import REPOSITORY
@@ -55,3 +56,19 @@ def test_a_short_password_is_refused_by_name(tmp_path):
     )
     assert done.returncode == 2
     assert "environment variable TAILRACE_EMULATOR_PASSWORD" in done.stderr
+
+
+def test_the_delay_of_a_start_is_a_span_of_time(capsys):
+    from tailrace_emulator.__main__ import main
+
+    for text in ("-1", "nan", "inf", "soon"):
+        with pytest.raises(SystemExit):
+            main(["--data-dir", "unused", "--agent-start-delay", text])
+        assert "is no number of seconds" in capsys.readouterr().err
+
+
+def test_the_delay_goes_on_to_the_server(tmp_path):
+    from tailrace.emulator import EmulatorOptions, arguments_of
+
+    options = EmulatorOptions(tmp_path, "127.0.0.1", 0, None, "auto", False, None, 1.5)
+    assert arguments_of(options)[-2:] == ["--agent-start-delay", "1.5"]

@@ -15,7 +15,7 @@ from tailrace_emulator.messages.errors import Aborts
 EMULATOR = Path(messages.__file__).parents[1]
 AREAS = EMULATOR / "messages"
 
-SAID_BY_CLIENTS_ONLY = {15600, 20009}
+SAID_BY_CLIENTS_ONLY = {20009}
 """What Microsoft's pages of RAISERROR and FORMATMESSAGE show; no statement here says it."""
 
 

@@ -77,11 +77,14 @@ def test_two_messages_at_once():
     assert reader.next_message() is None
 
 
-def test_a_message_that_its_sender_gave_up_is_dropped():
+def test_a_message_that_its_sender_gave_up_has_no_payload():
     first = bytes.fromhex("0100000900000100 61")
     last = bytes.fromhex("0103000800000200")
     reader = MessageReader()
     reader.receive_data(first + last + frame(PacketType.ATTENTION, b""))
+    given_up = reader.next_message()
+    assert given_up == Message(PacketType.SQL_BATCH, b"", PacketStatus.IGNORE)
+    assert given_up.given_up
     assert reader.next_message() == Message(PacketType.ATTENTION, b"", PacketStatus.END_OF_MESSAGE)
 
 

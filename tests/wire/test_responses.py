@@ -3,6 +3,7 @@
 import pytest
 
 from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.serving.output_values import SentParameters
 from tailrace_emulator.serving.responses import CHUNK_ROWS, FLUSH_BYTES, ColumnSets, Response
 from tailrace_emulator.values import results
 from tailrace_emulator.values.results import ColumnMeta
@@ -50,7 +51,7 @@ def calls(*groups):
                 response.error(event)
             else:
                 response.handle(event)
-        response.end_call({"@out": 4})
+        response.end_call(SentParameters((), 4))
     response.finish()
     return list(read_tokens(b"".join(sent)))
 

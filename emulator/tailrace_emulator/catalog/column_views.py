@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from tailrace_emulator.catalog.base_tables import base_tables
 from tailrace_emulator.catalog.database_objects import derived_id
 from tailrace_emulator.catalog.objects import generated_objects
 from tailrace_emulator.catalog.registry import Columns, Row, view
@@ -20,6 +21,7 @@ from tailrace_emulator.catalog.relations import (
 from tailrace_emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
 from tailrace_emulator.catalog.type_views import SYS_SCHEMA_ID, TYPES, user_type_rows
 from tailrace_emulator.storage.model import Column
+from tailrace_emulator.storage.partitions import data_space_id
 from tailrace_emulator.values.types import DEFAULT_COLLATION, SYSNAME_USER_TYPE_ID, SqlType
 
 if TYPE_CHECKING:
@@ -72,6 +74,9 @@ def _collation(sql_type: SqlType) -> str | None:
 
 @view("sys.columns", _COLUMNS)
 def _columns(context: SessionContext, database: Database) -> Iterator[Row]:
+    for base in base_tables():
+        for column in base.columns:
+            yield _column_row(base, column)
     for relation in relations(context, database):
         for column in relation.columns:
             yield _column_row(relation, column)
@@ -196,8 +201,11 @@ _INDEXES: Final = Columns(
 @view("sys.indexes", _INDEXES)
 def _indexes(context: SessionContext, database: Database) -> Iterator[Row]:
     for table in tables(context, database):
+        place = data_space_id(database, table)
         if not any(index.clustered for index in table.indexes):
-            yield _INDEXES.row(object_id=table.object_id, index_id=0, type=0, type_desc="HEAP")
+            yield _INDEXES.row(
+                object_id=table.object_id, index_id=0, type=0, type_desc="HEAP", data_space_id=place
+            )
         for index in table.indexes:
             yield _INDEXES.row(
                 object_id=table.object_id,
@@ -206,6 +214,7 @@ def _indexes(context: SessionContext, database: Database) -> Iterator[Row]:
                 type=1 if index.clustered else 2,
                 type_desc="CLUSTERED" if index.clustered else "NONCLUSTERED",
                 is_unique=int(index.unique),
+                data_space_id=place,
                 is_primary_key=int(index.primary_key),
                 is_unique_constraint=int(index.unique_constraint),
                 has_filter=int(bool(index.filter)),

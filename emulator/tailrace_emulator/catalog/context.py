@@ -55,6 +55,12 @@ class SessionContext:
     """Whether who consumes the events sends rows to a client, and so can use encoded ones."""
     session_values: dict[str, tuple[StorageValue, bool]] = field(default_factory=dict)
     """SESSION_CONTEXT: values as sql_variant, and whether they are read-only, by casefolded key."""
+    login_ticks: int = 0
+    """When the session began."""
+    is_running: bool = False
+    """Whether a request of the session's is being run."""
+    transaction_name: str | None = None
+    """Of the outermost BEGIN TRANSACTION."""
     context_info: bytes | None = None
     """CONTEXT_INFO."""
     cancelled: threading.Event = field(default_factory=threading.Event)

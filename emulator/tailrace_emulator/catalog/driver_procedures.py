@@ -38,7 +38,8 @@ _TABLE_COLUMNS: Final = """TABLE_QUALIFIER sysname, TABLE_OWNER sysname, TABLE_N
  TABLE_TYPE varchar(32), REMARKS varchar(254)"""
 
 
-def _matcher(pattern: str | None, *, use_pattern: bool) -> Callable[[str], bool]:
+def matcher(pattern: str | None, *, use_pattern: bool) -> Callable[[str], bool]:
+    """Whether a name is meant: by any name (None), by a pattern, or by this name."""
     if pattern is None:
         return lambda _name: True
     if use_pattern:
@@ -86,7 +87,7 @@ def _listed_tables(
 ) -> list[Row]:
     database = context.engine.database(qualifier) if qualifier else context.database
     types = {part.strip().strip("'").upper() for part in (table_type or "").split(",")} - {""}
-    named, owned = _matcher(name, use_pattern=True), _matcher(owner, use_pattern=True)
+    named, owned = matcher(name, use_pattern=True), matcher(owner, use_pattern=True)
     rows: list[Row] = []
     listed = [(t.schema, t.name, "TABLE") for t in database.tables() if sees(context, database, t)]
     views = [m for m in database.modules.values() if m.type == "V"]
@@ -107,8 +108,8 @@ def _chosen_relations(
 ) -> tuple[Database, list[Relation]]:
     """Tables and views; a temporary table is found by its short name in tempdb."""
     database = context.engine.database(qualifier) if qualifier else context.database
-    named = _matcher(name, use_pattern=use_pattern)
-    owned = _matcher(owner or None, use_pattern=use_pattern)
+    named = matcher(name, use_pattern=use_pattern)
+    owned = matcher(owner or None, use_pattern=use_pattern)
     found = [r for r in relations(context, database) if named(r.name) and owned(r.schema)]
     return database, sorted(found, key=lambda r: (r.schema, r.name))
 
@@ -122,8 +123,8 @@ def _chosen_tables(
     use_pattern: bool,
 ) -> tuple[Database, list[Table]]:
     database = context.engine.database(qualifier) if qualifier else context.database
-    named = _matcher(name, use_pattern=use_pattern)
-    owned = _matcher(owner or None, use_pattern=use_pattern)
+    named = matcher(name, use_pattern=use_pattern)
+    owned = matcher(owner or None, use_pattern=use_pattern)
     tables = [
         t
         for t in database.tables()
@@ -165,7 +166,7 @@ def _column_rows(context: SessionContext, args: Arguments, *, newer: bool) -> It
         text(args["@table_qualifier"]),
         use_pattern=pattern,
     )
-    wanted = _matcher(text(args["@column_name"]) or None, use_pattern=pattern)
+    wanted = matcher(text(args["@column_name"]) or None, use_pattern=pattern)
     version = integer(args["@ODBCVer"]) or 2
     for table in tables:
         for ordinal, column in enumerate(table.columns, 1):
@@ -280,7 +281,7 @@ def _statistics_rows(context: SessionContext, args: Arguments) -> Iterator[Row]:
         text(args["@table_qualifier"]),
         use_pattern=False,
     )
-    wanted = _matcher(text(args["@index_name"]), use_pattern=True)
+    wanted = matcher(text(args["@index_name"]), use_pattern=True)
     unique_only = (text(args["@is_unique"]) or "N").upper() == "Y"
     for table in tables:
         count = row_count(context, table)
@@ -370,7 +371,7 @@ def _foreign_key_rows(context: SessionContext, args: Arguments) -> Iterator[Row]
     database = context.database
     rules = {"CASCADE": 0, "NO_ACTION": 1, "SET_NULL": 2, "SET_DEFAULT": 3}
     chosen = [
-        _matcher(text(args[name]) or None, use_pattern=False)
+        matcher(text(args[name]) or None, use_pattern=False)
         for name in ("@pktable_name", "@pktable_owner", "@fktable_name", "@fktable_owner")
     ]
     for table in database.tables():

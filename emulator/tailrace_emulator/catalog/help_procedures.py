@@ -35,6 +35,7 @@ _P = ProcedureParameter
 _NAME: Final = nvarchar(776)
 
 _KINDS: Final = {
+    "S": "system table",
     "U": "user table",
     "V": "view",
     "P": "stored procedure",

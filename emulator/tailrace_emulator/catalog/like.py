@@ -1,4 +1,8 @@
-"""LIKE patterns as the metadata procedures take them: %, _, [set], and backslash to quote."""
+"""LIKE patterns as the metadata procedures take them: %, _ and [set].
+
+A backslash is itself, as in LIKE: whoever wants % or _ writes [%] or [_], as the ODBC driver does
+with what ODBC escapes.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
             parts.append(".*")
         elif character == "_":
             parts.append(".")
-        elif character == "\\" and position < len(pattern):
-            parts.append(re.escape(pattern[position]))
-            position += 1
         elif character == "[" and (end := pattern.find("]", position + 1)) > 0:
             inside = pattern[position:end]
             negated = "^" if inside.startswith("^") else ""

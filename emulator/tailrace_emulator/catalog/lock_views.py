@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator.catalog.object_views import datetime_of
 from tailrace_emulator.catalog.registry import Columns, Row, view
+from tailrace_emulator.catalog.session_registry import visible_sessions
 from tailrace_emulator.storage.application_locks import PREFIX
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _dm_tran_locks(context: SessionContext, _database: Database) -> Iterator[Row
             intents[place] = max(intents.get(place, ""), f"I{lock.mode}")
         yield from _row(context, lock)
     for (session_id, table), mode in intents.items():
-        database_id, object_id = _ids(table)
+        database_id, object_id = table_ids(table)
         yield _DM_TRAN_LOCKS.row(
             resource_type="OBJECT",
             resource_database_id=database_id,
@@ -71,7 +72,7 @@ def _application_lock(lock: HeldLock) -> Row:
 
 
 def _row(context: SessionContext, lock: HeldLock) -> Iterator[Row]:
-    database_id, object_id = _ids(lock.table)
+    database_id, object_id = table_ids(lock.table)
     database = context.engine.database_by_id(database_id)
     table = None if database is None else database.table_by_id(object_id)
     if table is None:
@@ -92,7 +93,7 @@ def _row(context: SessionContext, lock: HeldLock) -> Iterator[Row]:
     )
 
 
-def _ids(sqlite_name: str) -> tuple[int, int]:
+def table_ids(sqlite_name: str) -> tuple[int, int]:
     """Database and object of a table's name in SQLite."""
     database_id, object_id = sqlite_name[1:].split("_", 1)
     return int(database_id), int(object_id)
@@ -108,19 +109,16 @@ _DM_EXEC_REQUESTS: Final = Columns(
 @view("sys.dm_exec_requests", _DM_EXEC_REQUESTS)
 def _dm_exec_requests(context: SessionContext, _database: Database) -> Iterator[Row]:
     now = datetime_of(context.engine.clock.now_ticks())
-    database_id = context.database.database_id
-    yield _DM_EXEC_REQUESTS.row(
-        session_id=context.session_id,
-        start_time=now,
-        database_id=database_id,
-        blocking_session_id=0,
-    )
-    for session_id, blocker in sorted(context.engine.locks.blocked().items()):
-        yield _DM_EXEC_REQUESTS.row(
-            session_id=session_id,
-            start_time=now,
-            status="suspended",
-            database_id=database_id,
-            blocking_session_id=blocker,
-            wait_type="LCK_M_X",
-        )
+    blocked = context.engine.locks.blocked()
+    running = {session.session_id: session for session in visible_sessions(context)}
+    for session_id in sorted({*running, *blocked}):
+        session, blocker = running.get(session_id, context), blocked.get(session_id, 0)
+        if blocker or session is context or session.is_running:
+            yield _DM_EXEC_REQUESTS.row(
+                session_id=session_id,
+                start_time=now,
+                status="suspended" if blocker else "running",
+                database_id=session.database.database_id,
+                blocking_session_id=blocker,
+                wait_type="LCK_M_X" if blocker else None,
+            )

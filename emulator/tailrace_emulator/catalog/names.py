@@ -20,6 +20,22 @@ def is_local_temporary(name: str) -> bool:
     return name.startswith("#") and not name.startswith(GLOBAL_PREFIX)
 
 
+_TEMPORARY_NAME_LENGTH: Final = 116
+"""Names of temporary objects are filled up with underscores, then 12 hexadecimal digits."""
+
+
+def name_in_tempdb(name: str, number: int) -> str:
+    """The name under which tempdb keeps a temporary object: ``number`` tells sessions apart."""
+    return f"{name.ljust(_TEMPORARY_NAME_LENGTH, '_')}{number:012X}"
+
+
+def name_of_its_session(name: str) -> str:
+    """A name of tempdb as the session wrote it that made the object."""
+    if not is_local_temporary(name) or len(name) <= _TEMPORARY_NAME_LENGTH:
+        return name
+    return name[:_TEMPORARY_NAME_LENGTH].rstrip("_")
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectName:
     """``database.schema.name``; parts that were not given are empty."""

@@ -222,7 +222,7 @@ def _objectproperty(
         "isdefaultcnst": int(found.type == "D"),
         "ischeckcnst": int(found.type == "C"),
         "ismsshipped": int(found.is_ms_shipped or (table is not None and table.is_ms_shipped)),
-        "issystemtable": 0,
+        "issystemtable": int(found.type == "S"),
         "isschemabound": int(object_id in context.database.state.bindings),
         "isencrypted": 0,
         "ownerid": 1,

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from tailrace_emulator.catalog.base_tables import base_tables
 from tailrace_emulator.catalog.database_objects import DatabaseObject, GeneratedObject, derived_id
 from tailrace_emulator.catalog.extensions import extension
-from tailrace_emulator.catalog.names import is_local_temporary
+from tailrace_emulator.catalog.names import is_local_temporary, name_in_tempdb
 from tailrace_emulator.catalog.registry import VIEWS
 from tailrace_emulator.catalog.relations import (
     system_relations,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tailrace_emulator.storage.model import Table
 
 TYPE_DESCRIPTIONS: Final = {
+    "S": "SYSTEM_TABLE",
     "U": "USER_TABLE",
     "PK": "PRIMARY_KEY_CONSTRAINT",
     "UQ": "UNIQUE_CONSTRAINT",
@@ -63,6 +65,8 @@ def objects(context: SessionContext, database: Database) -> Iterator[DatabaseObj
 
 def _stored_objects(context: SessionContext, database: Database) -> Iterator[DatabaseObject]:
     """Those that the catalog in memory tells of."""
+    for base in base_tables():
+        yield DatabaseObject(base.object_id, "sys", base.name, "S", is_ms_shipped=True)
     for table in tables(context, database):
         yield DatabaseObject(
             table.object_id,
@@ -186,6 +190,7 @@ def find_object(
     table = database.table(schema, name)
     if is_local_temporary(name):
         table = temporary_table(context, name)
+        name = name_in_tempdb(name, context.session_id)  # a procedure's
     if table is not None:
         return DatabaseObject(table.object_id, table.schema, table.name, "U")
     wanted = (schema.casefold(), name.casefold())

@@ -27,6 +27,7 @@ _OF_ALL: Final = frozenset(
         "sp_refreshsqlmodule",
         "sp_refreshview",
         "sp_rename",
+        "xp_msver",
     }
 )
 """With those that describe something (sp_help, sp_columns): each shows what its caller may see, or
@@ -34,6 +35,7 @@ checks by itself."""
 
 _DESCRIBING: Final = (
     "sp_help",
+    "sp_column_privileges",
     "sp_columns",
     "sp_datatype_info",
     "sp_fkeys",
@@ -43,6 +45,7 @@ _DESCRIBING: Final = (
     "sp_special_columns",
     "sp_statistics",
     "sp_stored_procedures",
+    "sp_table_privileges",
     "sp_tables",
     "sp_who",
     "sp_describe",

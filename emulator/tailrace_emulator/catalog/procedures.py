@@ -11,10 +11,12 @@ from tailrace_emulator.catalog import (
     help_procedures,
     maintenance_procedures,
     principal_procedures,
+    privilege_procedures,
     sequence_objects,
     server_procedures,
     session_state,
     type_views,
+    version_procedure,
 )
 from tailrace_emulator.catalog.extensions import extension
 from tailrace_emulator.catalog.procedure_registry import (
@@ -36,10 +38,12 @@ _DECLARING_MODULES = (
     help_procedures,
     maintenance_procedures,
     principal_procedures,
+    privilege_procedures,
     sequence_objects,
     server_procedures,
     session_state,
     type_views,
+    version_procedure,
 )
 """Importing them registers their procedures."""
 

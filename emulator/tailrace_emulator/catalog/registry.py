@@ -77,6 +77,8 @@ def parse_type(text: str) -> SqlType:
         return varchar(size)
     if name == "varbinary":
         return varbinary(size)
+    if name == "numeric":
+        return SqlType(name, precision=size)
     if name in {"datetimeoffset", "datetime2"}:
         return SqlType(name, scale=size)
     if name in {"char", "nchar"}:

@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace_emulator.catalog.extensions import extension
+from tailrace_emulator.catalog.names import name_in_tempdb
 from tailrace_emulator.catalog.registry import SYSTEM_VIEWS, SystemView, SystemViews
 from tailrace_emulator.storage.model import Column
 from tailrace_emulator.values.fetching import fetch
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
     from tailrace_emulator.storage.engine import Database
     from tailrace_emulator.storage.model import Table
-
-_TEMPORARY_NAME_LENGTH: Final = 116
-"""Names of temporary tables are filled up with underscores, then 12 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ def tables(context: SessionContext, database: Database) -> list[Table]:
 
 def _as_in_tempdb(table: Table, tempdb: Database) -> Table:
     """A temporary table under the name that tempdb shows."""
-    name = f"{table.name.ljust(_TEMPORARY_NAME_LENGTH, '_')}{-table.object_id:012X}"
+    name = name_in_tempdb(table.name, -table.object_id)
     return replace(table, name=name, create_ticks=tempdb.create_ticks)
 
 

@@ -26,6 +26,7 @@ from tailrace_emulator.catalog.procedure_registry import (
     result_set,
     text,
 )
+from tailrace_emulator.catalog.session_registry import visible_sessions
 from tailrace_emulator.catalog.visibility import visible_object
 from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
 from tailrace_emulator.security.access import of_object
@@ -84,7 +85,7 @@ def _whole(value: StorageValue) -> int:
 )
 def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
     name, new_name = text(args["@objname"]) or "", text(args["@newname"]) or ""
-    kind = (text(args["@objtype"]) or "OBJECT").strip().upper()
+    kind = (text(args["@objtype"]) or _kind_of(context, name)).strip().upper()
     shown = name.replace("'", "''")
     command = f"EXEC sp_rename '{shown}', '{new_name}'"
     if kind == "COLUMN":
@@ -116,6 +117,27 @@ def _rename(context: SessionContext, args: Arguments) -> Iterator[Event]:
     else:
         raise not_supported(f"sp_rename of a {kind}")
     yield Message(15477, messages.text(15477), severity=10)
+
+
+def _kind_of(context: SessionContext, name: str) -> str:
+    """What a name without @objtype means: an object, else a column, else an index.
+
+    Raises:
+        SqlError: 15248 where it is a column and an index.
+    """
+    parts = split_name(name)
+    if parts is None or not parts.schema or visible_object(context, name) is not None:
+        return "OBJECT"
+    table = context.database.table(parts.database or "dbo", parts.schema)
+    if table is None:
+        return "OBJECT"
+    folded = parts.name.casefold()
+    is_index = any(index.name.casefold() == folded for index in table.indexes)
+    if table.column(parts.name) is None:
+        return "INDEX" if is_index else "OBJECT"
+    if is_index:
+        raise messages.error(15248, "(null)", procedure="sp_rename")
+    return "COLUMN"
 
 
 def _rename_part(context: SessionContext, table: Table, old: str, new: str, command: str) -> bool:
@@ -212,23 +234,31 @@ def _helpdb(context: SessionContext, args: Arguments) -> Iterator[Event]:
 
 
 @procedure("sp_who", _P("@loginame", SYSNAME, None))
-def _who(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+def _who(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    """The sessions that one sees: all, of a login, of an id, or those that are ``active``."""
+    wanted = (text(args["@loginame"]) or "").strip().casefold()
+    blocked = context.engine.locks.blocked()
+    rows = []
+    for session in visible_sessions(context):
+        number, name = session.session_id, session.security.login_name
+        is_active = session is context or session.is_running
+        if wanted in {"", str(number), name.casefold()} or (wanted == "active" and is_active):
+            status, command = ("runnable", "SELECT") if is_active else ("sleeping", _IDLE)
+            rows.append(
+                (
+                    *(number, 0, status.ljust(30), name.ljust(128), session.host.ljust(128)),
+                    *(str(blocked.get(number, 0)).ljust(5), session.database.name.ljust(128)),
+                    *(command.ljust(26), 0),
+                )
+            )
     yield from result_set(
         """spid smallint!, ecid smallint!, status nchar(30), loginame nchar(128),
  hostname nchar(128), blk char(5), dbname nchar(128), cmd nchar(26), request_id int""",
-        [
-            (
-                *(
-                    context.session_id,
-                    0,
-                    "runnable".ljust(30),
-                    context.security.login_name.ljust(128),
-                ),
-                *(context.host.ljust(128), "0    ", context.database.name.ljust(128)),
-                *("SELECT".ljust(26), 0),
-            )
-        ],
+        rows,
     )
+
+
+_IDLE: Final = "AWAITING COMMAND"
 
 
 @procedure("sp_server_info", _P("@attribute_id", SqlType("int"), None))

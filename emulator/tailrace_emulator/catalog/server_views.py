@@ -13,6 +13,7 @@ from tailrace_emulator.catalog.configuration import configured_values
 from tailrace_emulator.catalog.extensions import extension
 from tailrace_emulator.catalog.object_views import datetime_of
 from tailrace_emulator.catalog.registry import Columns, Row, view
+from tailrace_emulator.catalog.session_registry import visible_sessions
 from tailrace_emulator.security.tokens import SA_SID, database_owner, login_by_id
 from tailrace_emulator.values.types import pack_guid, pack_offset
 
@@ -185,18 +186,26 @@ _DM_EXEC_SESSIONS: Final = Columns(
 
 @view("sys.dm_exec_sessions", _DM_EXEC_SESSIONS)
 def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[Row]:
-    """The session that asks; it knows no other."""
+    for session in visible_sessions(context):
+        yield _session_row(session, is_asking=session is context)
+
+
+_LEVELS: Final = {
+    "read uncommitted": 1,
+    "read committed": 2,
+    "repeatable read": 3,
+    "serializable": 4,
+    "snapshot": 5,
+}
+
+
+def _session_row(context: SessionContext, *, is_asking: bool) -> Row:
     options = context.options
-    levels = {
-        "read uncommitted": 1,
-        "read committed": 2,
-        "repeatable read": 3,
-        "serializable": 4,
-        "snapshot": 5,
-    }
-    yield _DM_EXEC_SESSIONS.row(
+    began = context.login_ticks or context.engine.clock.now_ticks()
+    return _DM_EXEC_SESSIONS.row(
         session_id=context.session_id,
-        login_time=datetime_of(context.engine.clock.now_ticks()),
+        login_time=datetime_of(began),
+        status="running" if is_asking or context.is_running else "sleeping",
         host_name=context.host,
         program_name=context.application,
         login_name=context.security.login_name,
@@ -213,7 +222,7 @@ def _dm_exec_sessions(context: SessionContext, _database: Database) -> Iterator[
         ansi_padding=int(options.ansi_padding),
         ansi_nulls=int(options.ansi_nulls),
         concat_null_yields_null=int(options.concat_null_yields_null),
-        transaction_isolation_level=levels.get(options.isolation, 2),
+        transaction_isolation_level=_LEVELS.get(options.isolation, 2),
         lock_timeout=options.lock_timeout_ms,
         deadlock_priority=options.deadlock_priority,
         row_count=context.rowcount,

@@ -5,6 +5,7 @@ https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-st
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,9 @@ from tailrace_emulator.catalog.languages import LANGUAGES, US_ENGLISH
 from tailrace_emulator.catalog.object_views import datetime_of
 from tailrace_emulator.catalog.registry import Columns, Row, view
 from tailrace_emulator.catalog.relations import row_count, tables
+from tailrace_emulator.catalog.session_registry import visible_sessions
 from tailrace_emulator.security.view_permissions import DATABASE_PERFORMANCE
+from tailrace_emulator.storage.partitions import data_space_id
 from tailrace_emulator.values import time_zones
 from tailrace_emulator.values.types import pack_guid
 
@@ -94,6 +97,7 @@ def _allocation_units(context: SessionContext, database: Database) -> Iterator[R
         yield _ALLOCATION_UNITS.row(
             allocation_unit_id=number,
             container_id=number,
+            data_space_id=data_space_id(database, table),
             total_pages=pages,
             used_pages=pages,
             data_pages=pages,
@@ -185,17 +189,19 @@ _DM_EXEC_CONNECTIONS: Final = Columns(
 
 @view("sys.dm_exec_connections", _DM_EXEC_CONNECTIONS)
 def _connections(context: SessionContext, database: Database) -> Iterator[Row]:
-    """The connection that asks; it knows no other."""
+    """The connections of the sessions that one sees."""
     now = datetime_of(context.engine.clock.now_ticks())
-    yield _DM_EXEC_CONNECTIONS.row(
-        session_id=context.session_id,
-        most_recent_session_id=context.session_id,
-        connect_time=now,
-        last_read=now,
-        last_write=now,
-        net_packet_size=_PACKET_BYTES,
-        connection_id=pack_guid(database.guid),
-    )
+    for session in visible_sessions(context):
+        made = uuid.uuid5(database.guid, f"{session.session_id} {session.login_ticks}")
+        yield _DM_EXEC_CONNECTIONS.row(
+            session_id=session.session_id,
+            most_recent_session_id=session.session_id,
+            connect_time=datetime_of(session.login_ticks) if session.login_ticks else now,
+            last_read=now,
+            last_write=now,
+            net_packet_size=_PACKET_BYTES,
+            connection_id=pack_guid(made),
+        )
 
 
 _DM_OS_HOST_INFO: Final = Columns(

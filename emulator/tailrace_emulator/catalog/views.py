@@ -18,6 +18,7 @@ from tailrace_emulator.catalog import (
     sequence_objects,
     server_views,
     storage_views,
+    transaction_views,
     type_views,
 )
 from tailrace_emulator.catalog.extensions import extension
@@ -43,6 +44,7 @@ _DECLARING_MODULES = (
     sequence_objects,
     server_views,
     storage_views,
+    transaction_views,
     type_views,
 )
 """Importing them registers their views."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tailrace_emulator.catalog.base_tables import BASE_TABLE_ID_MAX
 from tailrace_emulator.catalog.database_objects import DatabaseObject
 from tailrace_emulator.catalog.names import database_of, split_name
 from tailrace_emulator.catalog.objects import find_object, find_unqualified, objects
@@ -46,8 +47,8 @@ def securable_of(database: Database, item: DatabaseObject) -> Securable:
 def is_visible(context: SessionContext, database: Database, item: DatabaseObject) -> bool:
     """Whether the session may know of an object; a constraint is as visible as its table."""
     number = item.parent_object_id or item.object_id
-    if number < 0:
-        return True  # a system view, or the session's own temporary table
+    if number <= BASE_TABLE_ID_MAX:
+        return True  # of the system, or the session's own temporary table
     return context.security.sees(Securable(database, OBJECT, number, 0, item.schema, item.name))
 
 

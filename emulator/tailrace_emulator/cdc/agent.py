@@ -64,6 +64,8 @@ class _Schedule:
     run: JobRun
     parameters: JobParameters
     due: int
+    is_new: bool = False
+    """It has not begun yet: its parameters are read when it does."""
     is_blocked: bool = False
     """A cleanup has rows left that open transactions have changed: it is looked at again."""
 
@@ -71,8 +73,21 @@ class _Schedule:
 class Agent:
     """Runs the jobs of one engine."""
 
-    def __init__(self, engine: Engine, mode: AgentMode | str = AgentMode.AUTOMATIC) -> None:
-        """Prepares the agent; nothing runs before :meth:`start`."""
+    def __init__(
+        self,
+        engine: Engine,
+        mode: AgentMode | str = AgentMode.AUTOMATIC,
+        start_delay_s: float = 0.0,
+    ) -> None:
+        """Prepares the agent; nothing runs before :meth:`start`.
+
+        Args:
+            engine: whose jobs.
+            mode: whether jobs run by themselves.
+            start_delay_s: how long after its start a job begins and reads its parameters, by the
+                engine's clock; a real Agent takes a second or two.
+        """
+        self._start_delay = round(start_delay_s * TICKS_PER_SECOND)
         self._engine = engine
         self._connection = engine.connect()
         self.mode = AgentMode(mode)
@@ -144,7 +159,7 @@ class Agent:
                 break
             if schedule.run.stop.is_set():
                 del self._schedules[key]
-            elif self._is_due(schedule):
+            elif self._is_due(schedule) and self._begins(key, schedule):
                 self._run(key, schedule)
                 ran += 1
         return ran
@@ -176,16 +191,30 @@ class Agent:
         for schedule in self._schedules.values():
             if schedule.is_blocked:
                 waits.append(BLOCKED_LOOK_S)
-            elif _waits_for_commits(schedule.parameters):
+            elif not schedule.is_new and _waits_for_commits(schedule.parameters):
                 waits.append(IDLE_LOOK_S)
             else:
                 waits.append((schedule.due - now) / TICKS_PER_SECOND)
         return max(0.0, min(waits))
 
+    def _begins(self, key: tuple[int, str], schedule: _Schedule) -> bool:
+        """Whether a run that is due goes on; one that was delayed reads its parameters now."""
+        if not schedule.is_new:
+            return True
+        schedule.is_new = False
+        database = self._engine.database_by_id(schedule.run.database_id)
+        parameters = self._parameters(database, schedule.run.job_type) if database else None
+        if parameters is None:
+            self._end(key, schedule.run)
+            return False
+        schedule.parameters = parameters
+        schedule.run.keeps_log = bool(parameters.continuous) and self.mode is not AgentMode.MANUAL
+        return True
+
     def _is_due(self, schedule: _Schedule) -> bool:
         if self._engine.clock.now_ticks() >= schedule.due:
             return True
-        if not _waits_for_commits(schedule.parameters):
+        if schedule.is_new or not _waits_for_commits(schedule.parameters):
             return False
         database = self._engine.database_by_id(schedule.run.database_id)
         return database is None or database.log.last_commit() is not None
@@ -205,7 +234,8 @@ class Agent:
                 self._end(key, run)
                 continue
             run.keeps_log = bool(parameters.continuous) and self.mode is not AgentMode.MANUAL
-            self._schedules[key] = _Schedule(run, parameters, self._engine.clock.now_ticks())
+            due = self._engine.clock.now_ticks() + self._start_delay
+            self._schedules[key] = _Schedule(run, parameters, due, is_new=bool(self._start_delay))
 
     def _start_capture_jobs(self) -> None:
         with self._engine.write() as connection:

@@ -226,12 +226,35 @@ def run_cleanup_job(
     with engine.write() as connection:
         job = jobs.find_job(connection, engine, database, jobs.CLEANUP)
         mark = retention_mark(connection, database, job.retention or 0)
-        instances = capture_instances(connection, database)
+    threshold = job.threshold or THRESHOLD_DEFAULT
+    return cleanup_change_tables(engine, database, mark, threshold, session)
+
+
+def cleanup_change_tables(
+    engine: Engine,
+    database: Database,
+    mark: bytes | None,
+    threshold: int,
+    session: StoreSession | None = None,
+) -> CleanupResult:
+    """The low watermark of all instances, in one transaction; then what lies below it goes.
+
+    Args:
+        engine: the engine.
+        database: the database.
+        mark: the new low watermark; an instance that has a higher one keeps it. None keeps all.
+        threshold: how many entries a statement deletes at most.
+        session: whose call it is, and who waits; see :class:`Removal`.
+
+    Raises:
+        SqlError: 1205, 3617 while it waits for a row.
+    """
+    with engine.write() as connection:
         if mark is not None:
-            for instance in instances:
+            for instance in capture_instances(connection, database):
                 _raise_mark(connection, database, instance, mark)
         instances = capture_instances(connection, database)
-    sweep = _Sweep(engine, database, job.threshold or THRESHOLD_DEFAULT, session)
+    sweep = _Sweep(engine, database, threshold, session)
     for instance in instances:
         if instance.start_lsn is not None:
             sweep.change_table(instance, instance.start_lsn)

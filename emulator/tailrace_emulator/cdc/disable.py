@@ -52,8 +52,8 @@ def disable_table(
         capture_instance: name of the instance, or ``all``.
 
     Raises:
-        SqlError: 22901 database not enabled, 22963 parameter missing, 22985 table not enabled,
-            22960 no such instance of that table.
+        SqlError: 22901 database not enabled, 22963 parameter missing, 22985 table not there, or
+            not enabled (which is nothing for ``all``), 22960 no such instance of that table.
     """
     procedure = "sp_cdc_disable_table"
     require_enabled(database, procedure)
@@ -69,9 +69,11 @@ def disable_table(
     with engine.write() as connection:
         source = database.table(schema, table_name)
         instances = source_instances(connection, database, source) if source is not None else []
+        folded = wanted.strip().casefold()
+        if not instances and source is not None and folded == ALL_INSTANCES:
+            return
         if not instances:
             raise messages.error(22985, schema, table_name, procedure=procedure)
-        folded = wanted.strip().casefold()
         chosen = [i for i in instances if folded in {ALL_INSTANCES, i.name.casefold()}]
         if not chosen:
             raise messages.error(22960, wanted, schema, table_name, procedure=procedure)
@@ -82,16 +84,27 @@ def disable_table(
 
 
 def drop_instance(
-    connection: apsw.Connection, database: Database, instance: CaptureInstance
+    connection: apsw.Connection,
+    database: Database,
+    instance: CaptureInstance,
+    *,
+    keeps_history: bool = False,
 ) -> None:
     """Removes an instance's change table and metadata, inside the caller's write transaction.
 
     The source table stops being tracked with its last instance.
+
+    Args:
+        connection: the transaction's.
+        database: of the instance.
+        instance: what goes.
+        keeps_history: whether its entries in cdc.ddl_history stay: where its table was dropped.
     """
     table = database.table_by_id(instance.object_id)
     if table is not None:
         ddl.drop_table(connection, database, table)
-    for definition in (CHANGE_TABLES, CAPTURED_COLUMNS, INDEX_COLUMNS, DDL_HISTORY):
+    history = () if keeps_history else (DDL_HISTORY,)
+    for definition in (CHANGE_TABLES, CAPTURED_COLUMNS, INDEX_COLUMNS, *history):
         delete_rows(
             connection, metadata_table(database, definition), "object_id", instance.object_id
         )

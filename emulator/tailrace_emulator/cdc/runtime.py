@@ -98,13 +98,20 @@ class Runtime:
             return self._histories.setdefault(database, ScanHistory())
 
     @contextmanager
-    def scanning(self, database: Database, session_id: int) -> Iterator[None]:
+    def scanning(
+        self, database: Database, session_id: int, *, taken: int = 22903
+    ) -> Iterator[None]:
         """Claims the log scan of a database; there is one at a time.
 
         A capture job that runs continuously has it from its start to its end.
 
+        Args:
+            database: whose log.
+            session_id: who reads it.
+            taken: the error where another session holds it, 22903 or 18752.
+
         Raises:
-            SqlError: 22903 when another session holds it.
+            SqlError: that one.
         """
         with self.changed:
             is_kept = any(
@@ -115,6 +122,8 @@ class Runtime:
             if holder is None and is_kept and session_id != AGENT_SESSION:
                 holder = AGENT_SESSION
             if holder is not None:
+                if taken != 22903:
+                    raise messages.error(taken)
                 raise messages.error(22903, holder, procedure="sp_replcmds")
             self._scanners[database] = session_id
         try:

@@ -54,6 +54,7 @@ from tailrace_emulator.cdc.scan_sessions import (
     ScanSession,
 )
 from tailrace_emulator.log.records import DdlChange, LogTransaction, RowChange
+from tailrace_emulator.log.transaction_log import without_changes
 from tailrace_emulator.storage import written_ahead
 from tailrace_emulator.storage.encoded_rows import HIDDEN_COLUMNS, with_encoded
 from tailrace_emulator.storage.model import Table
@@ -241,7 +242,8 @@ class ScanCycle:
             self._awaiting = self._awaiting[len(ready) :]
             self._recognised += ready
             self._entries += [
-                lsn_time_mapping.dummy_entry(i.enabled_lsn, i.enabled_ticks) for i in ready
+                lsn_time_mapping.transaction_entry(without_changes(i.enabled_lsn, i.enabled_ticks))
+                for i in ready
             ]
             self._choose_targets()
 
@@ -389,9 +391,8 @@ class ScanCycle:
         self.phase, self._seqval = SCHEMA_VERSIONING, change.seqval
         self._schema_changes += 1
         for target in targets:
+            ddl_history.post(connection, self._database, target.instance, transaction, change)
             if change.kind == ddl_history.DROP_TABLE:
-                drop_instance(connection, self._database, target.instance)
-            else:
-                ddl_history.post(connection, self._database, target.instance, transaction, change)
+                drop_instance(connection, self._database, target.instance, keeps_history=True)
         self.phase = LAST_SCAN
         self._load_targets(connection)

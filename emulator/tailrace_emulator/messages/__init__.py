@@ -27,8 +27,14 @@ from tailrace_emulator.messages import (
     statements,
     transactions,
 )
+from tailrace_emulator.messages.absent_names import (
+    GLOBALS,
+    absent_function,
+    absent_object,
+    absent_procedure,
+)
 from tailrace_emulator.messages.catalogue import SystemMessage
-from tailrace_emulator.messages.errors import Aborts, SqlError
+from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
 
 CATALOGUE: Final[dict[int, SystemMessage]] = {
     message.number: message
@@ -110,7 +116,9 @@ def keyword_syntax(near: str, line: int) -> SqlError:
 
 
 def invalid_object(name: tuple[str, ...], line: int) -> SqlError:
-    """208."""
+    """208; 50900 for what SQL Server has and this server has not."""
+    if absent_object(name):
+        return not_supported(dotted(name))
     return error(208, dotted(name), line=line)
 
 
@@ -130,7 +138,9 @@ def unbound(name: tuple[str, ...], line: int) -> SqlError:
 
 
 def undeclared_variable(name: str, line: int = 1) -> SqlError:
-    """137."""
+    """137; 50900 for what SQL Server has and this server has not."""
+    if name.casefold() in GLOBALS:
+        return not_supported(name)
     return error(137, name, line=line)
 
 
@@ -140,7 +150,9 @@ def undeclared_table_variable(name: str, line: int = 1) -> SqlError:
 
 
 def not_a_function(name: tuple[str, ...], line: int) -> SqlError:
-    """195 or 4121."""
+    """195 or 4121; 50900 for what SQL Server has and this server has not."""
+    if absent_function(name):
+        return not_supported(f"the function {dotted(name)}")
     if len(name) == 1:
         return error(195, name[0], "built-in function name", line=line)
     return error(4121, name[0], dotted(name), line=line)
@@ -294,7 +306,9 @@ def recursion_without_union_all(name: str) -> SqlError:
 
 
 def missing_procedure(name: str) -> SqlError:
-    """2812."""
+    """2812; 50900 for what SQL Server has and this server has not."""
+    if absent_procedure(name):
+        return not_supported(f"the procedure {name}")
     return error(2812, name)
 
 

@@ -117,6 +117,12 @@ MESSAGES: Final = (
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(
+        1759,
+        "Computed column '%.*ls' in table '%.*ls' is not allowed to be used in another"
+        " computed-column definition.",
+        state=0,
+    ),
+    SystemMessage(
         1761,
         'Cannot create the foreign key "%.*ls" with the SET NULL referential action, because'
         " one or more referencing columns are not nullable.",

@@ -80,13 +80,14 @@ MESSAGES: Final = (
         "Column names in each table must be unique. Column name '%.*ls' in table '%.*ls' is"
         " specified more than once.",
         state=4,
+        aborts=Aborts.TRANSACTION,
     ),
     SystemMessage(2706, "Table '%.*ls' does not exist.", state=6),
     SystemMessage(
         2714,
         "There is already an object named '%.*ls' in the database.",
         state=6,
-        aborts=Aborts.BATCH,
+        aborts=Aborts.TRANSACTION,
     ),
     SystemMessage(2715, "Column, parameter, or variable #%d: Cannot find data type %.*ls."),
     SystemMessage(
@@ -137,6 +138,7 @@ MESSAGES: Final = (
         2760,
         'The specified schema name "%.*ls" either does not exist or you do not have'
         " permission to use it.",
+        aborts=Aborts.TRANSACTION,
     ),
     SystemMessage(2767, "Could not locate statistics '%.*ls' in the system catalogs."),
     SystemMessage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tailrace_emulator.messages.catalogue import SystemMessage
+from tailrace_emulator.messages.catalogue import Source, SystemMessage
 
 MESSAGES: Final = (
     SystemMessage(
@@ -180,12 +180,41 @@ MESSAGES: Final = (
     ),
     SystemMessage(18456, "Login failed for user '%.*ls'.", severity=14, is_logged=True),
     SystemMessage(
+        18464,
+        "Login failed for user '%.*ls'. Reason: Password change failed. The password does not meet"
+        " the operating system policy requirements because it is too short.",
+        severity=14,
+        source=Source.INFERRED,
+    ),
+    SystemMessage(
+        18466,
+        "Login failed for user '%.*ls'. Reason: Password change failed. The password does not meet"
+        " the operating system policy requirements because it is not complex enough.",
+        severity=14,
+        source=Source.INFERRED,
+    ),
+    SystemMessage(
         18470, "Login failed for user '%.*ls'. Reason: The account is disabled.", severity=14
     ),
     SystemMessage(
         18488,
         "Login failed for user '%.*ls'.  Reason: The password of the account must be changed.",
         severity=14,
+    ),
+    SystemMessage(
+        18752,
+        "Only one Log Reader Agent or log-related procedure (sp_repldone, sp_replcmds, and"
+        " sp_replshowcmds) can connect to a database at a time. If you executed a log-related"
+        " procedure, drop the connection over which the procedure was executed or execute"
+        " sp_replflush over that connection before starting the Log Reader Agent or executing"
+        " another log-related procedure.",
+        source=Source.INFERRED,
+    ),
+    SystemMessage(
+        18757,
+        "Unable to execute procedure. The database is not published. Execute the procedure in a"
+        " database that is published for replication.",
+        source=Source.INFERRED,
     ),
     SystemMessage(20009, "The article '%s' could not be added to the publication '%s'."),
     SystemMessage(20026, "The publication '%s' does not exist.", severity=11),

@@ -80,6 +80,13 @@ MESSAGES: Final = (
         aborts=Aborts.SCOPE,
     ),
     SystemMessage(
+        130,
+        "Cannot perform an aggregate function on an expression containing an aggregate or a"
+        " subquery.",
+        severity=15,
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
         131,
         "The size (%d) given to the %S_MSG '%.*ls' exceeds the maximum allowed for any data"
         " type (%d).",

@@ -108,7 +108,23 @@ MESSAGES: Final = (
         4060, 'Cannot open database "%.*ls" requested by the login. The login failed.', severity=11
     ),
     SystemMessage(
+        4103, '"%.*ls": Temporary views are not allowed.', severity=15, aborts=Aborts.SCOPE
+    ),
+    SystemMessage(
         4104, 'The multi-part identifier "%.*ls" could not be bound.', aborts=Aborts.SCOPE
+    ),
+    SystemMessage(
+        4108,
+        "Windowed functions can only appear in the SELECT or ORDER BY clauses.",
+        severity=15,
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
+        4109,
+        "Windowed functions cannot be used in the context of another windowed function or"
+        " aggregate.",
+        severity=15,
+        aborts=Aborts.SCOPE,
     ),
     SystemMessage(
         4112,

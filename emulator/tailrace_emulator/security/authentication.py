@@ -13,14 +13,21 @@ import hmac
 import logging
 import os
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import SqlError
-from tailrace_emulator.security.passwords import hash_password, is_password
+from tailrace_emulator.messages.errors import SqlError, not_supported
+from tailrace_emulator.security.passwords import (
+    POLICY_LENGTH_MIN,
+    hash_password,
+    is_password,
+    is_strong,
+)
 from tailrace_emulator.security.permissions import SERVER
 from tailrace_emulator.security.tokens import SA_ID, find_login, server_token
 from tailrace_emulator.storage.principal_model import Login, PermissionKey
+from tailrace_emulator.storage.principals import put_login
 
 if TYPE_CHECKING:
     from tailrace_emulator.storage.engine import Engine
@@ -73,12 +80,18 @@ class Authenticator:
         self._known: dict[str, bytes] = {}
         self._lock = threading.Lock()
 
-    def authenticate(self, name: str, password: str) -> Login:
+    def authenticate(self, name: str, password: str, new_password: str | None = None) -> Login:
         """The login of that name, whose password it is.
+
+        Args:
+            name: of the login.
+            password: that it has.
+            new_password: that it is to have from now on; None leaves it.
 
         Raises:
             LoginRefusedError: 18456, 18470 for a disabled login, 18488 when the password must be
-                changed first.
+                changed first; 18464 or 18466 for a new one that CHECK_POLICY does not accept, 50900
+                for a new one of the login that the server was started with.
         """
         login = find_login(self._engine, name)
         if name.casefold() == self._name.casefold() and (
@@ -87,21 +100,37 @@ class Authenticator:
             given, own = password.encode("utf-8", "surrogatepass"), self._password.encode()
             if not hmac.compare_digest(given, own):
                 raise self._refused(name, WRONG_PASSWORD)
+            if new_password is not None:
+                own_password = not_supported(f"changing the password of {self._name} at a login")
+                raise LoginRefusedError(own_password, login_failed(name))
             return login or Login(SA_ID, self._name, "01")
         if login is None or not login.password:
             is_password(self._decoy, password)
             raise self._refused(name, UNKNOWN_LOGIN)
         if not self._is_right(login, password):
             raise self._refused(name, WRONG_PASSWORD)
-        self._check_state(login, name)
-        return login
+        self._check_state(login, name, changes=new_password is not None)
+        return login if new_password is None else self._with_password(login, new_password)
 
-    def _check_state(self, login: Login, name: str) -> None:
+    def _with_password(self, login: Login, password: str) -> Login:
+        """The login with another password, from now on."""
+        if login.check_policy and len(password) < POLICY_LENGTH_MIN:
+            raise LoginRefusedError(messages.error(18464, login.name))
+        if login.check_policy and not is_strong(login.name, password):
+            raise LoginRefusedError(messages.error(18466, login.name))
+        now = self._engine.clock.now_ticks()
+        kept = hash_password(password)
+        changed = replace(login, password=kept, must_change=False, modify_ticks=now)
+        with self._engine.write() as connection:
+            put_login(connection, self._engine.databases["master"], changed)
+        return changed
+
+    def _check_state(self, login: Login, name: str, *, changes: bool) -> None:
         """Whether a login whose password is right may be used."""
         if login.is_disabled:
             _log.info("login refused: %r is disabled (18456, state %d)", name, DISABLED)
             raise LoginRefusedError(messages.error(18470, login.name))
-        if login.must_change:
+        if login.must_change and not changes:
             raise LoginRefusedError(messages.error(18488, login.name))
         entries = self._engine.databases["master"].state.permissions
         token = server_token(self._engine, login)

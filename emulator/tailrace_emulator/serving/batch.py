@@ -16,7 +16,10 @@ from tailrace_emulator.serving.not_finite import check_bulk_load
 from tailrace_emulator.tsql.compile.arguments import Given, given_parameters
 from tailrace_emulator.tsql.compile.frames import Frame
 from tailrace_emulator.tsql.compile.workspace import Workspace
-from tailrace_emulator.tsql.definition.global_tables import drop_global_tables
+from tailrace_emulator.tsql.definition.global_tables import (
+    drop_global_tables,
+    drop_temporary_modules,
+)
 from tailrace_emulator.tsql.definition.options import put_options
 from tailrace_emulator.tsql.run.interpreter import Interpreter, error_event
 from tailrace_emulator.tsql.run.procedures import drop_tables
@@ -73,7 +76,7 @@ class BatchRunner:
         for parameter in parameters:
             if parameter.output:
                 value = frame.values[parameter.name.casefold()]
-                yield ReturnValue(parameter.name, parameter.type, value)
+                yield ReturnValue(parameter.name, parameter.type, value, parameter.position)
 
     def _settle(self, block: Block, *, ends: bool) -> None:
         """SET QUOTED_IDENTIFIER and PARSEONLY of a batch hold as soon as it is parsed.
@@ -154,9 +157,9 @@ class BatchRunner:
         statement = InsertBulk(node.target, node.columns, node.options, types, rows, line=node.line)
         yield from self._guarded(self._interpreter.block((statement,), frame), frame)
 
-    def begin(self) -> Iterator[Event]:
-        """A transaction manager request: begin."""
-        yield from self._interpreter.transactions.begin()
+    def begin(self, name: str = "") -> Iterator[Event]:
+        """A transaction manager request: begin a transaction of that name."""
+        yield from self._interpreter.transactions.begin(name or None)
 
     def commit(self) -> Iterator[Event]:
         """A transaction manager request: commit."""
@@ -170,11 +173,13 @@ class BatchRunner:
             yield from self._interpreter.transactions.rollback()
 
     def close(self) -> None:
-        """The session ends: what it left open is rolled back, its ##tables go."""
+        """The session ends: what it left open is rolled back; its ##tables and procedures go."""
         self.context.store.close()
         made = self._workspace.global_tables
         if made or self.context.engine.abandoned_tables:
             drop_global_tables(self.context.engine, made)
+        if self._workspace.temporary_modules:
+            drop_temporary_modules(self.context.engine, self._workspace.temporary_modules)
 
     def reset(self) -> None:
         """RESETCONNECTION: the session is as after its login."""
@@ -188,6 +193,9 @@ class BatchRunner:
         if self._workspace.global_tables:
             drop_global_tables(self.context.engine, self._workspace.global_tables)
             self._workspace.global_tables.clear()
+        if self._workspace.temporary_modules:
+            drop_temporary_modules(self.context.engine, self._workspace.temporary_modules)
+            self._workspace.temporary_modules.clear()
         self._workspace.local_version += 1
         store.application_locks.close()
         self.context.session_values.clear()

@@ -37,11 +37,8 @@ class ParameterBinding:
             declarations
         )
 
-    def bind(self, given: Sequence[RpcParameter]) -> tuple[list[Parameter], dict[str, int]]:
+    def bind(self, given: Sequence[RpcParameter]) -> list[Parameter]:
         """Values go by name where they have one, else by position.
-
-        Returns:
-            The parameters, and the positions in ``given`` of those for output, by casefolded name.
 
         Raises:
             SqlError: 8178 a declared parameter has no value, 8144 too many values; the errors of
@@ -54,7 +51,6 @@ class ParameterBinding:
         if len(order) < len(declarations):
             raise self._not_supplied(declarations[len(order)])
         parameters = []
-        outputs: dict[str, int] = {}
         for position, (declaration, index) in enumerate(zip(declarations, order, strict=True)):
             sent = given[index]
             value = sent.value
@@ -64,11 +60,10 @@ class ParameterBinding:
             if value is not None:
                 conversion = self._conversion(position, sent.type)
                 value = value if conversion is None else conversion(value)
-            is_output = sent.is_output
-            if is_output:
-                outputs[self._folded[position]] = index
-            parameters.append(Parameter(declaration.name, declaration.type, value, is_output))
-        return parameters, outputs
+            parameters.append(
+                Parameter(declaration.name, declaration.type, value, sent.is_output, None, index)
+            )
+        return parameters
 
     def _positions(self, given: Sequence[RpcParameter]) -> list[int]:
         """For each declared parameter, where its value is."""

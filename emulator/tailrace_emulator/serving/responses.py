@@ -13,10 +13,11 @@ from typing import Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.serving.output_values import SentParameters
 from tailrace_emulator.values import results
 from tailrace_emulator.values.collations import collation
 from tailrace_emulator.values.results import ColumnMeta, Event
-from tailrace_emulator.values.tds_types import TIMESTAMP_USER_TYPE, column_to_wire, to_wire
+from tailrace_emulator.values.tds_types import TIMESTAMP_USER_TYPE, column_to_wire
 from tailrace_emulator.wire.row_encoder import RowEncoder
 from tailrace_emulator.wire.tokens import (
     ColMetadata,
@@ -43,6 +44,11 @@ CHUNK_ROWS: Final = 1024
 
 ENCODERS_MAX: Final = 256
 
+IN_KILL_STATE: Final = 596
+
+FATAL_SEVERITY: Final = 20
+"""From this severity on, SQL Server closes the connection."""
+
 _COMMANDS: Final = {
     "select": int(Command.SELECT),
     "insert": int(Command.INSERT),
@@ -59,6 +65,7 @@ _NONE: Final = int(Command.NONE)
 _EXECUTE: Final = int(Command.EXECUTE)
 _MORE: Final = int(DoneStatus.MORE)
 _ERROR: Final = int(DoneStatus.ERROR)
+_SERVER_ERROR: Final = int(DoneStatus.SERVER_ERROR)
 _COUNT: Final = int(DoneStatus.COUNT)
 _TRANSACTION_CHANGES: Final = {
     "began": EnvChangeType.BEGIN_TRANSACTION,
@@ -136,7 +143,7 @@ class Response:
         self._size = 0
         self._pending: tuple[int, int, int, int] | None = None
         self._in_procedure = False
-        self._failed = False
+        self._failed = 0
         self._encoder: RowEncoder | None = None
         self._columns: tuple[ColumnMeta, ...] = ()
         self._return_status: int | None = None
@@ -147,21 +154,26 @@ class Response:
     def begin_call(self) -> None:
         """What follows belongs to an RPC call."""
         self._in_procedure = True
-        self._failed = False
+        self._failed = 0
         self._return_status = None
         self._return_values = []
 
-    def end_call(self, ordinals: dict[str, int]) -> None:
+    def end_call(self, sent: SentParameters) -> None:
         """The call ended: its return status, output parameters and DONEPROC.
 
         Args:
-            ordinals: position of each output parameter by its casefolded name.
+            sent: its parameters.
         """
+        values = []
+        for output in self._return_values:
+            try:
+                values.append((sent.ordinal(output), output.name, *sent.as_sent(output)))
+            except SqlError as error:
+                self.error(error)
         self._flush_done()
         self._append(return_status_token(self._return_status or 0))
-        for position, (name, sql_type, value) in enumerate(self._return_values):
-            ordinal = ordinals.get(name.casefold(), position)
-            self._append(return_value_token(ordinal, name, to_wire(sql_type), value))
+        for value in values:
+            self._append(return_value_token(*value))
         self._hold_done(_DONE_PROC, _EXECUTE, None)
         self._in_procedure = False
 
@@ -204,7 +216,8 @@ class Response:
             error.procedure,
             error.line,
         )
-        self._failed = True
+        # What KILL ended is told as an error, else the ODBC driver keeps its text to itself.
+        self._has_failed(0 if error.number == IN_KILL_STATE else error.severity)
 
     def transaction_changed(self, kind: str, descriptor: int) -> None:
         """A transaction began or ended: ENVCHANGE 8, 9 or 10."""
@@ -248,7 +261,7 @@ class Response:
                 self._message(number, text, min(severity, 10), state, procedure, line)
             case results.ErrorMessage(number, text, severity, state, procedure, line):
                 self._message(number, text, max(severity, 11), state, procedure, line)
-                self._failed = True
+                self._has_failed(severity)
             case results.DatabaseChanged(old, new, old_collation, new_collation):
                 self._append(EnvChange(EnvChangeType.DATABASE, new, old).encode())
                 if old_collation != new_collation:
@@ -260,6 +273,11 @@ class Response:
                 self.transaction_changed(kind, descriptor)
             case _:
                 raise TypeError(f"{type(event).__name__} is no event of a batch")
+
+    def _has_failed(self, severity: int) -> None:
+        """The next DONE says so: in its stronger form where the connection is at its end."""
+        if self._failed != _SERVER_ERROR:
+            self._failed = _SERVER_ERROR if severity >= FATAL_SEVERITY else _ERROR
 
     def _message(
         self, number: int, text: str, severity: int, state: int, procedure: str, line: int
@@ -276,8 +294,8 @@ class Response:
     def _hold_done(self, kind: int, command: int, count: int | None) -> None:
         status = 0 if count is None else _COUNT
         if self._failed:
-            status |= _ERROR
-            self._failed = False
+            status |= self._failed
+            self._failed = 0
         self._pending = (kind, status, command, count or 0)
 
     def _flush_done(self, *, more: bool = True) -> None:

@@ -80,8 +80,8 @@ class _Arguments:
         return value if isinstance(value, int) else None
 
 
-Called = tuple[Iterator[Event], dict[str, int]]
-"""A call's events, and the positions of its output parameters by casefolded name."""
+Called = tuple[Iterator[Event], int]
+"""A call's events, and how many parameters come before those of its text or procedure."""
 
 
 class Procedures:
@@ -153,7 +153,7 @@ class Procedures:
     def _prepare(self, arguments: _Arguments) -> Called:
         handle = self._keep(self._prepared_text(arguments))
         value = _handle_value(arguments, handle)
-        return iter((value, ReturnStatus(0))), {value.name.casefold(): 0}
+        return iter((value, ReturnStatus(0))), 0
 
     def _prepexec(self, arguments: _Arguments) -> Called:
         return self._prepare_and_run(self._prepared_text(arguments), arguments, skipped=3)
@@ -167,10 +167,8 @@ class Procedures:
         if old is not None:
             self._prepared.pop(old, None)  # a driver re-prepares by passing the handle in
         handle = self._keep(prepared)
-        events, ordinals = self._run(prepared, arguments.parameters, skipped)
-        value = _handle_value(arguments, handle)
-        ordinals[value.name.casefold()] = 0
-        return _then(events, value), ordinals
+        events, before = self._run(prepared, arguments.parameters, skipped)
+        return _then(events, _handle_value(arguments, handle, -before)), before
 
     def _execute(self, arguments: _Arguments) -> Called:
         return self._run(self._find(arguments, "sp_execute"), arguments.parameters, skipped=1)
@@ -178,7 +176,7 @@ class Procedures:
     def _unprepare(self, arguments: _Arguments) -> Called:
         self._find(arguments, "sp_unprepare")
         self._prepared.pop(arguments.integer(0, "@handle") or 0, None)
-        return iter((ReturnStatus(0),)), {}
+        return iter((ReturnStatus(0),)), 0
 
     # Server cursors -----------------------------------------------------------------------------
 
@@ -189,7 +187,7 @@ class Procedures:
         declared = given[0].value if given else None
         declarations = self._declared(declared) if isinstance(declared, str) else ()
         events, _ = self._run(Prepared(sql, declarations), given[1:])
-        return self._opened(events, opening), {}
+        return self._opened(events, opening), 0
 
     def _cursor_prepare(self, arguments: _Arguments) -> Called:
         return self._prepare(arguments)
@@ -198,7 +196,7 @@ class Procedures:
         prepared = self._find(arguments, "sp_cursorexecute")
         opening = _opening(arguments, (1, 2, 3, 4))
         events, _ = self._run(prepared, arguments.parameters[5:])
-        return self._opened(events, opening), {}
+        return self._opened(events, opening), 0
 
     def _cursor_prepexec(self, arguments: _Arguments) -> Called:
         old = arguments.integer(0, "@handle")
@@ -210,7 +208,7 @@ class Procedures:
         opening = _opening(arguments, (1, 4, 5, 6))
         events, _ = self._run(prepared, arguments.parameters[7:])
         value = _handle_value(arguments, self._keep(prepared))
-        return self._opened(_before_outputs(value, events), opening), {}
+        return self._opened(_before_outputs(value, events), opening), 0
 
     def _opened(self, events: Iterator[Event], opening: Opening) -> Iterator[Event]:
         """A cursor over the events' rows, which it keeps as values."""
@@ -226,13 +224,13 @@ class Procedures:
         kind = arguments.integer(1, "@fetchtype") or Fetch.NEXT
         number = arguments.integer(2, "@rownum") or 0
         count = arguments.integer(3, "@nrows")
-        return self._cursors.fetch(handle, kind, number, 20 if count is None else count), {}
+        return self._cursors.fetch(handle, kind, number, 20 if count is None else count), 0
 
     def _cursor_option(self, arguments: _Arguments) -> Called:
-        return self._cursors.option(arguments.integer(0, "@cursor")), {}
+        return self._cursors.option(arguments.integer(0, "@cursor")), 0
 
     def _cursor_close(self, arguments: _Arguments) -> Called:
-        return self._cursors.close(arguments.integer(0, "@cursor")), {}
+        return self._cursors.close(arguments.integer(0, "@cursor")), 0
 
     def _prepared_text(self, arguments: _Arguments) -> Prepared:
         declared = arguments.take(1, "@params")
@@ -281,18 +279,15 @@ class Procedures:
             by_name = self._by_name.get(_bare_name(prepared.sql))
             if by_name is not None:
                 events, inner = by_name(_Arguments(given[skipped:]))
-                return events, {name: position + skipped for name, position in inner.items()}
+                return events, inner + skipped
             parameters = [_parameter(p) for p in given[skipped:]]
-            ordinals = {p.name.casefold(): i for i, p in enumerate(given) if p.name}
-            return self._runner.call(prepared.sql, parameters), ordinals
-        bound, outputs = prepared.binding.bind(given[skipped:])
-        ordinals = {name: index + skipped for name, index in outputs.items()}
-        return self._runner.run(prepared.sql, bound), ordinals
+            return self._runner.call(prepared.sql, parameters), skipped
+        return self._runner.run(prepared.sql, prepared.binding.bind(given[skipped:])), skipped
 
 
-def _handle_value(arguments: _Arguments, handle: int) -> ReturnValue:
+def _handle_value(arguments: _Arguments, handle: int, position: int = 0) -> ReturnValue:
     sent = arguments.take(0, "@handle")
-    return ReturnValue(sent.name if sent is not None else "", INT, handle)
+    return ReturnValue(sent.name if sent is not None else "", INT, handle, position)
 
 
 def _before_outputs(value: Event, events: Iterator[Event]) -> Iterator[Event]:
@@ -307,7 +302,9 @@ def _opening(arguments: _Arguments, places: tuple[int, int, int, int]) -> Openin
     found = [given[place] if place < len(given) else None for place in places]
     numbers = [p.value if p is not None and isinstance(p.value, int) else 0 for p in found]
     names = tuple(p.name if p is not None and p.is_output else None for p in found)
-    return Opening(numbers[1], numbers[2], numbers[3], (names[0], names[1], names[2], names[3]))
+    return Opening(
+        numbers[1], numbers[2], numbers[3], (names[0], names[1], names[2], names[3]), places
+    )
 
 
 def _then(events: Iterator[Event], last: Event) -> Iterator[Event]:
@@ -318,6 +315,11 @@ def _then(events: Iterator[Event], last: Event) -> Iterator[Event]:
         yield last
         raise
     yield last
+
+
+def is_reset(call: RpcCall) -> bool:
+    """Whether a call is what a pooled connection begins anew with."""
+    return isinstance(call.procedure, str) and _bare_name(call.procedure) == "sp_reset_connection"
 
 
 def _bare_name(procedure: str) -> str:

@@ -31,7 +31,7 @@ from tailrace_emulator.wire.errors import ProtocolError, RemoteProtocolError, Un
 from tailrace_emulator.wire.login7 import TDS_74, TDS_80, FeatureId, Login7
 from tailrace_emulator.wire.packets import PACKET_BYTES_DEFAULT, PACKET_BYTES_MAX, PACKET_BYTES_MIN
 from tailrace_emulator.wire.prelogin import Encryption, Prelogin, PreloginOption, choose_encryption
-from tailrace_emulator.wire.requests import Attention
+from tailrace_emulator.wire.requests import Attention, GivenUp
 from tailrace_emulator.wire.tokens import (
     Done,
     DoneStatus,
@@ -306,6 +306,9 @@ class _Client(threading.Thread):
                 # It came when the answer was already out.
                 transport.finish_request()
                 transport.send_message(Done(status=DoneStatus.ATTENTION).encode())
+            elif isinstance(received.request, GivenUp):
+                transport.finish_request()
+                transport.send_message(Done(status=DoneStatus.ERROR).encode())
             elif not self._execute(session, received):
                 return
 

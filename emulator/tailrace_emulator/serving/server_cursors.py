@@ -117,6 +117,7 @@ class Opening:
     concurrency: int
     rows_wanted: int
     names: tuple[str | None, str | None, str | None, str | None]
+    places: tuple[int, int, int, int] = (0, 2, 3, 4)
 
 
 class ServerCursors:
@@ -226,6 +227,6 @@ def _outputs(opening: Opening, handle: int, count: int) -> Iterator[Event]:
     """Output parameters: the cursor, what kind it is, how many rows it has."""
     scroll = opening.scroll & _FORWARD or _STATIC
     values = (handle, scroll, _READ_ONLY, count)
-    for name, value in zip(opening.names, values, strict=True):
+    for name, place, value in zip(opening.names, opening.places, values, strict=True):
         if name is not None:
-            yield ReturnValue(name, INT, value)
+            yield ReturnValue(name, INT, value, place)

@@ -17,6 +17,7 @@ import apsw
 from tailrace_emulator import messages
 from tailrace_emulator.catalog.context import SessionContext
 from tailrace_emulator.catalog.languages import find_language
+from tailrace_emulator.catalog.session_registry import put_session, remove_session
 from tailrace_emulator.catalog.set_options import DB_LIBRARY_OPTIONS, ODBC_OPTIONS, SetOptions
 from tailrace_emulator.messages import stack_limit
 from tailrace_emulator.messages.errors import INTERNAL, Aborts, SqlError, not_supported
@@ -35,8 +36,14 @@ from tailrace_emulator.security.sessions import (
 from tailrace_emulator.security.throttle import LoginThrottle
 from tailrace_emulator.serving.batch import BatchRunner
 from tailrace_emulator.serving.encoded_rows import keep_encoded_rows
-from tailrace_emulator.serving.responses import ConnectionClosedError, Response
-from tailrace_emulator.serving.rpc import Procedures
+from tailrace_emulator.serving.output_values import SentParameters
+from tailrace_emulator.serving.responses import (
+    FATAL_SEVERITY,
+    IN_KILL_STATE,
+    ConnectionClosedError,
+    Response,
+)
+from tailrace_emulator.serving.rpc import Procedures, is_reset
 from tailrace_emulator.storage.engine import Database, Engine
 from tailrace_emulator.storage.transaction import StoreSession
 from tailrace_emulator.tsql.definition.options import in_language
@@ -46,6 +53,7 @@ from tailrace_emulator.wire.bulk_load import BulkLoad
 from tailrace_emulator.wire.login7 import Login7
 from tailrace_emulator.wire.requests import (
     Attention,
+    GivenUp,
     IsolationLevel,
     Request,
     RpcRequest,
@@ -63,13 +71,11 @@ _ISOLATION_NAMES: Final = {
     IsolationLevel.SERIALIZABLE: "SERIALIZABLE",
     IsolationLevel.SNAPSHOT: "SNAPSHOT",
 }
-FATAL_SEVERITY: Final = 20
-"""From this severity on, SQL Server closes the connection."""
 
 
 def _in_kill_state() -> SqlError:
     """596: what a request is told that KILL ended."""
-    return messages.error(596)
+    return messages.error(IN_KILL_STATE)
 
 
 class Credentials:
@@ -109,6 +115,7 @@ class Session:
         self.context = context
         self._login_id = login_id
         session_began(context.engine, login_id)
+        put_session(context)
         self._runner = runner
         self._login_database = context.database
         self._procedures = Procedures(runner)
@@ -122,9 +129,11 @@ class Session:
             Whether the connection may go on; False after an error of severity 20 or more.
         """
         may_go_on = True
+        self.context.is_running = True
         try:
             if reset:
-                self._reset(response)
+                self._reset()
+                response.reset_acknowledged()
             self.context.read_dates()
             may_go_on = self._run(request, response)
         except SqlError as error:
@@ -142,6 +151,7 @@ class Session:
             may_go_on = False
         self._tell_transaction(response)
         response.finish()
+        self.context.is_running = False
         return may_go_on
 
     def _run(self, request: Request, response: Response) -> bool:
@@ -153,9 +163,13 @@ class Session:
             case RpcRequest(calls):
                 for call in calls:
                     response.begin_call()
-                    events, ordinals = self._procedures.call(call)
+                    if is_reset(call):
+                        self._reset()
+                        response.end_call(SentParameters(call.parameters))
+                        continue
+                    events, skipped = self._procedures.call(call)
                     may_go_on = self._guarded(events, response) and may_go_on
-                    response.end_call(ordinals)
+                    response.end_call(SentParameters(call.parameters, skipped))
                     if self.context.cancelled.is_set():
                         break
             case BulkLoad(columns, rows):
@@ -164,7 +178,7 @@ class Session:
             case TransactionRequest():
                 events = self._transaction(request)
                 self._drain((e for e in events if not isinstance(e, StatementDone)), response)
-            case Attention():
+            case Attention() | GivenUp():
                 pass
         return may_go_on
 
@@ -190,6 +204,7 @@ class Session:
         """The connection is gone: what it left open is rolled back."""
         session_is_over(self.context.engine, self.context.session_id)
         session_ended(self.context.engine, self._login_id)
+        remove_session(self.context)
         self._runner.close()
 
     def _guarded(self, events: Iterator[Event], response: Response) -> bool:
@@ -244,7 +259,7 @@ class Session:
     def _transaction(self, request: TransactionRequest) -> Iterator[Event]:
         if request.kind is TransactionRequestType.BEGIN:
             yield from self._set_isolation(request.isolation)
-            yield from self._runner.begin()
+            yield from self._runner.begin(request.name)
         elif request.kind is TransactionRequestType.COMMIT:
             yield from self._runner.commit()
         elif request.kind is TransactionRequestType.ROLLBACK:
@@ -256,18 +271,18 @@ class Session:
             raise not_supported("distributed transactions")
         if request.begin_again:
             yield from self._set_isolation(request.isolation)
-            yield from self._runner.begin()
+            yield from self._runner.begin(request.next_name)
 
     def _set_isolation(self, level: int) -> Iterator[Event]:
         name = _ISOLATION_NAMES.get(IsolationLevel(level)) if 0 < level <= 5 else None
         if name is not None:
             yield from self._runner.run(f"SET TRANSACTION ISOLATION LEVEL {name}")
 
-    def _reset(self, response: Response) -> None:
+    def _reset(self) -> None:
+        """The session is as after its login."""
         self._runner.reset()
         self._procedures = Procedures(self._runner)
         self.context.database = self._login_database
-        response.reset_acknowledged()
 
     def _tell_transaction(self, response: Response) -> None:
         """Make the client's idea of the transaction true whatever ended the request."""
@@ -315,7 +330,9 @@ class Logins:
                 there or that the login may not enter.
         """
         try:
-            known = self._authenticator.authenticate(login.user, login.password)
+            known = self._authenticator.authenticate(
+                login.user, login.password, login.change_password
+            )
         except LoginRefusedError:
             interrupted.wait(self._throttle.failed(login.user))
             raise
@@ -340,6 +357,7 @@ class Logins:
             security=security,
             options=options,
             initial_options=options,
+            login_ticks=self._engine.clock.now_ticks(),
         )
         return Session(context, BatchRunner(context), known.principal_id)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import Aborts
 from tailrace_emulator.storage.database import Database
 from tailrace_emulator.storage.ddl_scope import DdlTarget, ddl_scope, replace_table
 from tailrace_emulator.storage.foreign_keys import refuse_orphans
@@ -36,7 +35,7 @@ def add_constraint(
         return create_index(target, database, table, constraint, command=command)
     with ddl_scope(target, database, table) as connection:
         if constraint.name.casefold() in _constraint_names(database, table.schema):
-            raise messages.error(2714, constraint.name, state=5, aborts=Aborts.STATEMENT)
+            raise messages.error(2714, constraint.name, state=5)
         if isinstance(constraint, Check):
             changed = replace(table, checks=(*table.checks, constraint))
         else:

@@ -21,7 +21,7 @@ from functools import partial
 import apsw
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import Aborts, SqlError
+from tailrace_emulator.messages.errors import SqlError
 from tailrace_emulator.storage.alter import (
     add_columns,
     alter_column,
@@ -319,7 +319,7 @@ def _remove_module(connection: apsw.Connection, database: Database, module: Modu
 
 
 def _exists(name: str) -> SqlError:
-    return messages.error(2714, name, aborts=Aborts.STATEMENT)
+    return messages.error(2714, name)
 
 
 def _refuse_repeated_names(table: str, columns: Sequence[Column]) -> None:

@@ -27,6 +27,10 @@ class Filegroup:
     files: tuple[str, ...] = ()
 
 
+PRIMARY_ID: Final = 1
+"""data_space_id of the filegroup PRIMARY."""
+
+
 def filegroups(database: Database) -> list[Filegroup]:
     """The filegroups of a database; PRIMARY is the first."""
     stored = database.options.get(_OPTION)

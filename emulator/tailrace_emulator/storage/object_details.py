@@ -13,7 +13,6 @@ from dataclasses import asdict
 import apsw
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import Aborts
 from tailrace_emulator.storage.catalog_state import ExtendedProperty, ModuleParameter, Synonym
 from tailrace_emulator.storage.catalog_store import (
     BINDING,
@@ -133,7 +132,7 @@ def create_synonym(
             or database.synonym(schema, name)
         )
         if taken:
-            raise messages.error(2714, name, aborts=Aborts.STATEMENT)
+            raise messages.error(2714, name)
         synonym = Synonym(
             database.allocate_object_id(connection),
             known_schema,

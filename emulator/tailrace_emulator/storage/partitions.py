@@ -15,6 +15,7 @@ from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import INTERNAL, SqlError
 from tailrace_emulator.storage.catalog_store import table_to_text
 from tailrace_emulator.storage.ddl_scope import DdlTarget, ddl_scope
+from tailrace_emulator.storage.filegroups import PRIMARY_ID, find_filegroup
 from tailrace_emulator.values.fetching import fetch
 from tailrace_emulator.values.types import SqlType, StorageValue
 
@@ -175,6 +176,15 @@ def place_table(target: DdlTarget, database: Database, table: Table) -> Table:
     with ddl_scope(target, database, table) as connection:
         database.put_table(connection, table, table_to_text(table))
         return table
+
+
+def data_space_id(database: Database, table: Table) -> int:
+    """Where a table lies: the id of its partition scheme or filegroup in sys.data_spaces."""
+    if table.partition_scheme:
+        scheme = find_scheme(database, table.partition_scheme)
+        return scheme.data_space_id if scheme is not None else PRIMARY_ID
+    group = find_filegroup(database, table.filegroup) if table.filegroup else None
+    return group.data_space_id if group is not None else PRIMARY_ID
 
 
 def function_of(database: Database, table: Table) -> PartitionFunction | None:

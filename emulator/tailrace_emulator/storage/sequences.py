@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import apsw
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import Aborts
 from tailrace_emulator.storage.catalog_store import SEQUENCE, delete_entry, put_entry
 from tailrace_emulator.storage.ddl_scope import DdlTarget, ddl_scope
 from tailrace_emulator.storage.model import Sequence
@@ -34,7 +33,7 @@ def create_sequence(target: DdlTarget, database: Database, sequence: Sequence) -
         name = (schema, sequence.name)
         taken = database.table(*name) or database.module(*name) or database.synonym(*name)
         if taken or database.sequence(*name):
-            raise messages.error(2714, sequence.name, aborts=Aborts.STATEMENT)
+            raise messages.error(2714, sequence.name)
         now = database.engine.clock.now_ticks()
         object_id = database.allocate_object_id(connection)
         made = replace(

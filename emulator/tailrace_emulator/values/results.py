@@ -119,11 +119,12 @@ class ReturnStatus:
 
 
 class ReturnValue(NamedTuple):
-    """An OUTPUT parameter's final value."""
+    """An OUTPUT parameter's final value; ``position`` is its argument's among those given."""
 
     name: str
     type: SqlType
     value: StorageValue
+    position: int = 0
 
 
 Event = (
@@ -159,10 +160,14 @@ class TableRows:
 
 
 class Parameter(NamedTuple):
-    """A parameter as a client sent it: ``name`` with its @, or empty when positional."""
+    """A parameter as a client sent it: ``name`` with its @, or empty when positional.
+
+    ``position`` is where among the values for a text it came.
+    """
 
     name: str
     type: SqlType
     value: StorageValue
     output: bool = False
     table: TableRows | None = None
+    position: int = 0

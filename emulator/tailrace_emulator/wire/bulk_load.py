@@ -2,16 +2,21 @@
 
 The message is what an answer is made of: COLMETADATA, ROW or NBCROW tokens and DONE. A text,
 ntext or image value has a text pointer and a timestamp before its length, which mean nothing here.
+
+Before the name of such a column comes its table's. MS-TDS counts its parts first (NumParts); some
+clients (tedious) send one text without a count, and SQL Server takes both. What makes columns with
+names and a token after them is what was sent.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Final
 
 from tailrace_emulator.wire.errors import RemoteProtocolError
 from tailrace_emulator.wire.reader import Reader
-from tailrace_emulator.wire.token_reader import column_metadata
+from tailrace_emulator.wire.token_reader import column_metadata, table_parts
 from tailrace_emulator.wire.tokens import ColMetadata, TokenType
 from tailrace_emulator.wire.types import TypeInfo, Value
 from tailrace_emulator.wire.types.base import Decoder
@@ -20,6 +25,7 @@ from tailrace_emulator.wire.types.registry import decoder
 
 _TIMESTAMP_BYTES: Final = 8
 _ENDS: Final = (TokenType.DONE, TokenType.DONE_PROC, TokenType.DONE_IN_PROC)
+_TOKENS: Final = (TokenType.ROW, TokenType.NBC_ROW, *_ENDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class BulkLoad:
             return cls((), ())
         if reader.u8() != TokenType.COL_METADATA:
             raise RemoteProtocolError("a bulk load begins with COLMETADATA")
-        metadata: ColMetadata = column_metadata(reader)
+        metadata = _metadata(reader)
         types = tuple(column.type for column in metadata.columns)
         decoders = [_decoder(info) for info in types]
         rows: list[tuple[Value, ...]] = []
@@ -71,6 +77,28 @@ class BulkLoad:
             else:
                 raise RemoteProtocolError(f"token 0x{kind:02x} in a bulk load")
         return cls(types, tuple(rows))
+
+
+def _metadata(reader: Reader) -> ColMetadata:
+    """COLMETADATA after its token, in either form.
+
+    Raises:
+        RemoteProtocolError: it is neither.
+        UnsupportedTypeError: a column is of a type that is not spoken here.
+    """
+    start = reader.position
+    for take_table in (table_parts, Reader.us_varchar):
+        reader.position = start
+        with contextlib.suppress(RemoteProtocolError):
+            metadata = column_metadata(reader, take_table)
+            if all(column.name for column in metadata.columns) and _begins_token(reader):
+                return metadata
+    reader.position = start
+    return column_metadata(reader)
+
+
+def _begins_token(reader: Reader) -> bool:
+    return not reader.remaining or reader.data[reader.position] in _TOKENS
 
 
 def _decoder(info: TypeInfo) -> Decoder:

@@ -21,6 +21,7 @@ from tailrace_emulator.wire.packets import Message, MessageReader, PacketType
 from tailrace_emulator.wire.prelogin import Prelogin
 from tailrace_emulator.wire.requests import (
     Attention,
+    GivenUp,
     Request,
     RpcRequest,
     SqlBatch,
@@ -108,6 +109,8 @@ class ServerConnection:
                 error and go on (the state is EXECUTING as for any request).
         """
         message = self._reader.next_message()
+        while message is not None and message.given_up and self.state is not State.READY:
+            message = self._reader.next_message()
         if message is None:
             return NEED_DATA
         if self.state is State.READY and message.type in _REQUESTS:
@@ -158,6 +161,8 @@ class ServerConnection:
         kind = message.type
         if kind is PacketType.ATTENTION:
             return Received(Attention())
+        if message.given_up:
+            return Received(GivenUp())
         request: Request
         if kind is PacketType.RPC:
             request = RpcRequest.decode(message.payload)

@@ -16,6 +16,7 @@ _FIXED: Final = struct.Struct("<IIIIIIBBBBiI")
 _FIELDS: Final = 36
 _FIELD: Final = struct.Struct("<HH")
 _EXTENSION_FLAG: Final = 0x10
+_CHANGE_PASSWORD: Final = 0x01
 _READ_ONLY_INTENT: Final = 0x20
 _LANGUAGE_FATAL: Final = 0x01
 _ODBC: Final = 0x02
@@ -56,6 +57,7 @@ class Login7:
     Attributes:
         packet_bytes: asked packet size; 0 leaves it to the server.
         password: never shown in repr.
+        change_password: fChangePassword: the password that the login is to have from now on.
         is_odbc: fODBC of OptionFlags2: the session begins with ANSI_DEFAULTS and all of large
             values.
         insists_on_language: fLanguage: the login fails where its language is unknown.
@@ -75,7 +77,7 @@ class Login7:
     language: str = ""
     database: str = ""
     attach_file: str = ""
-    change_password: str = field(default="", repr=False)
+    change_password: str | None = field(default=None, repr=False)
     sspi: bytes = b""
     read_only_intent: bool = False
     is_odbc: bool = True
@@ -110,7 +112,7 @@ class Login7:
         head += bytes(6)  # ClientID, a MAC address that nobody reads
         add(self.sspi, len(self.sspi))
         add_text(self.attach_file)
-        raw_change = scramble_password(self.change_password)
+        raw_change = scramble_password(self.change_password or "")
         add(raw_change, len(raw_change) // 2)
         head += bytes(4)  # cbSSPILong
         if self.features:
@@ -129,7 +131,8 @@ class Login7:
             0xE0,
             (_LANGUAGE_FATAL if self.insists_on_language else 0) | (_ODBC if self.is_odbc else 0),
             _READ_ONLY_INTENT if self.read_only_intent else 0,
-            _EXTENSION_FLAG if self.features else 0,
+            (_EXTENSION_FLAG if self.features else 0)
+            | (0 if self.change_password is None else _CHANGE_PASSWORD),
             0,
             0x0409,
         )
@@ -158,6 +161,7 @@ class Login7:
         def text(index: int) -> str:
             return span(index, 2).decode("utf-16-le", "surrogatepass")
 
+        changes_password = fixed[9] & _CHANGE_PASSWORD
         features: dict[int, bytes] = {}
         if fixed[9] & _EXTENSION_FLAG:
             features = _decode_features(payload, span(5, 1))
@@ -176,7 +180,7 @@ class Login7:
             database=text(8),
             sspi=span(9, 1),
             attach_file=text(10),
-            change_password=unscramble_password(span(11, 2)),
+            change_password=unscramble_password(span(11, 2)) if changes_password else None,
             read_only_intent=bool(fixed[8] & _READ_ONLY_INTENT),
             is_odbc=bool(fixed[7] & _ODBC),
             insists_on_language=bool(fixed[7] & _LANGUAGE_FATAL),

@@ -47,8 +47,9 @@ class PacketStatus(IntFlag):
 class Message(NamedTuple):
     """A whole message. ``status`` is the first packet's, where the reset bits are.
 
-    It is a plain int, as everywhere on the path of each request: an IntFlag's operators cost more
-    than the rest of the parsing.
+    With IGNORE its sender gave it up in the middle; it has no payload then. It is a plain int, as
+    everywhere on the path of each request: an IntFlag's operators cost more than the rest of the
+    parsing.
     """
 
     type: PacketType
@@ -59,6 +60,11 @@ class Message(NamedTuple):
     def reset(self) -> bool:
         """Whether the session's state is to be reset before this request."""
         return bool(self.status & _RESET)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether its sender ended it before it was whole: it is to be ignored, but answered."""
+        return bool(self.status & _IGNORE)
 
 
 _END_OF_MESSAGE: Final = int(PacketStatus.END_OF_MESSAGE)
@@ -131,10 +137,10 @@ class MessageReader:
             self._size += len(payload)
         if not status & _END_OF_MESSAGE:
             return None
-        message = Message(kind, b"".join(self._parts), self._status)
+        gave_up = status & _IGNORE
+        payload = b"" if gave_up else b"".join(self._parts)
         self._parts, self._size, self._type = [], 0, None
-        # With IGNORE the client gave up in mid-message and ended it so.
-        return None if status & _IGNORE else message
+        return Message(kind, payload, self._status | gave_up)
 
 
 class MessageWriter:

@@ -245,6 +245,7 @@ class TransactionRequest:
     Attributes:
         kind: what is wanted.
         name: of the transaction or savepoint.
+        next_name: of the transaction that begins at once after a COMMIT or ROLLBACK.
         isolation: of a BEGIN, and of the BEGIN that may follow a COMMIT or ROLLBACK.
         begin_again: whether a COMMIT or ROLLBACK begins the next transaction at once.
     """
@@ -254,11 +255,11 @@ class TransactionRequest:
     isolation: int = 0
     begin_again: bool = False
     headers: AllHeaders = field(default=AllHeaders())
+    next_name: str = ""
 
     def encode(self) -> bytes:
         """The message's payload."""
-        raw = self.name.encode("utf-16-le", "surrogatepass")
-        name = bytes((len(raw),)) + raw
+        name = _counted_bytes(self.name)
         body = struct.pack("<H", self.kind)
         if self.kind is TransactionRequestType.BEGIN:
             body += bytes((self.isolation,)) + name
@@ -267,7 +268,7 @@ class TransactionRequest:
         else:
             body += name + bytes((self.begin_again,))
             if self.begin_again:
-                body += bytes((self.isolation, 0))
+                body += bytes((self.isolation,)) + _counted_bytes(self.next_name)
         return self.headers.encode() + body
 
     @classmethod
@@ -288,13 +289,17 @@ class TransactionRequest:
             name = _counted_name(reader)
             begin_again = bool(reader.u8() & 1)
             isolation = reader.u8() if begin_again else 0
-            if begin_again:
-                _counted_name(reader)  # of the next transaction; nothing refers to it
-            return cls(kind, name, isolation, begin_again, headers)
+            next_name = _counted_name(reader) if begin_again else ""
+            return cls(kind, name, isolation, begin_again, headers, next_name)
         return cls(kind, headers=headers)
 
 
 _TRANSACTION_TYPES: Final = frozenset(int(member) for member in TransactionRequestType)
+
+
+def _counted_bytes(name: str) -> bytes:
+    raw = name.encode("utf-16-le", "surrogatepass")
+    return bytes((len(raw),)) + raw
 
 
 def _counted_name(reader: Reader) -> str:
@@ -314,4 +319,13 @@ class Attention:
         return b""
 
 
-Request = SqlBatch | RpcRequest | BulkLoad | TransactionRequest | Attention
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A request that its sender gave up before it was whole. MS-TDS 2.2.1.7."""
+
+    def encode(self) -> bytes:
+        """An empty payload: what says it is the status of the last packet."""
+        return b""
+
+
+Request = SqlBatch | RpcRequest | BulkLoad | TransactionRequest | Attention | GivenUp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tailrace_emulator.wire.errors import RemoteProtocolError
 from tailrace_emulator.wire.reader import Reader
@@ -108,16 +108,28 @@ def _token(kind: TokenType, reader: Reader) -> Token:
             raise RemoteProtocolError(f"token {kind.name} is not read here")
 
 
-def column_metadata(reader: Reader) -> ColMetadata:
-    """COLMETADATA after its token."""
+def table_parts(reader: Reader) -> None:
+    """Takes the table's name of a text, ntext or image column: NumParts, and so many parts."""
+    for _ in range(reader.u8()):
+        reader.us_varchar()
+
+
+def column_metadata(
+    reader: Reader, take_table: Callable[[Reader], object] = table_parts
+) -> ColMetadata:
+    """COLMETADATA after its token.
+
+    Args:
+        reader: stands behind the token.
+        take_table: takes the table's name of a text, ntext or image column.
+    """
     count = reader.u16()
     columns = []
     for _ in range(count if count != 0xFFFF else 0):
         user_type, flags = reader.u32(), reader.u16()
         info = decode_type_info(reader)
         if info.token in (DataType.TEXT, DataType.NTEXT, DataType.IMAGE):
-            for _ in range(reader.u8()):
-                reader.us_varchar()
+            take_table(reader)
         columns.append(Column(reader.b_varchar(), info, ColumnFlags(flags & 0x3F), user_type))
     return ColMetadata(tuple(columns))
 

@@ -9,6 +9,8 @@ the true end (high watermark) is asked for first, and reading goes on until it i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
@@ -18,17 +20,42 @@ from tailrace_publisher.errors import CheckpointError, CheckpointUnavailable
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.checkpoint import (
-    CHECKPOINT_KEY_SCHEMA,
     CHECKPOINT_SCHEMA,
     CheckpointKey,
-    CheckpointRecord,
+    DatabaseCheckpoint,
+    TableCheckpoint,
+    older_instance,
 )
+from tailrace_schemas.topics import TableName
+
+
+@dataclass(slots=True)
+class Stored:
+    """The newest committed checkpoint of one database.
+
+    Attributes:
+        database: the database's own record; None when there is no checkpoint.
+        tables: the tables' records.
+        older_instances: records of releases that wrote one per capture instance, by its name.
+        older_keys: keys of records in forms of earlier releases, as they are in the topic: once
+            what they say is written anew, they are taken away.
+    """
+
+    database: DatabaseCheckpoint | None = None
+    tables: dict[TableName, TableCheckpoint] = field(default_factory=dict)
+    older_instances: dict[str, TableCheckpoint] = field(default_factory=dict)
+    older_keys: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is stored."""
+        return self.database is None and not self.tables and not self.older_instances
 
 
 def read_checkpoints(
     topics: DatabaseTopics, deadline_s: float, isolation: str = "read_committed"
-) -> dict[CheckpointKey, CheckpointRecord]:
-    """The newest committed checkpoint of every key of one database.
+) -> Stored:
+    """The newest committed checkpoint of one database.
 
     Args:
         topics: of the database.
@@ -50,12 +77,17 @@ def databases_with_checkpoint(topics: DatabaseTopics, deadline_s: float) -> set[
     Raises:
         CheckpointUnavailable, CheckpointError, RegistryError: as :func:`read_checkpoints`.
     """
-    keys = RecordDecoder(CHECKPOINT_KEY_SCHEMA, topics.registry)
+    keys = RecordDecoder(None, topics.registry)
     found: set[str] = set()
     for raw_key, raw_value in _newest(topics, deadline_s, "read_committed").items():
-        key = _key(keys, raw_key, topics)
-        if raw_value is not None and key.server == topics.server:
-            found.add(key.database)
+        if raw_value is None:
+            continue
+        try:
+            key = keys.decode(raw_key)
+            if key["server"] == topics.server:
+                found.add(key["database"])
+        except (TypeError, ValueError, KeyError) as error:
+            raise _foreign(topics, error) from error
     return found
 
 
@@ -93,31 +125,38 @@ def existing_topics(kafka: KafkaAccess, timeout_s: float) -> set[str]:
         raise CheckpointUnavailable(f"listing topics: {error}") from error
 
 
-def _decode(
-    newest: Mapping[bytes, bytes | None], topics: DatabaseTopics
-) -> dict[CheckpointKey, CheckpointRecord]:
-    keys = RecordDecoder(CHECKPOINT_KEY_SCHEMA, topics.registry)
+def _decode(newest: Mapping[bytes, bytes | None], topics: DatabaseTopics) -> Stored:
+    keys = RecordDecoder(None, topics.registry)  # as they were written: they had other fields
     values = RecordDecoder(CHECKPOINT_SCHEMA, topics.registry)
-    found: dict[CheckpointKey, CheckpointRecord] = {}
+    found = Stored()
     for raw_key, raw_value in newest.items():
         if raw_value is None:
             continue
-        key = _key(keys, raw_key, topics)
-        if (key.server, key.database) != (topics.server, topics.database):
-            continue
         try:
-            found[key] = CheckpointRecord(**values.decode(raw_value))
-        except (TypeError, ValueError) as error:
+            key = keys.decode(raw_key)
+            if (key["server"], key["database"]) == (topics.server, topics.database):
+                _take(found, raw_key, key, values.decode(raw_value))
+        except (TypeError, ValueError, KeyError) as error:
             raise _foreign(topics, error) from error
     return found
 
 
-def _key(keys: RecordDecoder, raw: bytes, topics: DatabaseTopics) -> CheckpointKey:
-    try:
-        return CheckpointKey(**keys.decode(raw))
-    except (TypeError, ValueError) as error:
-        raise _foreign(topics, error) from error
-
-
 def _foreign(topics: DatabaseTopics, error: Exception) -> CheckpointError:
-    return CheckpointError(f"topic {topics.names.offsets} holds a foreign record: {error}")
+    return CheckpointError(f"topic {topics.names.offsets} holds a foreign record: {error!r}")
+
+
+def _take(found: Stored, raw_key: bytes, key: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    """Take a record in; one of the present form goes before one of an earlier."""
+    if "capture_instance" not in key:
+        table = CheckpointKey.from_record(key).table
+        if table is None:
+            found.database = DatabaseCheckpoint.from_record(record)
+        else:
+            found.tables[table] = TableCheckpoint.from_record(record)
+        return
+    found.older_keys.append(raw_key)
+    name = key["capture_instance"]
+    if name:
+        found.older_instances[name] = older_instance(name, record)
+    elif found.database is None:
+        found.database = DatabaseCheckpoint.from_record(record)

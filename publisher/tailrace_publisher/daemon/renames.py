@@ -3,19 +3,22 @@
 A table keeps its object id when it is renamed, and so do its capture instances. Under its new name
 it would get a new topic, whose subscribers would take the changes from now on for the whole table.
 So the object id is kept in the checkpoint with the name, and a table that comes under another name
-stops, or goes on under the old one: the option ``tables.on_rename``.
+stops, or goes on under the old one: the option ``tables.on_rename``. The record of the old name is
+kept, stopped, until the name is given back, the table is begun under its new name, or is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import OnRename
-from tailrace_publisher.daemon.book import Book, SourceTable
+from tailrace_publisher.daemon.publisher_state import PublisherState
+from tailrace_publisher.daemon.stopped import StoppedTables, reason_of
+from tailrace_publisher.daemon.table_state import TableEvent
 from tailrace_publisher.errors import TableRenamed
 from tailrace_schemas.topics import TableName
 
@@ -26,18 +29,20 @@ class Renames:
     """Compares the names of tables with those that the checkpoint has.
 
     Args:
-        book: what is out, of which table, under which name.
+        state: what is out, of which table, under which name.
+        stopped: the tables that cannot go on.
         policy: what becomes of a renamed table.
     """
 
-    def __init__(self, book: Book, policy: OnRename) -> None:
-        self._book = book
+    def __init__(self, state: PublisherState, stopped: StoppedTables, policy: OnRename) -> None:
+        self._state = state
+        self._stopped = stopped
         self._policy = policy
         self._told: set[TableName] = set()
 
     def names(self) -> dict[int, TableName]:
         """The names that tables keep, by object id."""
-        return self._book.published_as() if self._policy is OnRename.KEEP_TOPIC else {}
+        return self._state.published_as() if self._policy is OnRename.KEEP_TOPIC else {}
 
     def tell(self, instances: Iterable[CaptureInstance]) -> None:
         """Tell, once, of tables that go on under their old name."""
@@ -51,30 +56,54 @@ class Renames:
                     effect="it goes on under the topic, the subjects and the name that it had",
                 )
 
-    def check(self, name: TableName, instances: Sequence[CaptureInstance]) -> None:
-        """Check that a table is not published under another name.
+    def check(
+        self,
+        found: Mapping[TableName, Sequence[CaptureInstance]],
+        captured: Iterable[CaptureInstance],
+    ) -> None:
+        """Note tables that were published under another name, before topics are asked for.
 
-        Raises:
-            TableRenamed: it is.
+        A table that has taken over the name of one that is there under another is a new one.
+
+        Args:
+            found: the tables that are to be published, with their instances.
+            captured: all instances of the database.
         """
-        published = self._book.published_as()
-        for instance in instances:
-            was = published.get(instance.source_object_id, name)
-            if was != name:
-                raise TableRenamed(was, name)
+        published = self._state.published_as()
+        for name, instances in found.items():
+            for instance in instances:
+                was = published.get(instance.source_object_id, name)
+                if was != name and not self._stopped.is_asked_for(name):
+                    self._stopped.add(name, TableRenamed(was, name))
+        present = {instance.source_object_id for instance in captured}
+        for name, instances in found.items():
+            known = self._state.of(name).source_object_id
+            if known in present and not self.is_same(name, instances):
+                self._state.happened(name, TableEvent.GONE)
 
-    def whose(self, missing: TableName, instances: Iterable[CaptureInstance]) -> TableName | None:
+    def is_same(self, name: TableName, instances: Iterable[CaptureInstance]) -> bool:
+        """Whether it is the table that was published under this name."""
+        known = self._state.of(name).source_object_id
+        return any(instance.source_object_id == known for instance in instances)
+
+    def whose(self, missing: TableName, captured: Iterable[CaptureInstance]) -> TableName | None:
         """What a table that is not found any more is called now; None when it is gone."""
-        published = self._book.published_as()
-        for instance in instances:
-            if published.get(instance.source_object_id) == missing != instance.table:
+        known = self._state.of(missing).source_object_id
+        for instance in captured:
+            if instance.source_object_id == known and instance.table != missing:
                 return instance.table
         return None
 
-    def note(self, instances: Iterable[CaptureInstance]) -> None:
-        """Keep with the checkpoint of each instance of which table it is."""
-        for instance in instances:
-            state = self._book.instances.get(instance.name)
-            if state is not None:
-                source = SourceTable(instance.source_object_id, instance.table)
-                self._book.set_instance(instance.name, replace(state, source=source))
+    def keep_old_name(self, name: TableName, captured: Iterable[CaptureInstance]) -> bool:
+        """Keep the record of a table that is called otherwise now, as one that is stopped.
+
+        Returns:
+            False where there is nothing to keep: it is gone, or was begun under its new name.
+        """
+        now = self.whose(name, captured)
+        record = self._state.of(name)
+        if now is None or self._state.of(now).source_object_id == record.source_object_id:
+            return False
+        reason = reason_of(TableRenamed(name, now))
+        self._state.happened(name, TableEvent.FAILED, replace(record, stopped_reason=reason))
+        return True

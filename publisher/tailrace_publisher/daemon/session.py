@@ -85,10 +85,11 @@ class Session:
 
     def _loop(self) -> None:
         config, clock, stop = self._runtime.config, self._runtime.clock, self._runtime.stop
-        parts, committer, book = self._parts, self._parts.committer, self._parts.committer.book
+        parts, committer, state = self._parts, self._parts.committer, self._parts.committer.state
         committer.heartbeat(None)
         looked_at = clock.monotonic()
         while not stop.is_set():
+            self._end_if_none_goes_on()
             parts.time.refresh()
             known_ms = None
             is_idle = committer.idle_s >= config.heartbeat_s
@@ -97,7 +98,7 @@ class Session:
                 known_ms = self._known_ms()
                 looked_at = clock.monotonic()
             more = parts.stream.poll()
-            if is_closed(book.position):
+            if is_closed(state.position):
                 parts.signals.take()
                 more = parts.snapshots.advance(is_caught_up=not more) or more
             if is_idle:
@@ -105,7 +106,18 @@ class Session:
             if not more:
                 clock.wait(config.poll_interval_ms / 1000, stop)
         committer.finish()
-        _log.info("stopped", position=str(book.position))
+        _log.info("stopped", position=str(state.position))
+
+    def _end_if_none_goes_on(self) -> None:
+        """End when every table was stopped, which the next start must find in the checkpoint.
+
+        It waits for an operator's signal with them. Without the commit it would meet the same gap,
+        and end again.
+        """
+        failure = self._parts.tables.failure()
+        if failure is not None:
+            self._parts.committer.commit()
+            raise failure
 
     def _known_ms(self) -> int | None:
         """Look at the capture job: the time up to which a poll that finds nothing has everything.

@@ -1,4 +1,7 @@
-"""Tables that cannot go on: each stops alone, or is taken up anew, and the others go on.
+"""Why tables cannot go on: each stops alone, or is taken up anew, and the others go on.
+
+Where a table is, is kept in the publisher's state; here is what it cannot go on for, from one life
+to the next, and what was told of it.
 
 What was lost or cannot be carried concerns one table. It is named in every progress record like a
 table whose snapshot is not over, so no reader takes its lake table for a part of the cut. A signal
@@ -14,13 +17,18 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.daemon.book import Book, InstanceState
 from tailrace_publisher.daemon.preflight import TableProblem
-from tailrace_publisher.errors import PositionExpired, PreflightError, PublisherError, StillStopped
+from tailrace_publisher.daemon.table_state import TableState
+from tailrace_publisher.errors import (
+    PositionExpired,
+    PreflightError,
+    PublisherError,
+    StillStopped,
+    TableRenamed,
+)
 from tailrace_publisher.metrics import Metrics
-from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_publisher.snapshot_options import OnGap, SnapshotConfig, SnapshotMode
+from tailrace_publisher.snapshot_options import OnGap, SnapshotConfig
+from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
@@ -29,7 +37,7 @@ _EFFECT: Final = "the other tables go on; this one is not part of the lake's cut
 
 _LOOKED_AT: Final = frozenset(
     {
-        *("PreflightError", "PermissionMissing", "TableRenamed"),
+        *("PreflightError", "PermissionMissing"),
         *("SchemaRefused", "UnsupportedType", "DeliveryRejected", "TopicCompacted"),
     }
 )
@@ -51,6 +59,7 @@ class StoppedTables:
         self._errors: dict[TableName, Exception] = {}
         self._missing: set[TableName] = set()
         self._asked: set[TableName] = set()
+        self._waits = False
 
     def add(self, table: TableName, error: Exception) -> bool:
         """Note what a table cannot go on for; False when it was noted already."""
@@ -107,18 +116,22 @@ class StoppedTables:
         """Whether an operator asks for the table, whatever stopped it."""
         return table in self._asked
 
-    def check_may_begin(self, table: TableName, reason: str | None) -> None:
+    def check_may_begin(
+        self, table: TableName, reason: str | None, *, has_name_again: bool
+    ) -> None:
         """Check that a table which was stopped before this start may begin again.
 
         Args:
             table: the table, which can be taken in.
             reason: what it was stopped for, as its checkpoint says.
+            has_name_again: whether it is the table that was published under this name.
 
         Raises:
             StillStopped: nothing says that its cause is gone.
         """
         before = StillStopped(reason)
-        if table not in self._asked and before.kind not in _LOOKED_AT:
+        is_renamed_back = before.kind == TableRenamed.__name__ and has_name_again
+        if table not in self._asked and before.kind not in _LOOKED_AT and not is_renamed_back:
             raise before
 
     def is_taken_up(self, error: Exception | None) -> bool:
@@ -128,10 +141,14 @@ class StoppedTables:
         )
         return is_gap and self._options.on_gap is OnGap.SNAPSHOT
 
-    def stop(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
-        """Write into the book that a table is not followed any more."""
+    def reason_of(self, table: TableName) -> str:
+        """What a table cannot go on for, as its checkpoint keeps it."""
+        return reason_of(self._errors[table])
+
+    def tell(self, table: TableName) -> None:
+        """Tell that a table is stopped, and for what."""
         error = self._errors[table]
-        kind = error.kind if isinstance(error, StillStopped) else type(error).__name__
+        kind = _kind(error)
         fix = f"take a new snapshot of the table: tailrace snapshot '{table.schema}.{table.table}'"
         _log.error(
             "table_stopped",
@@ -143,49 +160,53 @@ class StoppedTables:
             + (", or restart the publisher" if kind in _LOOKED_AT else ""),
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
-        for instance in instances:
-            if instance.low_watermark is not None:
-                known = book.instances.get(instance.name)
-                state = InstanceState(
-                    instance.low_watermark if known is None else known.covers_from,
-                    None,
-                    SnapshotProgress(SnapshotState.STOPPED, reason=f"{kind}: {error}"),
-                    None if known is None else known.source,
-                )
-                book.set_instance(instance.name, state)
 
-    def take_up(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
-        """Write into the book that a table begins again, with what its instances hold now."""
+    def take_up(self, table: TableName, out: Lsn, state: TableState) -> None:
+        """Tell that a table begins again: what stopped it counts no more.
+
+        Args:
+            table: the table.
+            out: LSN up to which changes are out: what is missing is behind it.
+            state: how it begins.
+        """
         error = self._errors.pop(table, None)
         self._asked.discard(table)
-        wanted = self._options.mode is SnapshotMode.INITIAL or self.is_taken_up(error)
-        state = SnapshotState.PENDING if wanted else SnapshotState.SKIPPED
+        self._waits = False
         _log.warning(
             "table_restarted",
             table=str(table),
-            gap_behind=str(book.position.commit_lsn),
-            snapshot=state.value,
+            gap_behind=str(out),
+            state=state.value,
             reason=None if error is None else str(error),
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(0)
-        for instance in instances:
-            if instance.low_watermark is not None:
-                progress = SnapshotProgress(state)
-                book.set_instance(
-                    instance.name, InstanceState(instance.low_watermark, None, progress)
-                )
 
-    def fail(self, tables: Iterable[TableName]) -> None:
-        """End when no table can go on; those that wait for an operator's signal wait on.
+    def failure(self, tables: Iterable[TableName]) -> PublisherError | None:
+        """The error to end with when no table can go on: that of the first.
 
-        Raises:
-            PublisherError: what the first of the others cannot go on for.
+        None where they all wait for an operator's signal, since before this start: so does the
+        publisher.
         """
-        failed = [name for name in tables if not isinstance(self._errors[name], StillStopped)]
+        failed = [
+            name
+            for name in tables
+            if not isinstance(self._errors.get(name, StillStopped(None)), StillStopped)
+        ]
         if not failed:
-            _log.error("all_tables_stopped", effect="waiting for a signal: tailrace snapshot")
-            return
+            if not self._waits:
+                _log.error("all_tables_stopped", effect="waiting for a signal: tailrace snapshot")
+            self._waits = True
+            return None
         error = self._errors[min(failed)]
         if isinstance(error, PublisherError):
-            raise error
-        raise PreflightError([f"table {min(failed)}: {error}"])
+            return error
+        return PreflightError([f"table {min(failed)}: {error}"])
+
+
+def reason_of(error: Exception) -> str:
+    """An error as a checkpoint keeps it: its class, a colon, and its text."""
+    return f"{_kind(error)}: {error}"
+
+
+def _kind(error: Exception) -> str:
+    return error.kind if isinstance(error, StillStopped) else type(error).__name__

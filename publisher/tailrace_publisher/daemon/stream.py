@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.committer import Committer
-from tailrace_publisher.daemon.published_table import Reading
+from tailrace_publisher.daemon.coverage import Reading
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
     PermissionMissing,
-    PublisherError,
     TableFailed,
 )
 from tailrace_publisher.one_table import of_one_table
@@ -71,7 +70,7 @@ class Stream:
         self._source = source
         self._tables = tables
         self._committer = committer
-        self._book = committer.book
+        self._state = committer.state
         self._observe = observe
         self._row_sizes: dict[str, RowSize] = {}
 
@@ -98,9 +97,9 @@ class Stream:
     def _poll(self) -> bool:
         limit = self._runtime.config.window_transactions
         control, time = self._source.control, self._source.time
-        commits = commits_from(control, first_lsn_after(self._book.position), limit, time.zone)
+        commits = commits_from(control, first_lsn_after(self._state.position), limit, time.zone)
         window = plan_window(
-            self._book.position,
+            self._state.position,
             commits,
             limit,
             self._tables.newer_covers_from(),
@@ -125,10 +124,13 @@ class Stream:
         except CaptureInstanceGone as error:
             gone = error
         except PermissionMissing as error:
-            raise self._refused(readings, window, error) from error
+            refused = self._refused(readings, window)
+            if refused is None:
+                return False  # it was given again meanwhile
+            raise refused from error
         # Asked behind both: what it shows of DDL and cleanup is not older than what they showed.
         state = catalog_state(control)
-        if self._tables.state is None or not state.same_as(self._tables.state):
+        if self._tables.catalog_state is None or not state.same_as(self._tables.catalog_state):
             self._tables.refresh()
             return True
         if gone is not None:
@@ -137,9 +139,7 @@ class Stream:
         self._publish(window, [reading for reading in readings if reading.instance.name in names])
         return not window.is_last
 
-    def _refused(
-        self, readings: list[Reading], window: Window, error: PermissionMissing
-    ) -> PublisherError:
+    def _refused(self, readings: list[Reading], window: Window) -> TableFailed | None:
         """The failure of the table whose changes may not be read: asked for one by one."""
         control, span = self._source.control, window.span
         for reading in readings:
@@ -147,7 +147,7 @@ class Stream:
                 instances_with_news(control, [reading.instance], span.first_lsn, span.up_to)
             except PermissionMissing as refusal:
                 return TableFailed(reading.table.name, refusal)
-        return error
+        return None
 
     def _publish(self, window: Window, readings: list[Reading]) -> None:
         self._committer.add_times(window.commit_ms, window.commits)

@@ -359,3 +359,53 @@ def test_job_of_an_open_transaction_runs_when_it_commits(orders):
         assert wait_for_changes(orders, "dbo_orders") == [1]
     finally:
         made.close()
+
+
+def test_a_delayed_start_reads_its_parameters_when_it_begins(orders):
+    agent = Agent(orders.engine, AgentMode.MANUAL, start_delay_s=2.0)
+    agent.start()
+    try:
+        orders.insert("orders", (1, "a", 1, None))
+        assert agent.run_due() == 0
+        change(orders, "capture", pollinginterval=60)
+        orders.clock.advance(1.9)
+        assert agent.run_due() == 0
+        orders.clock.advance(0.1)
+        assert agent.run_due() == 2  # the capture job, and the cleanup job, which enabling starts
+        assert len(orders.changes("dbo_orders")) == 1
+        orders.clock.advance(59)
+        assert agent.run_due() == 0
+        orders.clock.advance(1)
+        assert agent.run_due() == 1
+    finally:
+        agent.close()
+
+
+def test_a_delayed_job_that_waits_for_commits_waits_for_its_start_first(orders):
+    change(orders, "capture", pollinginterval=0)
+    agent = Agent(orders.engine, AgentMode.MANUAL, start_delay_s=2.0)
+    agent.start()
+    try:
+        orders.insert("orders", (1, "a", 1, None))
+        assert agent.run_due() == 0
+        stop(orders, "capture")
+        orders.clock.advance(2)
+        assert agent.run_due() == 1  # the cleanup job
+        assert orders.changes("dbo_orders") == []
+        start(orders, "capture")
+        assert agent.run_due() == 0
+        orders.clock.advance(2)
+        assert agent.run_due() == 1
+        assert len(orders.changes("dbo_orders")) == 1
+    finally:
+        agent.close()
+
+
+def test_who_reads_the_log_by_hand_while_another_does_is_told_so(orders):
+    reading = runtime(orders.engine).scanning
+    with (
+        reading(orders.database, 60),
+        pytest.raises(SqlError, match="18752: Only one Log Reader Agent"),
+        reading(orders.database, 61, taken=18752),
+    ):
+        pass

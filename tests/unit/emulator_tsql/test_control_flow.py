@@ -296,3 +296,11 @@ def test_values_of_a_sequence_do_not_come_twice_after_a_restart(tmp_path):
         session.context.store.close()
         engine.close()
     assert given == [1, 2, -(2**63), 11, 12, -(2**63) + 1]
+
+
+def test_print_tells_eight_thousand_bytes(sql):
+    def printed(text):
+        return len(sql(f"DECLARE @s {text}; PRINT @s").messages[0])
+
+    assert printed("varchar(max) = REPLICATE(CAST('x' AS varchar(max)), 9000)") == 8000
+    assert printed("nvarchar(max) = REPLICATE(CAST(N'x' AS nvarchar(max)), 9000)") == 4000

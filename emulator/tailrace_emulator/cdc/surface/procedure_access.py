@@ -26,6 +26,7 @@ _OF_DB_OWNER: Final = frozenset(
         "sp_cdc_disable_table",
         "sp_cdc_scan",
         "sp_cdc_cleanup_change_table",
+        "sp_cdc_cleanup_change_tables",
         "sp_cdc_add_job",
         "sp_cdc_change_job",
         "sp_cdc_drop_job",

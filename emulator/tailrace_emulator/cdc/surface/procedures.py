@@ -22,7 +22,14 @@ from tailrace_emulator.catalog.procedure_registry import (
 )
 from tailrace_emulator.catalog.registry import Row
 from tailrace_emulator.catalog.type_facts import character_length, datetime_precision, numeric_facts
-from tailrace_emulator.cdc import capture_scan, cleanup, ddl_history, disable, enable_database
+from tailrace_emulator.cdc import (
+    capture_scan,
+    cleanup,
+    ddl_history,
+    disable,
+    enable_database,
+    lsn_time_mapping,
+)
 from tailrace_emulator.cdc.capture_instance import (
     CaptureInstance,
     capture_instances,
@@ -33,9 +40,11 @@ from tailrace_emulator.cdc.capture_instance import (
 from tailrace_emulator.cdc.change_table import METADATA_COLUMNS
 from tailrace_emulator.cdc.enable_table import EnableTable, enable_table
 from tailrace_emulator.cdc.log_readers import refuse_beside_log_reader
+from tailrace_emulator.cdc.metadata_tables import CDC_SCHEMA, LSN_TIME_MAPPING
 from tailrace_emulator.cdc.surface.declarations import procedure
 from tailrace_emulator.cdc.surface.instance_access import may_read_instance
 from tailrace_emulator.cdc.surface.transactions import as_ddl, refuse_within_ddl
+from tailrace_emulator.security.access import Securable
 from tailrace_emulator.values.results import Event, Message, ReturnValue
 from tailrace_emulator.values.types import (
     BIGINT,
@@ -109,8 +118,13 @@ def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
         allow_partition_switch=flag(args["@allow_partition_switch"]) is not False,
     )
     source = context.database.table(request.source_schema or "", request.source_name or "")
+    may_create_role = context.security.has(Securable(context.database), "CREATE ROLE")
     notices = as_ddl(
-        context, lambda: enable_table(context.engine, context.database, request), source
+        context,
+        lambda: enable_table(
+            context.engine, context.database, request, may_create_role=may_create_role
+        ),
+        source,
     )
     for notice in notices:
         yield Message(notice.number, notice.text, severity=notice.severity)
@@ -125,10 +139,18 @@ def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
 def _disable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
     schema, name = text(args["@source_schema"]), text(args["@source_name"])
     instance = text(args["@capture_instance"])
+    database = context.database
+    source = database.table(schema or "", name or "")
+    known = capture_instances(context.store.connection, database)
+    # With the last instance all entries go, those that somebody has changed when he is done.
+    emptied = None
+    if source is not None and all(i.source_object_id == source.object_id for i in known):
+        emptied = database.table(CDC_SCHEMA, LSN_TIME_MAPPING.name) if known else None
     as_ddl(
         context,
-        lambda: disable.disable_table(context.engine, context.database, schema, name, instance),
-        context.database.table(schema or "", name or ""),
+        lambda: disable.disable_table(context.engine, database, schema, name, instance),
+        source,
+        emptied,
     )
     yield from ()
 
@@ -314,6 +336,30 @@ def _failures(context: SessionContext, result: cleanup.CleanupResult) -> Iterato
         number, said = (error.number, error.message) if error is not None else (0, name)
         text_of = messages.text(22852, context.database.name, command, number, said)
         yield Message(22852, text_of, severity=10)
+
+
+@procedure(
+    "sp_cdc_cleanup_change_tables",
+    _P("@low_water_mark", LSN),
+    _P("@threshold", BIGINT, cleanup.THRESHOLD_DEFAULT),
+)
+def _cleanup_change_tables(context: SessionContext, args: Arguments) -> Iterator[Event]:
+    """What the cleanup job calls with the watermark that it has computed."""
+    name = "sp_cdc_cleanup_change_tables"
+    refuse_within_ddl(context, f"sys.{name}")
+    require_enabled(context.database, name)
+    mark, threshold = args["@low_water_mark"], integer(args["@threshold"])
+    if threshold is None or threshold <= 0:
+        raise messages.error(22850, procedure=name)
+    lsn = mark if isinstance(mark, bytes) else b""
+    with context.engine.write() as connection:
+        smallest = lsn_time_mapping.smallest_lsn_of_same_time(connection, context.database, lsn)
+    if smallest is None:
+        raise messages.error(22964, f"0x{lsn.hex().upper()}", procedure=name)
+    result = cleanup.cleanup_change_tables(
+        context.engine, context.database, smallest, threshold, context.store
+    )
+    yield from _failures(context, result)
 
 
 @procedure("sp_MScdc_cleanup_job")

@@ -19,8 +19,10 @@ from tailrace_emulator.catalog.procedure_registry import (
     text,
 )
 from tailrace_emulator.cdc import jobs, replication
+from tailrace_emulator.cdc.capture_instance import is_enabled
 from tailrace_emulator.cdc.log_readers import change_publications
 from tailrace_emulator.cdc.replication import Article, Publication
+from tailrace_emulator.cdc.runtime import runtime
 from tailrace_emulator.cdc.surface.declarations import DECLARED, procedure
 from tailrace_emulator.messages.errors import not_supported
 from tailrace_emulator.storage.engine import Database
@@ -199,17 +201,28 @@ def _add_log_reader_agent(_context: SessionContext, _args: Arguments) -> Iterato
     yield from ()
 
 
-def _refused(name: str) -> Callable[[SessionContext, Arguments], Iterator[Event]]:
-    def refuse(_context: SessionContext, _args: Arguments) -> Iterator[Event]:
-        raise not_supported(f"{name} (the log is read by the capture job or the Log Reader Agent)")
+def _of_the_log(name: str) -> Callable[[SessionContext, Arguments], Iterator[Event]]:
+    """One of the procedures by which SQL Server's own agents read the log."""
 
-    return refuse
+    def answer(context: SessionContext, _args: Arguments) -> Iterator[Event]:
+        database = context.database
+        if not (is_enabled(database) or replication.is_published(database)):
+            raise messages.error(18757, procedure=name)
+        if name == "sp_replflush":
+            yield from ()
+            return  # no session here ever holds the log from one request to the next
+        with runtime(context.engine).scanning(database, context.session_id, taken=18752):
+            raise not_supported(
+                f"{name} (the log is read by the capture job or the Log Reader Agent)"
+            )
+
+    return answer
 
 
 for _procedure in (*_EXTENDED, "sp_replshowcmds"):
     procedure(
         _procedure,
         *_ignored("xactid xact_segno numtrans time reset maxtrans maxcmds seqno_start"),
-    )(_refused(_procedure))
+    )(_of_the_log(_procedure))
 for _procedure in _EXTENDED:
     DECLARED.routines.register(_procedure, "X")

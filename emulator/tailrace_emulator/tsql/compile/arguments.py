@@ -70,6 +70,11 @@ def convert_argument(
     return converted
 
 
+def place_of(argument: Given, given: Sequence[Given]) -> int:
+    """Where among those given an argument is."""
+    return next(place for place, other in enumerate(given) if other is argument)
+
+
 def missing_argument(procedure: str, parameter: str) -> SqlError:
     """201."""
     return messages.error(201, procedure, parameter, procedure=procedure)

@@ -11,7 +11,12 @@ from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.storage.stage import SeenRows
 from tailrace_emulator.tsql.compile.arithmetic import arithmetic
 from tailrace_emulator.tsql.compile.common_tables import table_names
-from tailrace_emulator.tsql.compile.large_writes import is_write, partly_written, written_value
+from tailrace_emulator.tsql.compile.large_writes import (
+    columns_set,
+    is_write,
+    partly_written,
+    written_value,
+)
 from tailrace_emulator.tsql.compile.named_targets import resolve_target
 from tailrace_emulator.tsql.compile.output import OutputPlan, compile_output
 from tailrace_emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
@@ -29,6 +34,7 @@ from tailrace_emulator.tsql.compile.targets import StoredTarget, Target
 from tailrace_emulator.tsql.compile.through import Through, behind, find_view, renamed
 from tailrace_emulator.tsql.compile.values import Value
 from tailrace_emulator.tsql.compile.view_checks import ViewCheck, view_check
+from tailrace_emulator.tsql.functions.aggregates import refuse_windows
 from tailrace_emulator.tsql.syntax.nodes import (
     Call,
     DefaultMark,
@@ -370,6 +376,7 @@ class ChangeCompiler:
                 continue
             variable = self.compilation.variable(node.variable)
             if node.column is None:
+                refuse_windows(node.value)
                 value = self.compiler.expressions.value(node.value, scope)
                 if node.operator != "=":
                     value = arithmetic(
@@ -434,11 +441,13 @@ def assignments(
             value = written_value(compiler, node.value, column, target, scope)
             partly_written(target, [position])
         else:
+            refuse_windows(node.value)
             value = compiler.value(node.value, scope)
         if node.operator != "=":
             current = next(c for c in bound.columns if c.name == column.name).value()
             value = arithmetic(node.operator[0], current, value, compiler.compilation.semantics)
         texts[position] = stored(value, column, target, compiler.compilation.semantics).sql
+    columns_set(target, texts)
     return texts
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError, not_supported
+from tailrace_emulator.storage.model import Column
 from tailrace_emulator.storage.values import GENERATED
 from tailrace_emulator.tsql.compile.named_targets import resolve_target
+from tailrace_emulator.tsql.compile.names import stored_table
 from tailrace_emulator.tsql.compile.output import OutputPlan, compile_output
 from tailrace_emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
@@ -35,6 +37,7 @@ from tailrace_emulator.tsql.compile.value_cells import (
 from tailrace_emulator.tsql.compile.values import Value, Views
 from tailrace_emulator.tsql.compile.view_checks import ViewCheck, view_check
 from tailrace_emulator.tsql.conversions import Conversion, check_allowed
+from tailrace_emulator.tsql.functions.aggregates import refuse_windows
 from tailrace_emulator.tsql.syntax.nodes import (
     DefaultMark,
     Expression,
@@ -222,6 +225,10 @@ class InsertCompiler:
         self.compiler.sources.exposes_rows = False
         through, columns = inserted_through(node, view.name, scope.sources[0])
         self.views = through.views
+        if not node.columns and isinstance(through.target, TableName):
+            _, table = stored_table(self.compilation.context, through.target.name, node.line)
+            shown = [(name, table.column(name)) for name in columns]
+            columns = tuple(name for name, c in shown if c is None or _takes_value(c))
         return replace(node, target=through.target, columns=columns)
 
     def _given_positions(self) -> tuple[int, ...]:
@@ -274,6 +281,7 @@ class InsertCompiler:
 
     def _value(self, node: Expression) -> Value | None:
         """A value; None for DEFAULT."""
+        refuse_windows(node)
         return (
             None
             if isinstance(node, DefaultMark)
@@ -336,6 +344,11 @@ class InsertCompiler:
         return messages.error(109 if more else 110, line=self.node.line)
 
 
+def _takes_value(column: Column) -> bool:
+    """Whether an INSERT without a list of columns gives the column a value."""
+    return not column.computed and column.type.name != "timestamp" and not column.identity
+
+
 def given_positions(
     compilation: Compilation, target: Target, names: Sequence[str]
 ) -> tuple[int, ...]:
@@ -348,11 +361,7 @@ def given_positions(
     explicit = compilation.context.options.identity_insert == table.object_id
     if not names:
         # A column list is needed for a value of an identity column: 8101 tells of it.
-        return tuple(
-            n
-            for n, c in enumerate(table.columns)
-            if not c.computed and c.type.name != "timestamp" and not c.identity
-        )
+        return tuple(n for n, c in enumerate(table.columns) if _takes_value(c))
     positions: list[int] = []
     for name in names:
         column = table.column(name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace_emulator import messages
-from tailrace_emulator.catalog.names import GLOBAL_PREFIX
+from tailrace_emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary, name_in_tempdb
 from tailrace_emulator.tsql.syntax.nodes import Name
 
 if TYPE_CHECKING:
@@ -48,6 +48,18 @@ def resolve_name(context: SessionContext, name: Name, line: int) -> ObjectName:
     if own != DEFAULT_SCHEMA and (database.table(own, name[-1]) or database.module(own, name[-1])):
         return ObjectName(database, own, name[-1])
     return ObjectName(database, DEFAULT_SCHEMA, name[-1])
+
+
+def module_name(context: SessionContext, name: Name, line: int) -> ObjectName:
+    """As :func:`resolve_name`, of a procedure: a #procedure is the session's own, in tempdb.
+
+    Raises:
+        SqlError: as resolve_name.
+    """
+    if is_local_temporary(name[-1]):
+        tempdb = context.engine.databases["tempdb"]
+        return ObjectName(tempdb, DEFAULT_SCHEMA, name_in_tempdb(name[-1], context.session_id))
+    return resolve_name(context, name, line)
 
 
 def global_table(context: SessionContext, name: str) -> ObjectName:

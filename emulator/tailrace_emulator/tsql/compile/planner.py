@@ -19,6 +19,7 @@ from tailrace_emulator.tsql.compile.queries import QueryCompiler
 from tailrace_emulator.tsql.compile.scope import Scope
 from tailrace_emulator.tsql.compile.sequence_rules import refuse_next_values
 from tailrace_emulator.tsql.compile.values import Value, converted
+from tailrace_emulator.tsql.functions.aggregates import refuse_windows
 from tailrace_emulator.tsql.syntax.nodes import Expression, Node, Query, ValueRows
 from tailrace_emulator.tsql.syntax.statements import Insert
 from tailrace_emulator.values.results import ColumnMeta
@@ -147,6 +148,7 @@ class Planner:
         def make(compilation: Compilation) -> tuple[Plan, SqlType]:
             if target is not None and target.name == "sql_variant":
                 compilation.generic = False  # it keeps the declared length of its value
+            refuse_windows(node)
             value = QueryCompiler(compilation).expressions.value(node, Scope())
             if target is not None:
                 value = assigned(value, target)

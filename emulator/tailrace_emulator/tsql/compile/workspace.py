@@ -100,6 +100,8 @@ class Workspace:
         context.temporary = self.temporary
         self.global_tables: set[int] = set()
         """Object ids of the ##tables that the session made."""
+        self.temporary_modules: set[int] = set()
+        """Object ids of the #procedures and ##procedures that the session made."""
         self.local_version = 0
         """Bumped when a local table comes or goes."""
         self.bulk_load: InsertBulk | None = None
@@ -108,8 +110,6 @@ class Workspace:
         """INSERT .. EXEC is running its procedure."""
         self.doomed = False
         """An error in TRY made the transaction uncommittable (XACT_STATE() is -1)."""
-        self.transaction_name: str | None = None
-        """Of the outermost BEGIN TRANSACTION."""
         self.functions: UserFunctions
         """Calls users' functions; the interpreter sets it."""
         self.random = RandomNumbers()

@@ -7,7 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tailrace_emulator import messages
-from tailrace_emulator.catalog.names import GLOBAL_PREFIX, is_local_temporary
+from tailrace_emulator.catalog.names import (
+    GLOBAL_PREFIX,
+    is_local_temporary,
+    name_of_its_session,
+)
 from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.storage import ddl as store_ddl
 from tailrace_emulator.storage.model import Check, Column, ForeignKey, Index, Table
@@ -15,7 +19,12 @@ from tailrace_emulator.storage.object_details import put_binding, put_columns, p
 from tailrace_emulator.tsql.compile.frames import Frame
 from tailrace_emulator.tsql.compile.index_options import is_demanding, require_options
 from tailrace_emulator.tsql.compile.local_tables import TEMPDB_ID, LocalTable
-from tailrace_emulator.tsql.compile.names import creation_name, resolve_name, stored_table
+from tailrace_emulator.tsql.compile.names import (
+    creation_name,
+    module_name,
+    resolve_name,
+    stored_table,
+)
 from tailrace_emulator.tsql.compile.user_types import TableShape, with_types
 from tailrace_emulator.tsql.definition import databases, sequences, synonyms, type_definitions
 from tailrace_emulator.tsql.definition.alter_table import TableAlterer
@@ -24,7 +33,7 @@ from tailrace_emulator.tsql.definition.foreign_key_rules import Referencing, che
 from tailrace_emulator.tsql.definition.function_rules import function_type, refuse_side_effects
 from tailrace_emulator.tsql.definition.global_tables import make_room
 from tailrace_emulator.tsql.definition.index_filters import index_filter
-from tailrace_emulator.tsql.definition.partitions import place
+from tailrace_emulator.tsql.definition.partitions import place, place_by_default
 from tailrace_emulator.tsql.definition.schema_binding import (
     begin_binding,
     note_body,
@@ -157,6 +166,8 @@ class Definer(TableAlterer):
             placement = _clustered_placement(node) or node.placement
             if placement is not None:
                 place(self.context, where.database, table, placement)
+            else:
+                place_by_default(self.context, where.database, table)
 
     def create_temporary(
         self, name: str, columns: list[Column], indexes: list[Index], checks: list[Check]
@@ -290,7 +301,7 @@ class Definer(TableAlterer):
             database, trigger = find_trigger(context, name, node.line)
             store_ddl.drop_module(store, database, trigger)
         elif node.kind in _KIND_LETTERS:
-            where = resolve_name(context, name, node.line)
+            where = module_name(context, name, node.line)
             module = where.database.module(where.schema, where.name)
             if module is None or module.type not in _KIND_LETTERS[node.kind]:
                 raise messages.cannot_drop(node.kind.lower(), messages.dotted(name))
@@ -353,11 +364,13 @@ class Definer(TableAlterer):
         if node.kind == "TRIGGER":
             create_trigger(self.context, node)
             return
-        where = resolve_name(self.context, node.name, node.line)
+        if node.kind == "VIEW" and node.name[-1].startswith("#"):
+            raise messages.error(4103, node.name[-1])
+        where = module_name(self.context, node.name, node.line)
         known = where.database.module(where.schema, where.name)
         table = where.database.table(where.schema, where.name)
         if table is not None or (known is not None and node.mode == "CREATE"):
-            raise messages.already_exists(where.name, node.line)
+            raise messages.already_exists(name_of_its_session(where.name), node.line)
         if known is None and node.mode == "ALTER":
             raise messages.invalid_object(node.name, node.line)
         text = created_text(node)
@@ -387,6 +400,8 @@ class Definer(TableAlterer):
             uses_ansi_nulls=self.context.options.ansi_nulls,
             uses_quoted_identifier=self.context.options.quoted_identifier,
         )
+        if node.name[-1].startswith("#"):
+            self.workspace.temporary_modules.add(module.object_id)
         put_parameters(self.context.store, where.database, module.object_id, parameters)
         references = None if binding is None else frozenset(binding.found)
         put_binding(self.context.store, where.database, module.object_id, references)
@@ -396,7 +411,8 @@ class Definer(TableAlterer):
 
 def _clustered_placement(node: CreateTable) -> Placement | None:
     """Where the clustered index of a new table lies: there lies the table."""
-    for constraint in node.constraints:
+    of_columns = (c for column in node.columns for c in column.constraints)
+    for constraint in (*node.constraints, *of_columns):
         clustered = constraint.clustered
         if constraint.placement and (clustered or (clustered is None and _is_key(constraint))):
             return constraint.placement

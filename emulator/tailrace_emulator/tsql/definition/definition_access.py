@@ -210,6 +210,8 @@ def _create_module(context: SessionContext, node: CreateModule) -> None:
     if node.kind == "TRIGGER":
         _alter_table(context, node.table, node.line)
         return
+    if node.name[-1].startswith("#"):
+        return  # everybody may make temporary procedures
     if node.mode != "CREATE":
         where = resolve_name(context, node.name, node.line)
         module = where.database.module(where.schema, where.name)

@@ -16,10 +16,11 @@ from tailrace_emulator.tsql.compile.compiler import Compilation
 from tailrace_emulator.tsql.compile.names import stored_table
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
 from tailrace_emulator.tsql.compile.scope import BoundSource, Scope, SourceColumn
-from tailrace_emulator.tsql.syntax.nodes import Expression
+from tailrace_emulator.tsql.syntax.nodes import ColumnName, Expression
 from tailrace_emulator.tsql.syntax.parser import parse_expression
 from tailrace_emulator.tsql.syntax.statements import ColumnDefinition, ConstraintDefinition
 from tailrace_emulator.tsql.syntax.type_names import SYSNAME_DECLARED, NamedType, unknown_type
+from tailrace_emulator.tsql.syntax.walk import walk
 from tailrace_emulator.values.collations import collation
 from tailrace_emulator.values.types import MAX, SYSNAME_USER_TYPE_ID
 
@@ -74,10 +75,7 @@ class DefinitionBuilder:
             if constraint.kind == "PRIMARY KEY"
             for name in constraint.columns
         }
-        columns: list[Column] = []
-        for number, definition in enumerate(definitions, 1):
-            in_key = definition.name.casefold() in key
-            columns.append(self.column(definition, columns, number, in_key=in_key))
+        columns = self._columns(definitions, key)
         if sum(c.identity is not None for c in columns) > 1:
             raise messages.error(2744, self.table)
         parts = TableParts(columns, [], [], [])
@@ -95,6 +93,20 @@ class DefinitionBuilder:
                 parts.checks.append(made)
         self._check_conditions(parts)
         return parts
+
+    def _columns(self, definitions: Sequence[ColumnDefinition], key: set[str]) -> list[Column]:
+        """The columns; computed ones may name those that come after them."""
+        computed = {d.name.casefold() for d in definitions if d.computed is not None}
+        for definition in definitions:
+            self._refuse_computed(definition, computed)
+        made: dict[int, Column] = {}
+        for is_computed in (False, True):
+            for number, definition in enumerate(definitions, 1):
+                if (definition.computed is not None) is is_computed:
+                    before = [made[n] for n in sorted(made)]
+                    in_key = definition.name.casefold() in key
+                    made[number] = self.column(definition, before, number, in_key=in_key)
+        return [made[number] for number in sorted(made)]
 
     def _may_be_null(self) -> bool:
         """Whether a column that says neither NULL nor NOT NULL may be NULL."""
@@ -146,7 +158,7 @@ class DefinitionBuilder:
         if definition.computed is not None:
             return self._computed(definition, before, column_id)
         declared = known(definition.type, "type of a column")
-        alias = self._alias(declared, len(before) + 1)
+        alias = self._alias(declared, column_id or len(before) + 1)
         sql_type = self._collated(declared if alias is None else known(alias.type, "alias type"))
         nullable = definition.nullable
         is_sysname = declared is SYSNAME_DECLARED
@@ -229,6 +241,8 @@ class DefinitionBuilder:
     ) -> Column:
         """A computed column: its type is that of its expression."""
         text = normalised(definition.computed or "")
+        computed = {c.name.casefold() for c in before if c.computed is not None}
+        self._refuse_computed(definition, computed)
         scope = Scope(sources=[self._pseudo_source(before)])
         self._refuse_null_comparison(parse_expression(text))
         value = QueryCompiler(self.compilation).expressions.value(parse_expression(text), scope)
@@ -240,6 +254,14 @@ class DefinitionBuilder:
             computed=text,
             persisted=definition.persisted,
         )
+
+    def _refuse_computed(self, definition: ColumnDefinition, computed: set[str]) -> None:
+        """1759 where a computed column names another one."""
+        if definition.computed is None or not computed:
+            return
+        for node in walk(parse_expression(definition.computed)):
+            if isinstance(node, ColumnName) and node.parts[-1].casefold() in computed:
+                raise messages.error(1759, node.parts[-1], self.table)
 
     # Constraints --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""##global temporary tables: tables of tempdb, which go with the session that made them.
+"""##global temporary tables, #procedures, ##procedures: tempdb's; they go with their session.
 
 https://learn.microsoft.com/sql/t-sql/statements/create-table-transact-sql
 
@@ -38,6 +38,20 @@ def drop_global_tables(engine: Engine, object_ids: Iterable[int]) -> None:
         except SqlError:
             continue  # locked: it is tried again later
         engine.abandoned_tables.discard(object_id)
+
+
+def drop_temporary_modules(engine: Engine, object_ids: Iterable[int]) -> None:
+    """A session ended, or its pooled connection is reset: its procedures go.
+
+    Args:
+        engine: the server's storage.
+        object_ids: of those that it made; some may be gone.
+    """
+    tempdb = engine.databases["tempdb"]
+    wanted = set(object_ids)
+    with engine.write() as connection:
+        for module in [m for m in tempdb.modules.values() if m.object_id in wanted]:
+            store_ddl.drop_module(connection, tempdb, module)
 
 
 def make_room(context: SessionContext, name: str) -> None:

@@ -200,6 +200,13 @@ class PartitionRunner:
         yield StatementDone("other")
 
 
+def place_by_default(context: SessionContext, database: Database, table: Table) -> None:
+    """Puts a new table onto the default filegroup."""
+    group = next((g for g in filegroups.filegroups(database) if g.is_default), None)
+    if group is not None and group.data_space_id != filegroups.PRIMARY_ID:
+        store.place_table(context.store, database, replace(table, filegroup=group.name))
+
+
 def place(context: SessionContext, database: Database, table: Table, where: Placement) -> None:
     """Puts a new table onto the filegroup or partition scheme that its definition names.
 
@@ -207,14 +214,15 @@ def place(context: SessionContext, database: Database, table: Table, where: Plac
         SqlError: 1921 for a name that is neither, 1911 for a column that the table has not.
     """
     if where.column is None:
+        is_default = where.name.casefold() == "default"
         group = filegroups.find_filegroup(database, where.name)
-        if group is not None:
-            if group.data_space_id != 1:
-                store.place_table(context.store, database, replace(table, filegroup=group.name))
-            return
-        if where.name.casefold() in {"default", "primary"}:
-            return
-        raise _no_filegroup(where.name)
+        if group is None and not is_default and where.name.casefold() != "primary":
+            raise _no_filegroup(where.name)
+        if is_default and group is None:
+            place_by_default(context, database, table)
+        elif group is not None and group.data_space_id != filegroups.PRIMARY_ID:
+            store.place_table(context.store, database, replace(table, filegroup=group.name))
+        return
     scheme = store.find_scheme(database, where.name)
     if scheme is None:
         raise messages.error(1921, "partition scheme", where.name)

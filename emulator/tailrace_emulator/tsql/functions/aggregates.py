@@ -50,6 +50,7 @@ AGGREGATE_NAMES: Final = frozenset(
      "STRING_AGG", "APPROX_COUNT_DISTINCT", "CHECKSUM_AGG", "GROUPING", "GROUPING_ID"}
 )  # fmt: skip
 _RANKING: Final = {"ROW_NUMBER": "row_number", "RANK": "rank", "DENSE_RANK": "dense_rank"}
+TAKES_DISTINCT: Final = AGGREGATE_NAMES - {"GROUPING", "GROUPING_ID"}
 WINDOW_NAMES: Final = AGGREGATE_NAMES | frozenset(
     {*_RANKING, "NTILE", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "PERCENT_RANK", "CUME_DIST",
      "PERCENTILE_CONT", "PERCENTILE_DISC", "GROUPING", "GROUPING_ID"}
@@ -69,6 +70,38 @@ def contains_aggregate(node: Expression) -> bool:
             )
         )
     return any(contains_aggregate(child) for child in _children(node))
+
+
+def contains_window(node: Expression) -> bool:
+    """Whether a function with OVER of the same query stands in the expression."""
+    if isinstance(node, Call):
+        return node.over is not None or any(contains_window(a) for a in node.arguments)
+    return any(contains_window(child) for child in _children(node))
+
+
+def refuse_windows(node: Expression) -> None:
+    """Where a value is assigned, nothing has OVER.
+
+    Raises:
+        SqlError: 4108.
+    """
+    if contains_window(node):
+        raise messages.error(4108)
+
+
+def _refuse_nested(node: Call) -> None:
+    """What may not stand within an aggregate or a function with OVER.
+
+    Raises:
+        SqlError: 130 an aggregate within an aggregate, 4109 a function with OVER within either.
+    """
+    parts = list(node.arguments)
+    if node.over is not None:
+        parts += [*node.over.partition, *(o.expression for o in node.over.order)]
+    elif any(contains_aggregate(part) for part in parts):
+        raise messages.error(130)
+    if any(contains_window(part) for part in parts):
+        raise messages.error(4109)
 
 
 def _children(node: Expression) -> list[Expression]:
@@ -94,6 +127,9 @@ def _children(node: Expression) -> list[Expression]:
 def aggregate(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """An aggregate, or any function with OVER."""
     name = node.name[0].upper()
+    if node.distinct and node.over is not None:
+        raise messages.error(10759)
+    _refuse_nested(node)
     if name in {"GROUPING", "GROUPING_ID"}:
         return _grouping(compiler, node, scope)
     if name.startswith("PERCENTILE_"):
@@ -319,4 +355,12 @@ def _string_agg(compiler: Expressions, node: Call, scope: Scope, window: str) ->
     return Value(f"group_concat({text.sql}, {separator.sql}{order}){window}", result)
 
 
-__all__ = ["AGGREGATE_NAMES", "WINDOW_NAMES", "SqlType", "aggregate", "contains_aggregate"]
+__all__ = [
+    "AGGREGATE_NAMES",
+    "WINDOW_NAMES",
+    "SqlType",
+    "aggregate",
+    "contains_aggregate",
+    "contains_window",
+    "refuse_windows",
+]

@@ -96,7 +96,8 @@ class Cursors:
             yield ResultSet(cursor.columns)
             if row is not None:
                 yield Rows([row])
-            yield StatementDone("select", int(row is not None))
+            nocount = self.interpreter.context.options.nocount
+            yield StatementDone("select", None if nocount else int(row is not None))
             return
         if len(node.into) != len(cursor.columns):
             raise messages.error(16924)

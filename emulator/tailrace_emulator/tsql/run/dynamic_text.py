@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
-from tailrace_emulator.tsql.compile.arguments import Given, bind_arguments, convert_argument
+from tailrace_emulator.tsql.compile.arguments import (
+    Given,
+    bind_arguments,
+    convert_argument,
+    place_of,
+)
 from tailrace_emulator.tsql.compile.frames import Frame
 from tailrace_emulator.tsql.compile.user_types import resolved
 from tailrace_emulator.tsql.run.table_arguments import take_table
@@ -89,6 +94,7 @@ def execute_sql(runner: TextScopes, given: Sequence[Given], caller: Frame) -> It
                 argument.name or declaration.name,
                 declaration.type,
                 frame.values[declaration.name.casefold()],
+                place_of(argument, given),
             )
     yield ReturnStatus(0)
 

@@ -27,6 +27,7 @@ from tailrace_emulator.tsql.definition.security import SecurityRunner
 from tailrace_emulator.tsql.definition.triggers import TriggerRunner
 from tailrace_emulator.tsql.run.cursors import Cursors
 from tailrace_emulator.tsql.run.data_runner import DataRunner
+from tailrace_emulator.tsql.run.definition_errors import with_scope_of_definitions
 from tailrace_emulator.tsql.run.dynamic_text import execute_string
 from tailrace_emulator.tsql.run.format_only import format_only, is_formatted
 from tailrace_emulator.tsql.run.function_runner import FunctionRunner
@@ -73,7 +74,13 @@ from tailrace_emulator.tsql.syntax.statements import (
     While,
 )
 from tailrace_emulator.tsql.syntax.text_statements import UpdateText, WriteText
-from tailrace_emulator.values.results import DatabaseChanged, ErrorMessage, Event, Message
+from tailrace_emulator.values.results import (
+    DatabaseChanged,
+    ErrorMessage,
+    Event,
+    Message,
+    StatementDone,
+)
 from tailrace_emulator.values.turns import turns
 from tailrace_emulator.values.types import BIGINT, INT, StorageValue, nvarchar
 
@@ -191,7 +198,7 @@ class Interpreter:
             else:
                 self.definer.run(node, frame)
         except SqlError as error:
-            error = self._located(error, node, frame)
+            error = with_scope_of_definitions(self._located(error, node, frame), node)
             if error.number in ARITHMETIC_ERRORS and _ends_transaction(context):
                 error.aborts = Aborts.TRANSACTION
             context.last_error, context.rowcount = error.number, 0
@@ -205,6 +212,8 @@ class Interpreter:
             return
         if self.workspace.owed:
             yield from owed_messages(self.workspace)
+        if not (context.options.nocount or frame.is_function) and _has_own_end(node):
+            yield StatementDone("other")
         if isinstance(node, _NO_ROWS) or type(node) not in self._methods:
             context.rowcount = 0
         if not isinstance(node, _KEEPS_ERROR):
@@ -419,6 +428,16 @@ class Interpreter:
         turns.give()
         if self.context.cancelled.wait(seconds):
             raise messages.cancelled()
+
+
+def _has_own_end(node: Statement) -> bool:
+    """Whether a statement that counts nothing tells its end: PRINT, assignments, cursors."""
+    if isinstance(node, Print | SetVariable):
+        return True
+    if isinstance(node, QueryStatement):
+        body = node.query.body
+        return isinstance(body, Select) and bool(body.items) and body.items[0].variable is not None
+    return isinstance(node, CursorStatement) and (node.action != "FETCH" or bool(node.into))
 
 
 def _ends_transaction(context: SessionContext) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import Aborts
 from tailrace_emulator.tsql.conversions import convert
+from tailrace_emulator.tsql.conversions.families import is_national
 from tailrace_emulator.tsql.functions.message_text import check_substitution
 from tailrace_emulator.tsql.run.raise_error import (
     SEVERITY_MAX_WITHOUT_LOG,
@@ -19,7 +20,7 @@ from tailrace_emulator.tsql.run.raise_error import (
 from tailrace_emulator.tsql.syntax.nodes import Expression
 from tailrace_emulator.tsql.syntax.statements import Print, RaiseError, Throw
 from tailrace_emulator.values.results import Event, Message
-from tailrace_emulator.values.types import StorageValue, nvarchar
+from tailrace_emulator.values.types import StorageValue, nvarchar, varchar
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.frames import Frame
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 FIXED_ARGUMENTS: Final = 3
 """Of RAISERROR: text, severity and state; values follow."""
+
+
+_PRINTED: Final = (varchar(8000), nvarchar(4000))
+"""What PRINT makes of a value: text of two bytes a character at the second place."""
 
 
 class MessageStatements:
@@ -37,10 +42,12 @@ class MessageStatements:
         self.context = interpreter.context
 
     def print(self, node: Print, frame: Frame) -> Iterator[Event]:
-        """PRINT."""
+        """PRINT: 8,000 bytes at most."""
         plan, sql_type = self.interpreter.planner.scalar(node.value, frame)
         value = self.interpreter.queries.scalar(plan, frame)
-        text = convert(value, sql_type, nvarchar(4000)) if value is not None else ""
+        text = (
+            convert(value, sql_type, _PRINTED[is_national(sql_type)]) if value is not None else ""
+        )
         yield Message(0, str(text), 0, 1, frame.procedure, node.line)
 
     def raise_error(self, node: RaiseError, frame: Frame) -> Iterator[Event]:

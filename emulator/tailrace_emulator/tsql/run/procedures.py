@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.catalog.extensions import extension
+from tailrace_emulator.catalog.names import name_of_its_session
 from tailrace_emulator.catalog.procedure_registry import Procedure, Required
 from tailrace_emulator.catalog.procedures import find_procedure
 from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
@@ -19,9 +20,10 @@ from tailrace_emulator.tsql.compile.arguments import (
     bind_arguments,
     convert_argument,
     missing_argument,
+    place_of,
 )
 from tailrace_emulator.tsql.compile.frames import Frame
-from tailrace_emulator.tsql.compile.names import resolve_name
+from tailrace_emulator.tsql.compile.names import module_name
 from tailrace_emulator.tsql.compile.user_types import with_types
 from tailrace_emulator.tsql.conversions import convert
 from tailrace_emulator.tsql.definition.options import options_of, put_options
@@ -33,6 +35,7 @@ from tailrace_emulator.tsql.run.dynamic_text import execute_sql
 from tailrace_emulator.tsql.run.refreshing import refreshing
 from tailrace_emulator.tsql.run.signals import ReturnSignal
 from tailrace_emulator.tsql.run.table_arguments import take_table
+from tailrace_emulator.tsql.run.type_procedures import type_procedure
 from tailrace_emulator.tsql.syntax.definition_statements import CreateModule
 from tailrace_emulator.tsql.syntax.nodes import GlobalVariable, Name, Variable
 from tailrace_emulator.tsql.syntax.parser import parse_module
@@ -78,9 +81,10 @@ class ProcedureRunner:
             name = tuple(str(value or "").replace("[", "").replace("]", "").split("."))
         given = [self._given(argument, frame) for argument in node.arguments]
         targets = [
-            (argument.name, argument.value.name)
-            for argument in node.arguments
+            argument.value.name.casefold()
             if argument.output and isinstance(argument.value, Variable)
+            else None
+            for argument in node.arguments
         ]
         status = 0
         for event in self.call(name, given, frame, node.line):
@@ -122,21 +126,11 @@ class ProcedureRunner:
             sql_type = INT
         return Given(name, sql_type, value)
 
-    def _take_output(
-        self, event: ReturnValue, targets: list[tuple[str | None, str]], frame: Frame
-    ) -> None:
-        """An OUTPUT parameter's final value into the caller's variable.
-
-        Those given by position come in the order of the parameters, as outputs do.
-        """
-        folded = event.name.casefold()
-        found = next((t for t in targets if t[0] and t[0].casefold() == folded), None)
-        found = found or next((t for t in targets if not t[0]), None)
-        if found is None:
-            return
-        targets.remove(found)
-        variable = found[1].casefold()
-        frame.values[variable] = convert(event.value, event.type, frame.types[variable])
+    def _take_output(self, event: ReturnValue, targets: Sequence[str | None], frame: Frame) -> None:
+        """An OUTPUT parameter's final value into the variable that was its argument."""
+        variable = targets[event.position]
+        if variable is not None:
+            frame.values[variable] = convert(event.value, event.type, frame.types[variable])
 
     # Calls --------------------------------------------------------------------------------------
 
@@ -157,13 +151,16 @@ class ProcedureRunner:
             return
         schema = name[-2] if len(name) > 1 else None
         database = self._database(name)
-        if schema is None or schema.casefold() not in {"sys", ""}:
-            where = resolve_name(self.context, name, line) if len(name) <= 3 else None
+        if schema is None or schema.casefold() != "sys":
+            where = module_name(self.context, name, line) if len(name) <= 3 else None
+            if where is not None and name[-1].startswith("#"):
+                database = self.context.database  # that of its caller, not tempdb
             module = where.database.module(where.schema, where.name) if where else None
             if module is not None and module.type == "P":
                 yield from self._call_module(module, database, given, frame)
                 return
-        procedure = refreshing(self.interpreter.definer, folded)
+        definer = self.interpreter.definer
+        procedure = refreshing(definer, folded) or type_procedure(definer, folded)
         procedure = procedure or find_procedure(self.context, schema or None, name[-1])
         if procedure is None:
             refused = extension(self.context.engine).refused_in_msdb
@@ -174,8 +171,10 @@ class ProcedureRunner:
             self.context.security.user(database)
         with self.inside(database):
             for event in self._call_system(procedure, given):
-                if not isinstance(event, ReturnValue) or _asked(event, procedure, given):
+                if not isinstance(event, ReturnValue):
                     yield event
+                elif (place := _asked(event, procedure, given)) is not None:
+                    yield event._replace(position=place)
 
     def _describe(self, procedure: str, given: Sequence[Given]) -> Iterator[Event]:
         """``EXEC sp_describe_.. @tsql, @params``: about a text, without running it."""
@@ -250,13 +249,15 @@ class ProcedureRunner:
         statement = parse_module(module.text, module.uses_quoted_identifier)
         if not isinstance(statement, CreateModule):
             raise messages.missing_procedure(module.name)
+        shown = name_of_its_session(module.name)
         statement = with_types(database, statement)
         body = known(statement.body, "procedure body")
-        require(self.context, caller.chain, of_object(database, module), "EXECUTE")
-        frame = self.frame(caller, module.name)
+        if not module.name.startswith("#"):
+            require(self.context, caller.chain, of_object(database, module), "EXECUTE")
+        frame = self.frame(caller, shown)
         frame.module_id = module.object_id
         frame.chain = chain_of(database, module)
-        bound = bind_arguments(module.name, [(p.name, p.type) for p in statement.parameters], given)
+        bound = bind_arguments(shown, [(p.name, p.type) for p in statement.parameters], given)
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
             if isinstance(parameter.type, NamedType):
@@ -267,10 +268,10 @@ class ProcedureRunner:
             folded = parameter.name.casefold()
             if argument is not None and not argument.is_default:
                 frame.values[folded] = convert_argument(
-                    argument, frame.types[folded], module.name, parameter.name
+                    argument, frame.types[folded], shown, parameter.name
                 )
             elif parameter.default is None:
-                raise missing_argument(module.name, parameter.name)
+                raise missing_argument(shown, parameter.name)
             else:
                 frame.values[folded] = self.interpreter.evaluate(
                     parameter.default, frame, frame.types[folded]
@@ -281,9 +282,8 @@ class ProcedureRunner:
         for parameter in statement.parameters:
             argument = bound.get(parameter.name.casefold())
             if parameter.output and argument is not None and argument.output:
-                yield ReturnValue(
-                    parameter.name, parameter.type, frame.values[parameter.name.casefold()]
-                )
+                value = frame.values[parameter.name.casefold()]
+                yield ReturnValue(parameter.name, parameter.type, value, place_of(argument, given))
         yield ReturnStatus(frame.return_value)
 
     def frame(self, caller: Frame, procedure: str = "") -> Frame:
@@ -392,10 +392,11 @@ def drop_tables(frame: Frame) -> None:
     frame.tables.clear()
 
 
-def _asked(event: ReturnValue, procedure: Procedure, given: Sequence[Given]) -> bool:
-    """Whether the caller wants an output of a system procedure."""
+def _asked(event: ReturnValue, procedure: Procedure, given: Sequence[Given]) -> int | None:
+    """Which argument wants an output of a system procedure; None where the caller does not."""
     names = [parameter.name for parameter in procedure.parameters]
-    return any(
-        argument.output and (argument.name or names[position]).casefold() == event.name.casefold()
-        for position, argument in enumerate(given)
-    )
+    for position, argument in enumerate(given):
+        name = argument.name or names[position]
+        if argument.output and name.casefold() == event.name.casefold():
+            return position
+    return None

@@ -327,6 +327,8 @@ def translated(error: apsw.Error) -> SqlError:
         return messages.arithmetic_overflow("bigint")
     if "misuse of aggregate" in text:
         return messages.error(147)
+    if "misuse of window function" in text:
+        return messages.error(4108)
     if "interrupted" in str(error):
         return messages.cancelled()
     raise error

@@ -26,9 +26,11 @@ class Transactions:
         self.workspace = workspace
         self._close_cursors = close_cursors
 
-    def begin(self) -> Iterator[Event]:
-        """BEGIN TRANSACTION."""
+    def begin(self, name: str | None = None) -> Iterator[Event]:
+        """BEGIN TRANSACTION; the name of the outermost one is kept for its ROLLBACK."""
         store = self.context.store
+        if store.trancount == 0:
+            self.context.transaction_name = name
         store.begin()
         if store.trancount == 1:
             yield TransactionChanged("began", store.descriptor)
@@ -84,16 +86,14 @@ class Transactions:
             value = frame.values.get(node.variable.casefold())
             name = str(value) if value is not None else None
         if node.action == "BEGIN":
-            if self.context.store.trancount == 0:
-                self.workspace.transaction_name = name
-            yield from self.begin()
+            yield from self.begin(name)
         elif node.action == "COMMIT":
             yield from self.commit()
         elif node.action == "SAVE":
             self._refuse_doomed()
             self.context.store.savepoint(name or "")
         elif name is None or (
-            name.casefold() == (self.workspace.transaction_name or "").casefold()
+            name.casefold() == (self.context.transaction_name or "").casefold()
             and self.context.store.trancount
         ):
             yield from self.rollback()

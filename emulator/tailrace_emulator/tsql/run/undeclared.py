@@ -16,7 +16,7 @@ from tailrace_emulator.tsql.compile.frames import Frame
 from tailrace_emulator.tsql.compile.guard import Described, Guard
 from tailrace_emulator.tsql.compile.insert import InsertCompiler
 from tailrace_emulator.tsql.compile.merge import MergeCompiler
-from tailrace_emulator.tsql.compile.names import resolve_name
+from tailrace_emulator.tsql.compile.names import module_name
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
 from tailrace_emulator.tsql.compile.user_types import scalar_type, with_types
 from tailrace_emulator.tsql.compile.values import Constant, Value
@@ -154,7 +154,7 @@ def _learn_arguments(inference: _Inference, statement: Execute) -> None:
 
 def _parameters_of(context: SessionContext, name: Name, line: int) -> list[tuple[str, SqlType]]:
     """Names and types of a procedure's parameters; none of a procedure that is not there."""
-    where = resolve_name(context, name, line)
+    where = module_name(context, name, line)
     module = where.database.module(where.schema, where.name)
     if module is not None and module.type == "P":
         node = parse_module(module.text, module.uses_quoted_identifier)

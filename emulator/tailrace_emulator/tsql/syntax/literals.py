@@ -12,7 +12,9 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from tailrace_emulator import messages
-from tailrace_emulator.tsql.syntax.nodes import Literal
+from tailrace_emulator.messages.errors import not_supported
+from tailrace_emulator.tsql.syntax.nodes import ColumnName, Expression, Literal
+from tailrace_emulator.tsql.syntax.parse_base import TokenCursor
 from tailrace_emulator.tsql.syntax.tokens import Kind, Token
 from tailrace_emulator.values.types import (
     FLOAT,
@@ -86,3 +88,13 @@ def binary(token: Token) -> Literal:
     digits = token.text[2:]
     value = bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
     return Literal(varbinary(max(1, len(value)) if len(value) <= 8000 else MAX), value)
+
+
+def money_or_pseudocolumn(cursor: TokenCursor) -> Expression:
+    """``$1.5`` or ``$action``."""
+    token = cursor.advance()
+    if token.text == "$" and cursor.token.kind is Kind.WORD and token.end == cursor.token.start:
+        if cursor.at("PARTITION", "."):
+            raise not_supported("$PARTITION (sys.partitions says how many rows each has)")
+        return ColumnName((f"${cursor.advance().text.lower()}",), token.line)
+    return money(token)

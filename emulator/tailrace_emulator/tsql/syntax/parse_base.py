@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.tsql.syntax import type_names
 from tailrace_emulator.tsql.syntax.labels import LabelScope
 from tailrace_emulator.tsql.syntax.nodes import Name
 from tailrace_emulator.tsql.syntax.tokens import RESERVED, Kind, Token, tokenize
 from tailrace_emulator.values.types import MAX, SqlType
+
+_ABSENT: Final = frozenset(
+    {"CONTAINS", "CONTAINSTABLE", "FREETEXT", "FREETEXTTABLE", "OPENDATASOURCE", "OPENQUERY",
+     "OPENROWSET", "OPENXML", "SEMANTICKEYPHRASETABLE", "SEMANTICSIMILARITYTABLE",
+     "SEMANTICSIMILARITYDETAILSTABLE"}
+)  # fmt: skip
+"""Words of full-text search and of other data sources, which begin what is not here."""
 
 
 class Into(Enum):
@@ -99,8 +106,10 @@ class TokenCursor:
         raise self.syntax_error()
 
     def syntax_error(self) -> SqlError:
-        """102, or 156 at a keyword, near the next token."""
+        """102, or 156 at a keyword, near the next token; 50900 at a feature that is not here."""
         token = self.token
+        if token.upper in _ABSENT and token.kind is Kind.WORD:
+            return not_supported(token.upper)
         if token.kind is Kind.END:
             previous = self.tokens[max(0, self.position - 1)]
             return messages.syntax(previous.text, previous.line)
@@ -133,6 +142,22 @@ class TokenCursor:
             token.kind is Kind.WORD and token.upper not in RESERVED
         )
 
+    def at_query(self) -> bool:
+        """Whether a query follows: SELECT, or a set operation that begins with a parenthesis."""
+        if self.at_any("SELECT", "WITH"):
+            return True
+        offset = 0
+        while self.ahead(offset).upper == "(":
+            offset += 1
+        depth = offset
+        if not depth or self.ahead(offset).upper != "SELECT":
+            return False
+        while depth and self.ahead(offset).kind is not Kind.END:
+            text = self.ahead(offset).upper
+            depth += (text == "(") - (text == ")")
+            offset += 1
+        return self.ahead(offset).upper in {"UNION", "EXCEPT", "INTERSECT"}
+
     def at_label(self) -> bool:
         """Whether ``name:`` follows."""
         return self.token.kind is Kind.WORD and self.ahead().upper == ":"
@@ -144,8 +169,11 @@ class TokenCursor:
         return self.advance().text
 
     def dotted_name(self) -> Name:
-        """``a.b.c``; omitted middle parts are empty (``db..t``)."""
-        parts = [self.identifier()]
+        """``a.b.c``; omitted parts are empty (``db..t``, ``..t``)."""
+        parts = []
+        while self.accept("."):
+            parts.append("")
+        parts.append(self.identifier())
         while self.accept("."):
             if self.at("."):
                 parts.append("")

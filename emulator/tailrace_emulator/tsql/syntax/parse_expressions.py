@@ -153,13 +153,16 @@ def _predicate(cursor: TokenCursor) -> Expression:
 def _membership(cursor: TokenCursor, left: Expression, *, negated: bool) -> Expression:
     """What follows IN."""
     cursor.expect("(")
-    if cursor.at_any("SELECT", "WITH"):
+    if cursor.at_query():
         query = GRAMMAR.query(cursor)
         cursor.expect(")")
         return InQuery(left, query, negated)
     items = expression_list(cursor)
     cursor.expect(")")
     return InList(left, items, negated)
+
+
+_SHIFTS: Final = {"<<": "LEFT_SHIFT", ">>": "RIGHT_SHIFT"}
 
 
 def expression_list(cursor: TokenCursor) -> tuple[Expression, ...]:
@@ -171,10 +174,14 @@ def expression_list(cursor: TokenCursor) -> tuple[Expression, ...]:
 
 
 def scalar(cursor: TokenCursor) -> Expression:
-    """Additive level: + - & | ^ from left to right."""
+    """Additive level: + - & | ^ << >> from left to right."""
     left = _product(cursor)
-    while operator := cursor.accept_any("+", "-", "&", "|", "^"):
-        left = Binary(operator, left, _product(cursor))
+    while operator := cursor.accept_any("+", "-", "&", "|", "^", "<<", ">>"):
+        right = _product(cursor)
+        if operator in _SHIFTS:
+            left = Call((_SHIFTS[operator],), (left, right), cursor.token.line)
+        else:
+            left = Binary(operator, left, right)
     return left
 
 
@@ -212,7 +219,7 @@ def primary(cursor: TokenCursor) -> Expression:
     if kind in _LITERALS:
         return _LITERALS[kind](cursor.advance())
     if kind is Kind.MONEY:
-        return _money_or_pseudocolumn(cursor)
+        return literals.money_or_pseudocolumn(cursor)
     if kind is Kind.VARIABLE:
         cursor.advance()
         if token.text.startswith("@@"):
@@ -267,20 +274,10 @@ def _escaped_function(cursor: TokenCursor) -> Expression:
     return Call((name,), arguments, line)
 
 
-def _money_or_pseudocolumn(cursor: TokenCursor) -> Expression:
-    """``$1.5`` or ``$action``."""
-    token = cursor.advance()
-    if token.text == "$" and cursor.token.kind is Kind.WORD and token.end == cursor.token.start:
-        if cursor.at("PARTITION", "."):
-            raise not_supported("$PARTITION (sys.partitions says how many rows each has)")
-        return ColumnName((f"${cursor.advance().text.lower()}",), token.line)
-    return literals.money(token)
-
-
 def _parenthesised(cursor: TokenCursor) -> Expression:
     """``( condition )`` or ``( query )``."""
     cursor.expect("(")
-    if cursor.at_any("SELECT", "WITH"):
+    if cursor.at_query():
         query = GRAMMAR.query(cursor)
         cursor.expect(")")
         return ScalarQuery(query)
@@ -353,13 +350,13 @@ def _method(cursor: TokenCursor, operand: Expression, method: str) -> Expression
 def _call(cursor: TokenCursor, name: tuple[str, ...], line: int) -> Expression:
     """The arguments and clauses of a function call."""
     cursor.expect("(")
-    distinct = False
     arguments: tuple[Expression, ...] = ()
     if len(name) == 1 and name[0].upper() == "TRIM":
         return _trim(cursor, line)
-    if not cursor.at(")"):
-        distinct = cursor.accept("DISTINCT")
-        cursor.accept("ALL")
+    unique = cursor.accept_any("ALL", "DISTINCT")
+    if unique:  # one argument, and no *
+        arguments = (cursor.fail() if cursor.at("*") else condition(cursor),)
+    elif not cursor.at(")"):
         arguments = _arguments(cursor)
     cursor.expect(")")
     within: tuple[OrderItem, ...] = ()
@@ -373,7 +370,7 @@ def _call(cursor: TokenCursor, name: tuple[str, ...], line: int) -> Expression:
             raise not_supported("IGNORE NULLS")
         cursor.position += 2
     over = _over(cursor) if cursor.accept("OVER") else None
-    return Call(name, arguments, line, distinct, over, within)
+    return Call(name, arguments, line, unique == "DISTINCT", over, within)
 
 
 def _trim(cursor: TokenCursor, line: int) -> Expression:

@@ -36,6 +36,7 @@ _HINTS: Final = frozenset(
 NOT_AN_ALIAS: Final = frozenset(
     {"OUTPUT", "USING", "APPLY", "MATCHED", "OFFSET", "THROW", "GO", "WINDOW"}
 )
+_ABSENT: Final = frozenset({"CHANGETABLE", "PREDICT"})
 _JOIN_HINTS: Final = ("LOOP", "HASH", "MERGE", "REMOTE")
 
 
@@ -148,8 +149,10 @@ def _plain_source(cursor: TokenCursor) -> Source:
             return _table_function(cursor, (variable, "nodes"), cursor.token.line)
         return VariableTable(variable, table_alias(cursor))
     line = cursor.token.line
+    if cursor.accept("::"):  # a table function of the system, as SQL Server 2000 named them
+        return _table_function(cursor, ("sys", cursor.identifier()), line)
     name = cursor.dotted_name()
-    if name[-1].upper() in {"OPENROWSET", "OPENQUERY", "OPENDATASOURCE", "OPENXML"}:
+    if name[-1].upper() in _ABSENT:
         raise not_supported(name[-1].upper())
     if cursor.at("(") and not _at_old_hint(cursor):
         return _table_function(cursor, name, line)

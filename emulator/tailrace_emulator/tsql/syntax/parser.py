@@ -7,6 +7,7 @@ from typing import Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.tsql.syntax import (
+    parse_absent,
     parse_alter,
     parse_control,
     parse_data,
@@ -29,6 +30,7 @@ from tailrace_emulator.tsql.syntax.text_cache import TextCache
 from tailrace_emulator.tsql.syntax.tokens import Kind
 
 __all__ = [
+    "parse_absent",
     "parse_alter",
     "parse_batch",
     "parse_control",

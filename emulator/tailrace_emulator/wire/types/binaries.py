@@ -114,9 +114,11 @@ def _null_length(token: DataType) -> int:
 
 def counted_decoder(info: TypeInfo) -> Callable[[Reader], bytes | None]:
     """Takes values whose length prefix depends on their type; also of the character types."""
-    take_length = {"<I": Reader.u32, "<B": Reader.u8, "<H": Reader.u16}[_length_format(info.token)]
+    layout = _length_format(info.token)
+    take_length = {"<I": Reader.u32, "<B": Reader.u8, "<H": Reader.u16}[layout]
     null = _null_length(info.token)
-    longest = info.length
+    # Clients declare text, ntext and image with any length; the value's own is what counts.
+    longest = LONG_NULL if layout == "<I" else info.length
 
     def take(reader: Reader) -> bytes | None:
         length = take_length(reader)

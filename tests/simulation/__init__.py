@@ -1,0 +1,27 @@
+"""The publisher in a model of what real servers and real brokers do.
+
+Theory of operation. Real SQL Servers fail over, lag, are restored, clean up early and turn their
+clocks back; real brokers answer late, or never. The embedded server and one local broker do none of
+that. So here is a model of both, pure and in memory, and the *real publisher* runs in it, behind
+its ports (``tailrace_publisher.ports``): nothing of it is replaced.
+
+- A *scenario* (``scenario``) is drawn from one seed: surroundings, the publisher's options, a list
+  of steps. Nothing else is random. Each call that the publisher makes to a port is a tick of the
+  world (``world``); between two ticks the steps that are due happen (``actions``): transactions,
+  scans, cleanup, DDL, failovers, errors, kills. Time is virtual. So a run of some hundred virtual
+  seconds takes a few tenths of a real one, and a failing one can be cut down, step by step.
+- ``sqlserver/``: a database is its log. A replica is a prefix of it that was redone, a restored
+  database a prefix that goes on differently; change tables are what the capture process made of the
+  log. Statements are recognised by their whole text, and an unknown one ends the simulation.
+- ``kafka/``: partitions, transactions with late markers, fencing, commits of unknown outcome; the
+  clients raise confluent_kafka's own errors. A schema registry.
+- The judge (``oracle``) knows the log, so it knows what should have been published: exactly once,
+  in order, every cut and every claim of freshness true, the ledger equal to the topics. While the
+  run goes on ``simulation`` sees to it that the publisher ends only where an operator is needed,
+  stops a table only for a reason that the model knows, and that it catches up when all is mended.
+- ``mutants`` puts old faults back, to see that they are found; ``known`` lists faults that were
+  found and are not mended; ``histories/`` keeps what found something.
+
+Every behaviour of real servers has its source in a docstring: a page of its vendor, or "inferred".
+How to run it and how to read a failure: docs/simulation.md.
+"""

@@ -1,0 +1,59 @@
+"""What the publisher tells its operator: which tables it has stopped, and that it has started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from tailrace_publisher.metrics import Metrics
+from tests.simulation.world import Finding
+
+_NEVER_DUE: Final = frozenset(
+    {"EncodeError", "SchemaRefused", "SourceError", "UnexpectedTableError", "UnsupportedType"}
+)
+"""What no table of the model can be stopped for: all its values and types may be carried."""
+
+
+@dataclass(slots=True)
+class Told:
+    """The events of the structured log that the judge needs.
+
+    Attributes:
+        where: tells ticks, progress records and the newest captured LSN of the moment.
+        stopped: when the table of a topic was last told to be stopped, in ticks.
+        restarted: of tables that begin again: progress records and newest captured LSN then.
+        starts: a mark for each start that came to its checkpoint.
+        metrics: the publisher's counts.
+        is_verbose: whether to print every event.
+    """
+
+    is_verbose: bool
+    where: Callable[[], tuple[int, int, bytes]]
+    stopped: dict[str, int] = field(default_factory=dict)
+    restarted: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
+    starts: list[int] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def take(self, _logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
+        """A processor of structlog: the last one."""
+        name = event.get("event")
+        ticks, records, captured = self.where()
+        if name == "table_stopped":
+            if event.get("error") in _NEVER_DUE:
+                raise Finding(f"{event['table']} was stopped: {event['reason']}")
+            self.stopped[f"sim.{event['table']}"] = ticks
+        elif name == "table_restarted":
+            self.restarted.setdefault(f"sim.{event['table']}", []).append((records, captured))
+        elif name in {"checkpoint_found", "checkpoint_missing"}:
+            self.starts.append(ticks)
+        if self.is_verbose:
+            facts = " ".join(f"{key}={value}" for key, value in event.items() if key != "event")
+            print(f"  [{ticks}] {level} {name} {facts}")  # noqa: T201
+        raise structlog.DropEvent
+
+    def listen(self) -> None:
+        """Take the log of this process."""
+        structlog.configure(processors=[self.take], cache_logger_on_first_use=False)

@@ -1,0 +1,199 @@
+"""Old faults, put back one at a time: a simulation that does not find them proves nothing.
+
+The numbers are those of the list of faults that the publisher had on real servers. Faults 5 and 8
+lie in the driver's errors and values and have tests there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from tailrace_publisher.daemon import coverage, stream, table_intake, tables, watch, wiring
+from tailrace_publisher.errors import DatabaseReplaced, PermissionMissing
+from tailrace_publisher.snapshot import fence
+from tailrace_publisher.source import pages
+
+_MAXTRANS_DEFAULT: Final = 500
+_STALL_S: Final = 60.0
+
+
+@contextmanager
+def _replaced(where: Any, name: str, by: Any) -> Iterator[None]:
+    before = getattr(where, name)
+    setattr(where, name, by)
+    try:
+        yield
+    finally:
+        setattr(where, name, before)
+
+
+def _older_instance_goes_early() -> AbstractContextManager[None]:
+    """1: nobody looks whether some instance of a followed table holds what comes next."""
+    return _replaced(coverage, "check_place_kept", lambda *_, **__: None)
+
+
+def _forgotten_versions() -> AbstractContextManager[None]:
+    """2: a table keeps versions of instances that the book has forgotten: KeyError in rotation."""
+    take_in = table_intake.TableIntake._take_in
+
+    def taken_in(self: Any, table: Any, catalog: Any) -> None:
+        known = dict(table.versions)
+        take_in(self, table, catalog)
+        for name, versions in known.items():
+            table.versions.setdefault(name, versions)
+
+    return _replaced(table_intake.TableIntake, "_take_in", taken_in)
+
+
+def _database_guid_counts() -> AbstractContextManager[None]:
+    """3: the GUID of the copy is compared, which is another one on each replica."""
+
+    def check(database: str, known: Any, found: Any, position: Any) -> None:
+        if known.database_guid and found.database_guid not in {None, known.database_guid}:
+            raise DatabaseReplaced(f"database {database}: its GUID is another one")
+
+    return _replaced(wiring, "check_same_database", check)
+
+
+def _any_replica_will_do() -> AbstractContextManager[None]:
+    """4: a page does not ask what its connection sees."""
+    begin = pages.ChangePages.__init__
+
+    def begun(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        self._sees_range = True
+
+    return _replaced(pages.ChangePages, "__init__", begun)
+
+
+def _fence_by_clock() -> AbstractContextManager[None]:
+    """6: a fence is a moment, and a scan of an unknown bound is taken for one of 500."""
+    mark = fence.FenceSource.mark
+    drained = fence.is_drained
+
+    def marked(self: Any, *args: Any) -> Any:
+        return replace(mark(self, *args), log_end=None)
+
+    def is_drained(session: Any, maxtrans: int | None) -> bool:
+        return drained(session, maxtrans or _MAXTRANS_DEFAULT)
+
+    stack = ExitStack()
+    stack.enter_context(_replaced(fence.FenceSource, "mark", marked))
+    stack.enter_context(_replaced(fence, "is_drained", is_drained))
+    return _closing(stack)
+
+
+def _fresh_because_it_runs() -> AbstractContextManager[None]:
+    """7: a capture job that has run lately is taken for one that has captured everything."""
+    look = watch.CaptureWatch.look
+
+    def looked(self: Any) -> datetime | None:
+        look(self)
+        if not self._is_visible:
+            return None
+        sessions = watch.scan_sessions(self._connection)
+        return sessions.moment if watch.scan_age_s(sessions) < _STALL_S else None
+
+    return _replaced(watch.CaptureWatch, "look", looked)
+
+
+def _command_ids_are_there() -> AbstractContextManager[None]:
+    """9: a NULL command id is read as it is."""
+    of = pages.PageStatements.of.__func__  # type: ignore[attr-defined]
+
+    def made(cls: Any, instance: Any, schema: Any) -> Any:
+        statements = of(cls, instance, schema)
+        return replace(
+            statements,
+            **{
+                name: getattr(statements, name).replace(
+                    "ISNULL([__$command_id], 0)", "[__$command_id]"
+                )
+                for name in ("rest", "rest_without_id", "behind")
+            },
+        )
+
+    return _replaced(pages.PageStatements, "of", classmethod(made))
+
+
+def _tables_without_command_ids_repeat() -> AbstractContextManager[None]:
+    """9b: a table without command ids goes on by seqval behind a position that has one."""
+    begin = pages.ChangePages.__init__
+
+    def begun(
+        self: Any, connection: Any, instance: Any, schema: Any, span: Any, *rest: Any
+    ) -> None:
+        begin(self, connection, instance, schema, span, *rest)
+        self._after = span.after
+
+    return _replaced(pages.ChangePages, "__init__", begun)
+
+
+def _stops_are_not_written() -> AbstractContextManager[None]:
+    """Found here: when every table is stopped, the end comes before the checkpoint says so."""
+    refresh = tables.PublishedTables.refresh
+
+    def refreshed(self: Any) -> None:
+        refresh(self)
+        failure = self.failure()
+        if failure is not None:
+            raise failure
+
+    return _replaced(tables.PublishedTables, "refresh", refreshed)
+
+
+def _rights_come_back_too_late() -> AbstractContextManager[None]:
+    """Found here: a right that is given again while it is asked whose it was ends the publisher."""
+    refused = stream.Stream._refused
+
+    def asked(self: Any, readings: Any, window: Any) -> Any:
+        return refused(self, readings, window) or PermissionMissing("given again", number=229)
+
+    return _replaced(stream.Stream, "_refused", asked)
+
+
+@contextmanager
+def _closing(stack: ExitStack) -> Iterator[None]:
+    with stack:
+        yield
+
+
+MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
+    "1": _older_instance_goes_early,
+    "2": _forgotten_versions,
+    "3": _database_guid_counts,
+    "4": _any_replica_will_do,
+    "6": _fence_by_clock,
+    "7": _fresh_because_it_runs,
+    "9": _command_ids_are_there,
+    "9b": _tables_without_command_ids_repeat,
+    "stops-not-written": _stops_are_not_written,
+    "rights-too-late": _rights_come_back_too_late,
+}
+SIGNS: Final = {
+    "1": (": at ", "missing ["),
+    "2": ("KeyError",),
+    "3": ("DatabaseReplaced",),
+    "4": (": at ", "missing ["),
+    "6": (": at ",),
+    "7": ("is said to be out",),
+    "9": ("TypeError", "unpack"),
+    "9b": ("twice", "comes behind"),
+    "stops-not-written": ("ended by itself: PositionExpired",),
+    "rights-too-late": ("ended by itself: PermissionMissing",),
+}
+"""What a finding says that is of the fault: of these words, one."""
+
+
+@contextmanager
+def put_back(name: str | None) -> Iterator[None]:
+    """Put a fault back while the block runs; none for None."""
+    if name is None:
+        yield
+        return
+    with MUTANTS[name]():
+        yield

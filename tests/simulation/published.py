@@ -1,0 +1,165 @@
+"""What is in the topics: decoded by fastavro and the registered schemas, as any consumer would."""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+import fastavro
+
+from tailrace_schemas.progress import Progress
+from tests.simulation.kafka.broker import Broker, Entry, Partition, Transaction
+from tests.simulation.kafka.registry import Schemas
+
+PREFIX: Final = "sim"
+_FRAME: Final = 5
+
+
+@lru_cache(maxsize=20_000)
+def _parsed(text: str) -> Any:
+    return fastavro.parse_schema(json.loads(text))
+
+
+def decode(schemas: Schemas, raw: bytes) -> dict[str, Any]:
+    """A framed Avro record."""
+    if raw[0] != 0:
+        raise AssertionError("a record is not framed")
+    writer = _parsed(schemas.text(int.from_bytes(raw[1:_FRAME], "big")))
+    record = fastavro.schemaless_reader(io.BytesIO(raw[_FRAME:]), writer, None)
+    if not isinstance(record, dict):
+        raise TypeError("a record schema was expected")
+    return record
+
+
+def lsn_of_text(text: str) -> bytes:
+    """The ten bytes of ``vlf:block:slot``."""
+    return bytes.fromhex(text.replace(":", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change event or a snapshot's row.
+
+    Attributes:
+        position: 25 bytes, as in the ledger.
+        lsn: commit LSN.
+        identity: (commit LSN, seqval, operation): what a change row is known by.
+        op: c, u, d or r.
+    """
+
+    position: bytes
+    lsn: bytes
+    identity: tuple[bytes, bytes, int]
+    op: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    unavailable: frozenset[str]
+    ts_ms: int
+
+
+def event_of(schemas: Schemas, entry: Entry) -> Event | None:
+    """The event of a record; None for a tombstone."""
+    if entry.value is None:
+        return None
+    record = decode(schemas, entry.value)
+    source = record["source"]
+    lsn, seqval = lsn_of_text(source["commit_lsn"]), lsn_of_text(source["change_lsn"] or "0" * 20)
+    operation, command = source["operation"] or 0, source["command_id"] or 0
+    position = lsn + command.to_bytes(4, "big") + seqval + operation.to_bytes(1, "big")
+    return Event(
+        position,
+        lsn,
+        (lsn, seqval, operation),
+        record["op"],
+        record["before"],
+        record["after"],
+        frozenset(source["unavailable"] or ()),
+        source["ts_ms"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """One Kafka transaction that was committed: its progress and where its records are.
+
+    Attributes:
+        transaction: the transaction.
+        progress: its progress records, in order; seldom more than one.
+        parts: its records by data partition.
+    """
+
+    transaction: Transaction
+    progress: tuple[Progress, ...]
+    parts: tuple[tuple[Partition, list[Entry]], ...]
+
+
+@dataclass(slots=True)
+class Published:
+    """Follows what the publisher commits, as it is committed.
+
+    Attributes:
+        records: progress records so far.
+        closed: the newest closed LSN.
+        position: LSN of the newest checkpoint: everything below it is out.
+        delivered: all transactions of the publisher, in the order of their decisions.
+    """
+
+    broker: Broker
+    schemas: Schemas
+    records: int = 0
+    closed: bytes = bytes(10)
+    position: bytes = bytes(10)
+    newest: Progress | None = None
+    delivered: list[Delivered] = field(default_factory=list)
+
+    def committed(self, transaction: Transaction) -> None:
+        """A transaction was decided to be committed."""
+        progress: list[Progress] = []
+        parts: list[tuple[Partition, list[Entry]]] = []
+        for partition in transaction.unmarked:
+            entries = _of(partition, transaction)
+            if partition.topic == f"{PREFIX}.progress":
+                progress += [
+                    Progress.from_record(decode(self.schemas, entry.value or b""))
+                    for entry in entries
+                ]
+            elif partition.topic == f"{PREFIX}.offsets":
+                self._note_position(entries)
+            else:
+                parts.append((partition, entries))
+        if not progress:
+            return
+        self.records += len(progress)
+        self.newest = progress[-1]
+        self.closed = lsn_of_text(progress[-1].closed_lsn)
+        self.position = max(self.position, self.closed)
+        self.delivered.append(Delivered(transaction, tuple(progress), tuple(parts)))
+
+    def _note_position(self, entries: list[Entry]) -> None:
+        for entry in reversed(entries):
+            if entry.value is None or entry.key is None:
+                continue
+            if decode(self.schemas, entry.key)["table"] is None:
+                record = decode(self.schemas, entry.value)
+                self.position = lsn_of_text(record["start_lsn"])
+                return
+
+
+def _of(partition: Partition, transaction: Transaction) -> list[Entry]:
+    found = []
+    for entry in reversed(partition.entries):
+        if entry.transaction is transaction:
+            found.append(entry)
+        elif entry.transaction is not None and entry.transaction.number < transaction.number:
+            break
+    return found[::-1]
+
+
+def position_hash(position: bytes) -> int:
+    """As the ledger has it."""
+    return zlib.crc32(position)

@@ -1,0 +1,233 @@
+"""What happens in a run: drawn from one seed beforehand, as a list that can be cut down.
+
+A step has its own small seed, from which it chooses when its turn comes, out of what there is then
+(which table, which row). So a step means much the same when others before it are left out.
+
+Each seed draws which kinds of steps it has and how often each comes (swarm testing: a run with few
+kinds reaches deeper than one with all of them).
+
+https://users.cs.utah.edu/~regehr/papers/swarm12.pdf
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+_SEED_MAX: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that happens.
+
+    Attributes:
+        kind: name of an action, see ``actions``.
+        after: calls of the publisher since the step before.
+        seed: for what the action chooses.
+    """
+
+    kind: str
+    after: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What does not change in a run.
+
+    Attributes:
+        replicas: servers of the availability group; 1 is a single server.
+        read_only: whether the publisher asks for a readable secondary.
+        passes_async: trace flag 1448.
+        maxtrans: of the capture job.
+        command_ids: ``all``, ``none`` or ``updated`` (a step may bring them).
+        has_log_stats, has_time_zone, identity, sees_state, sees_jobs: see ``view.Features``.
+        zone_change_h: hours from the beginning to a change of the clocks; None for none.
+        zone_back: whether the clocks are put back then.
+        tables: how many of the templates there are.
+        allows_snapshot: see ``view.Features``.
+    """
+
+    replicas: int
+    read_only: bool
+    passes_async: bool
+    maxtrans: int
+    command_ids: str
+    has_log_stats: bool
+    has_time_zone: bool
+    identity: str
+    sees_state: bool
+    sees_jobs: bool
+    zone_change_h: float | None
+    zone_back: bool
+    tables: int
+    allows_snapshot: bool = False
+
+    @property
+    def goes_by_time(self) -> bool:
+        """Whether fences are moments, which an honest clock and a single server must keep true.
+
+        What they cannot keep (ADR 0015) is left out: clocks that go back, groups.
+        """
+        return not (self.has_log_stats and self.sees_state)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A whole run.
+
+    Attributes:
+        seed: from which it was drawn.
+        around: what does not change.
+        options: of the publisher, as its configuration has them.
+        steps: what happens.
+    """
+
+    seed: int
+    around: Surroundings
+    options: dict[str, Any]
+    steps: tuple[Step, ...]
+
+    def without(self, begin: int, end: int) -> Scenario:
+        """The scenario without steps in [begin, end); the others come when they came."""
+        gap = sum(step.after + 1 for step in self.steps[begin:end])
+        later = list(self.steps[end:])
+        if later:
+            later[0] = replace(later[0], after=later[0].after + gap)
+        return replace(self, steps=self.steps[:begin] + tuple(later))
+
+
+_ALWAYS: Final = {"transaction": 12.0, "capture": 8.0}
+_SOMETIMES: Final = {
+    "large_transaction": 2.0,
+    "reserve": 1.0,
+    "begin_capture": 2.0,
+    "fail_capture": 0.7,
+    "stop_capture": 0.7,
+    "cleanup": 2.0,
+    "late_cleanup": 0.5,
+    "delete_change_rows": 1.0,
+    "enable": 2.5,
+    "disable": 2.0,
+    "add_column": 1.5,
+    "drop_column": 0.7,
+    "alter_column": 1.0,
+    "drop_table": 0.2,
+    "update_server": 0.5,
+    "step_clock": 1.0,
+    "pass_time": 1.5,
+    "torn_read": 2.0,
+    "refuse_table": 0.6,
+    "refuse_state": 0.4,
+    "allow": 1.0,
+    "source_error": 1.0,
+    "login_error": 0.5,
+    "disconnect": 1.0,
+    "server_down": 0.5,
+    "kill": 2.0,
+    "commit_late": 1.0,
+    "commit_done": 1.0,
+    "commit_never": 0.3,
+    "stall": 0.7,
+    "no_coordinator": 0.5,
+    "no_leader": 0.7,
+    "no_broker": 0.5,
+    "no_registry": 0.5,
+    "hold_markers": 0.7,
+    "compact": 0.7,
+    "intruder": 0.3,
+    "signal": 0.6,
+}
+_OF_GROUPS: Final = {
+    "lag": 3.0,
+    "catch_up": 2.0,
+    "ship": 3.0,
+    "redo": 3.0,
+    "fail_over": 1.0,
+    "force_fail_over": 0.4,
+}
+_OF_SINGLE_SERVERS: Final = {"restore": 0.3}
+
+
+def draw(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    rng = random.Random(seed)
+    around = _surroundings(rng)
+    weights = dict(_ALWAYS)
+    possible = {**_SOMETIMES, **(_OF_GROUPS if around.replicas > 1 else _OF_SINGLE_SERVERS)}
+    share = rng.choice((0.15, 0.35, 0.6, 1.0))
+    for kind, weight in possible.items():
+        if rng.random() < share:
+            weights[kind] = weight * rng.choice((0.3, 1.0, 3.0))
+    if around.command_ids == "updated":
+        weights.update(update_server=1.0, enable=2.5)
+    if around.read_only:
+        weights.update(lag=3.0, redo=3.0)
+    if around.goes_by_time or around.zone_back or around.replicas > 1:
+        weights.pop("refuse_state", None)
+    if around.goes_by_time or "refuse_state" in weights:
+        weights.pop("step_clock", None)  # fences may be moments
+    kinds = list(weights)
+    count = rng.choice((20, 40, 60, 90))
+    drawn = rng.choices(kinds, [weights[kind] for kind in kinds], k=count)
+    spread = rng.choice((2, 6, 15, 40))
+    steps = tuple(Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)) for kind in drawn)
+    return Scenario(seed, around, _options(rng, around), steps)
+
+
+def _surroundings(rng: random.Random) -> Surroundings:
+    replicas = rng.choice((1, 1, 1, 2, 3, 3))
+    around = Surroundings(
+        replicas=replicas,
+        read_only=replicas > 1 and rng.random() < 0.6,
+        passes_async=rng.random() < 0.3,
+        maxtrans=rng.choice((1, 2, 5, 500)),
+        command_ids=rng.choice(("all", "all", "none", "updated", "updated")),
+        has_log_stats=rng.random() < 0.7,
+        has_time_zone=rng.random() < 0.5,
+        identity=rng.choice(("visible", "visible", "visible", "hidden", "missing")),
+        sees_state=rng.random() < 0.85,
+        sees_jobs=rng.random() < 0.4,
+        zone_change_h=rng.choice((None, None, None, 0.02, 0.5)),
+        zone_back=rng.random() < 0.6,
+        tables=rng.choice((1, 2, 2, 3, 4)),
+        allows_snapshot=rng.random() < 0.3,
+    )
+    if around.goes_by_time:
+        return replace(around, replicas=1, read_only=False, zone_back=False)
+    return around
+
+
+def _options(rng: random.Random, around: Surroundings) -> dict[str, Any]:
+    return {
+        "source": {
+            "host": "listener",
+            "database": "shop",
+            "user": "tailrace",
+            "password": "secret",
+            "application_intent": "ReadOnly" if around.read_only else "ReadWrite",
+        },
+        "kafka": {
+            "bootstrap": "broker:9092",
+            "partitions": rng.choice((1, 2, 3)),
+            "commit_timeout_s": rng.choice((1.0, 5.0, 60.0)),
+            "transaction_timeout_s": rng.choice((10.0, 300.0)),
+        },
+        "registry": {"url": "http://registry"},
+        "prefix": "sim",
+        "page_rows": rng.choice((1, 1, 2, 3, 7, 100)),
+        "window_transactions": rng.choice((1, 2, 5, 1000)),
+        "rows_per_transaction": rng.choice((1, 2, 5, 20, 1000)),
+        "linger_ms": rng.choice((0, 1, 150)),
+        "poll_interval_ms": rng.choice((10, 500)),
+        "heartbeat_s": rng.choice((0.5, 2.0, 10.0)),
+        "retry_backoff_max_s": rng.choice((0.5, 30.0)),
+        "tombstones": rng.random() < 0.5,
+        "snapshot": {
+            "mode": "no_data" if rng.random() < 0.1 else "initial",
+            "on_gap": rng.choice(("stop", "snapshot")),
+            "chunk_rows": rng.choice((1, 2, 5, 100)),
+        },
+    }

@@ -1,0 +1,455 @@
+"""One run: the world of a scenario, the real publisher in it, and what its end must be.
+
+Theory of operation. The publisher runs in this thread. Each call of a port ticks the world, which
+carries out the scenario's steps that are due. Behind the last step everything is mended and the
+publisher must catch up within a bounded number of calls (liveness); then it is killed and started
+once more, which takes up stopped tables, and must catch up again. What it published is judged by
+the model's own history.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.loop import run as run_publisher
+from tailrace_publisher.errors import (
+    DatabaseReplaced,
+    LeaseLost,
+    LsnWentBack,
+    PermissionMissing,
+    PositionExpired,
+    PreflightError,
+    PublisherError,
+    ReplicaBehind,
+)
+from tests.simulation.actions import ACTIONS
+from tests.simulation.kafka.broker import Broker
+from tests.simulation.kafka.clients import Clients, KafkaFaults
+from tests.simulation.kafka.registry import Schemas
+from tests.simulation.logs import Told
+from tests.simulation.ports import Lane, make_ports, new_stop
+from tests.simulation.published import Published
+from tests.simulation.scenario import Scenario
+from tests.simulation.sqlserver import log as wal
+from tests.simulation.sqlserver.clock import ServerClock, Zone
+from tests.simulation.sqlserver.connection import Source
+from tests.simulation.sqlserver.database import TIME_MARK, Database
+from tests.simulation.sqlserver.group import Group, Replica
+from tests.simulation.sqlserver.rows import Column, Instance, Table
+from tests.simulation.sqlserver.view import Features
+from tests.simulation.world import Finding, Killed, World
+
+CATCH_UP_TICKS_MAX: Final = 6_000
+"""Calls within which a publisher that nothing disturbs must have everything out."""
+_ENDS_MAX: Final = 12
+_STARTS_MAX: Final = 4
+_OF_TABLES: Final = (PositionExpired, PermissionMissing, PreflightError)
+_TEMPLATES: Final = (
+    ("orders", (("id", "int"), ("v", "int"), ("s", "nvarchar(20)")), 1),
+    ("log", (("v", "int"), ("s", "nvarchar(20)")), 0),
+    ("lines", (("id", "int"), ("line", "int"), ("v", "int")), 2),
+    ("notes", (("id", "int"), ("note", "nvarchar(max)"), ("v", "int")), 1),
+)
+"""Name, columns, and how many of them are the primary key."""
+
+
+@dataclass(slots=True)
+class Simulation:
+    """A run.
+
+    Attributes:
+        scenario: what happens.
+        excuses: why a table may be stopped, by its name.
+        uncaptured: number of progress records at which a table had no capture instance any more.
+        reserved: LSNs of changes of a transaction that is not committed yet.
+        ends: errors with which the publisher ended, each of which was due.
+    """
+
+    scenario: Scenario
+    world: World
+    group: Group
+    source: Source
+    broker: Broker
+    schemas: Schemas
+    faults: KafkaFaults
+    config: PublisherConfig
+    published: Published
+    told: Told
+    excuses: dict[str, list[str]] = field(default_factory=dict)
+    uncaptured: dict[str, list[int]] = field(default_factory=dict)
+    reserved: list[bytes] = field(default_factory=list)
+    ends: list[PublisherError] = field(default_factory=list)
+    commit_utc: dict[tuple[int, bytes], datetime] = field(default_factory=dict)
+    next_row: int = 1
+    next_object: int = 100
+    kill_in: int | None = None
+    running_scan: Any = None
+    is_capture_stopped: bool = False
+    not_hardening: set[int] = field(default_factory=set)
+    not_redoing: set[int] = field(default_factory=set)
+    clock_steps: int = 0
+    intrusions: int = 0
+    first_record: int = 0
+    is_over: bool = False
+    _stop: Any = None
+    _next_step: int = 0
+    _since_step: int = 0
+    _dead: bool = False
+    _phase: int = 0
+    _phase_began: int = 0
+    _target: bytes = b""
+    _starts: int = 0
+    _lane: Lane = field(default_factory=Lane)
+    _lanes: random.Random = field(default_factory=lambda: random.Random(0))
+    _lane_pace: float = 1.0
+
+    @property
+    def transactional_id(self) -> str:
+        """Of the publisher."""
+        return self.config.transactional_id
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run the scenario to its end.
+
+        Raises:
+            Finding: the publisher broke a promise while it ran.
+        """
+        while not self.is_over:
+            self._dead = False
+            self._stop = new_stop()
+            clients = Clients(self.broker, self.world, self.tick, self.faults)
+            self._lane = Lane()
+            world = self.world, self.tick, self._lane
+            ports = make_ports(self.source, clients, self.schemas, *world)
+            try:
+                run_publisher(self.config, self._stop, metrics=self.told.metrics, ports=ports)
+            except Killed:
+                continue
+            except PublisherError as error:
+                self._ended(error)
+            except Exception as error:
+                raise Finding(f"the publisher died of {type(error).__name__}: {error}") from error
+            else:
+                if not self.is_over:
+                    raise Finding("the publisher ended without an error and without being told to")
+
+    def tick(self) -> None:
+        """A call of the publisher."""
+        if self._dead:
+            raise Killed
+        self.world.tick()
+        if self._lanes.random() < self._lane_pace:
+            self._lane.run_next()
+        if self.kill_in is not None:
+            self.kill_in -= 1
+            if self.kill_in < 0:
+                self.kill_in = None
+                self._die()
+
+    def _die(self) -> None:
+        self._dead = True
+        raise Killed
+
+    def on_tick(self) -> None:
+        """Carry out what is due."""
+        self._since_step += 1
+        steps = self.scenario.steps
+        while self._next_step < len(steps) and self._since_step > steps[self._next_step].after:
+            step = steps[self._next_step]
+            self._next_step += 1
+            self._since_step = 0
+            ACTIONS[step.kind](self, random.Random(step.seed))
+        self._let_replicas_work()
+        if self._next_step == len(steps):
+            self._quiet()
+
+    def _let_replicas_work(self) -> None:
+        group = self.group
+        if len(group.replicas) == 1:
+            return
+        for place, replica in enumerate(group.replicas):
+            if replica is group.server:
+                continue
+            if place not in self.not_hardening:
+                group.ship(replica, len(group.log.records))
+            if place not in self.not_redoing:
+                group.redo(replica, len(group.log.records))
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _quiet(self) -> None:
+        """Behind the last step: mend everything, wait until all is out, then start once more."""
+        if self._phase == 0:
+            self._mend()
+            self._phase, self._phase_began = 1, self.world.ticks
+        if self.world.ticks % 8 == 0:
+            # The mark is really made every five minutes; here often, as it is waited for.
+            self.scan(marks_time=self.world.ticks % 40 == 0)
+        self._target = max(
+            (e.start_lsn for e in self.group.database.mapping if e.tran_id != TIME_MARK),
+            default=b"",
+        )
+        waited = self.world.ticks - self._phase_began
+        if self._has_caught_up():
+            if self._phase == 1 or self._restarts():
+                self._phase, self._phase_began = 2, self.world.ticks
+                self.kill_in = 0
+                self.told.starts.clear()
+            else:
+                self.is_over = True
+                self._stop.set()
+        elif waited > CATCH_UP_TICKS_MAX:
+            raise Finding(f"it does not catch up: {self._what_is_missing()}")
+
+    def _mend(self) -> None:
+        features = self.source.features
+        features.refused.clear()
+        features.sees_state = self.scenario.around.sees_state
+        self.source.errors.clear()
+        self.source.login_errors.clear()
+        self.source.torn_reads = 0
+        self.is_capture_stopped = False
+        self.not_hardening.clear()
+        self.not_redoing.clear()
+        for replica in self.group.replicas:
+            replica.is_up = True
+        self.broker.holds_markers = False
+        self.broker.write_markers()
+        self.faults.__init__()  # type: ignore[misc]
+
+    def _has_caught_up(self) -> bool:
+        newest = self.published.newest
+        if newest is None or self.published.closed < self._target:
+            return False
+        if self._phase == 2 and not self.told.starts:
+            return False
+        return all(self._is_excused(topic) for topic in newest.snapshotting)
+
+    def _is_excused(self, topic: str) -> bool:
+        """Whether a table may be stopped, and was told to be; the last start is a new reason."""
+        told_at = self.told.stopped.get(topic, -1)
+        return topic.rpartition(".")[2] in self.excuses and (
+            self._phase == 1 or (told_at > self._phase_began and self._starts < _STARTS_MAX)
+        )
+
+    def _restarts(self) -> bool:
+        """Whether a table was stopped since the last start, so that there must be another."""
+        self._starts += 1
+        newest = self.published.newest
+        return newest is not None and bool(newest.snapshotting)
+
+    def _what_is_missing(self) -> str:
+        newest = self.published.newest
+        return (
+            f"phase {self._phase}, closed {self.published.closed.hex()} of {self._target.hex()},"
+            f" not in the cut {None if newest is None else newest.snapshotting}"
+        )
+
+    def _ended(self, error: PublisherError) -> None:
+        """The publisher ended with an error: is it one that an operator must see?"""
+        self.ends.append(error)
+        if isinstance(error, DatabaseReplaced | LsnWentBack) and self.is_line_left():
+            self.is_over = True
+            return
+        if self._is_due(error) and len(self.ends) < _ENDS_MAX:
+            self._mend_for_restart()
+            return
+        raise Finding(
+            f"the publisher ended by itself: {type(error).__name__}: {error}; tables that may be"
+            f" stopped: {self.excuses}"
+        ) from error
+
+    def _is_due(self, error: PublisherError) -> bool:
+        if isinstance(error, LeaseLost):
+            return self.intrusions > 1
+        if isinstance(error, ReplicaBehind):
+            return bool(self.not_redoing or self.not_hardening)
+        tables = self.group.database.tables.values()
+        names = {table.name for table in tables if not table.is_dropped}
+        if not isinstance(error, _OF_TABLES):
+            return False
+        if self.excuses.keys() >= names:  # no table can go on
+            return True
+        is_first = self.published.records == 0
+        return is_first and (bool(self.excuses) or isinstance(error, PreflightError))
+
+    def _mend_for_restart(self) -> None:
+        """What an operator does: rights are given, tables captured, and the publisher started."""
+        self.source.features.refused.clear()
+        database = self.group.database
+        for table in list(database.tables.values()):
+            if not table.is_dropped and not database.instances_of(table.object_id):
+                self.enable(f"dbo_{table.name}_0", table)
+        self.world.advance(30.0)
+
+    # -- what actions do ---------------------------------------------------------------------------
+
+    def write(self, record: wal.Commit) -> None:
+        """Users commit."""
+        self.group.write(record)
+        self.commit_utc[len(self.group.lines), record.lsn] = self.group.server.clock.utc()
+
+    def scan(self, *, marks_time: bool) -> None:
+        """The capture process scans the log."""
+        if self.is_capture_stopped:
+            return
+        if not self.group.server.is_up:
+            return
+        session = self.running_scan or self.group.begin_scan()
+        self.running_scan = None
+        self.group.end_scan(session, marks_time=marks_time)
+
+    def enable(self, name: str, table: Table) -> None:
+        """sys.sp_cdc_enable_table."""
+        clock = self.group.server.clock
+        self.next_object += 1
+        record = wal.EnableInstance(
+            self.group.log.next_lsn(), clock.local(), name, self.next_object, table.object_id
+        )
+        self.group.write(record)
+
+    def excuse(self, table: str, reason: str) -> None:
+        """A table may be stopped from now on."""
+        self.excuses.setdefault(table, []).append(reason)
+
+    def excuse_uncovered(self, instance: Instance) -> None:
+        """An instance goes: may its table be stopped for it?"""
+        database = self.group.database
+        others = [i for i in database.instances_of(instance.source) if i is not instance]
+        if not any(
+            i.start_lsn is not None and i.enabled_lsn <= self.published.position for i in others
+        ):
+            name = database.tables[instance.source].name
+            self.excuse(name, f"{instance.name} was disabled before its changes were out")
+
+    def is_snapshotting(self) -> bool:
+        """Whether a table is, or may soon be, read beside the stream."""
+        newest = self.published.newest
+        return newest is None or bool(newest.snapshotting)
+
+    def note_uncaptured(self) -> None:
+        """Note which tables have no capture instance."""
+        database = self.group.database
+        for table in database.tables.values():
+            if not database.instances_of(table.object_id):
+                self.uncaptured.setdefault(table.name, []).append(self.published.records)
+
+    def leave_line(self, happen: Callable[[], None]) -> None:
+        """The database goes on from an earlier point of its log."""
+        happen()
+
+    def is_line_left(self) -> bool:
+        """Whether something of what was published is not in the database's log any more."""
+        if not self.group.lines:
+            return False
+        position = self.published.position
+        return position not in _captured_lsns(self.group.log.records)
+
+
+def _captured_lsns(records: list[wal.Record]) -> set[bytes]:
+    """LSNs that were ever in the mapping on a line."""
+    database = Database()
+    found: set[bytes] = {bytes(10)}
+    for place, record in enumerate(records, 1):
+        database.redo(records, place)
+        if isinstance(record, wal.Capture):
+            found.update(entry.start_lsn for entry in database.mapping)
+    return found
+
+
+def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
+    """The world of a scenario, at its beginning."""
+    around = scenario.around
+    rng = random.Random(scenario.seed ^ 0x5EED)
+    world = World(datetime(2026, 10, 24, 23, 30, tzinfo=UTC))
+    change = None
+    if around.zone_change_h is not None:
+        change = world.began.replace(tzinfo=None) + timedelta(hours=around.zone_change_h)
+    before, after = (120, 60) if around.zone_back else (60, 120)
+    zone = Zone("W. Europe Standard Time", before, after, change)
+    has_ids = around.command_ids == "all"
+    replicas = [
+        Replica(
+            f"SQL{number}",
+            ServerClock(world, zone, error_ms=rng.choice((0, 0, 250, -250)) if number else 0),
+            UUID(int=rng.getrandbits(128), version=4),
+            Database(has_ids),
+        )
+        for number in range(around.replicas)
+    ]
+    group = Group(
+        replicas,
+        wal.Log(),
+        UUID(int=rng.getrandbits(128), version=4),
+        UUID(int=rng.getrandbits(128), version=4),
+        passes_async=around.passes_async,
+        maxtrans=around.maxtrans,
+        has_command_id=has_ids,
+    )
+    config = PublisherConfig.load(scenario.options)
+    broker = Broker(now_us=lambda: world.elapsed_us)
+    schemas = Schemas()
+    features = Features(
+        around.has_log_stats,
+        around.has_time_zone,
+        around.identity,
+        around.sees_state,
+        around.sees_jobs,
+        around.allows_snapshot,
+    )
+    simulation = Simulation(
+        scenario,
+        world,
+        group,
+        Source(group, features, lambda: simulation.tick()),
+        broker,
+        schemas,
+        KafkaFaults(),
+        config,
+        Published(broker, schemas),
+        Told(is_verbose, lambda: (world.ticks, simulation.published.records, group.captured())),
+    )
+    simulation._lanes = random.Random(scenario.seed ^ 0x1A9E)
+    simulation._lane_pace = rng.choice((0.1, 0.5, 1.0))
+    world.on_tick = simulation.on_tick
+    broker.on_commit = simulation.published.committed
+    _create_tables(simulation, rng)
+    return simulation
+
+
+def _create_tables(simulation: Simulation, rng: random.Random) -> None:
+    group = simulation.group
+    for number, (name, columns, keys) in enumerate(_TEMPLATES[: simulation.scenario.around.tables]):
+        made = tuple(
+            Column(place, column, kind, nullable=place > keys)
+            for place, (column, kind) in enumerate(columns, 1)
+        )
+        group.write(
+            wal.CreateTable(
+                group.log.next_lsn(),
+                group.server.clock.local(),
+                10 + number,
+                name,
+                made,
+                tuple(range(1, keys + 1)),
+            )
+        )
+    for _ in range(3):
+        ACTIONS["transaction"](simulation, rng)
+    for table in list(group.database.tables.values()):
+        simulation.enable(f"dbo_{table.name}_0", table)
+    if rng.random() < 0.7:
+        simulation.scan(marks_time=False)
+    ACTIONS["transaction"](simulation, rng)
+    simulation.first_record = len(group.log.records)
+    for replica in group.replicas:
+        replica.hardened = len(group.log.records)
+        replica.database.redo(group.log.records, replica.hardened)

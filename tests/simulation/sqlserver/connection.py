@@ -1,0 +1,203 @@
+"""Connections: to which replica, when they break, and what their statements meet on the way."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tailrace_publisher.config import ApplicationIntent, SourceConfig
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.source.connection import OdbcConnection
+from tests.simulation.sqlserver import catalog_statements, data_statements, statements
+from tests.simulation.sqlserver.group import Group, Replica
+from tests.simulation.sqlserver.select import SqlError, parse_select
+from tests.simulation.sqlserver.view import Features, View, source_rows
+
+__all__ = ["Source", "SourceConnection", "catalog_statements"]
+
+_DECLARE: Final = re.compile(r"DECLARE (?P<variables>.*)", re.DOTALL)
+_SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
+_VARIABLE: Final = re.compile(r"(?P<name>@\w+) [\w()]+ = \?")
+_FROM_TABLE: Final = re.compile(r"SELECT .* FROM \[dbo\]\.\[[^\]]*\].*", re.DOTALL)
+
+
+class Parameters(list[Any]):
+    """Parameters of a statement, and the variables of its batch."""
+
+    named: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Source:
+    """What all connections of a run have in common.
+
+    Attributes:
+        group: the servers.
+        features: what they and the login's rights make of statements.
+        tick: called for every statement, before and behind it.
+        errors: numbers of errors that the next statements meet.
+        login_errors: the same of the next log-ins.
+        torn_reads: how many of the next snapshot chunks are read while others commit.
+        choose: which of several readable secondaries a log-in gets.
+    """
+
+    group: Group
+    features: Features
+    tick: Callable[[], None]
+    errors: deque[int] = field(default_factory=deque)
+    login_errors: deque[int] = field(default_factory=deque)
+    torn_reads: int = 0
+    logins: int = 0
+
+    def connect(self, config: SourceConfig) -> SourceConnection:
+        """A log-in through the listener.
+
+        With read-only intent it goes to a readable secondary, one after the other, where there is
+        one that is up.
+
+        https://learn.microsoft.com/sql/database-engine/availability-groups/windows/configure-read-only-routing-for-an-availability-group-sql-server
+        """
+        self.tick()
+        replica = self.group.server
+        if config.application_intent is ApplicationIntent.READ_ONLY:
+            readable = [r for r in self.group.replicas if r is not replica and r.is_up]
+            if readable:
+                replica = readable[self.logins % len(readable)]
+        self.logins += 1
+        if self.login_errors:
+            raise sql_error(config, self.login_errors.popleft(), "refused", is_login=True)
+        if not replica.is_up:
+            raise sql_error(config, 10060, "no answer", is_login=True, sqlstate="08001")
+        return SourceConnection(self, config, replica)
+
+
+class SourceConnection:
+    """A connection to one replica; see tailrace_publisher.ports.Connection."""
+
+    def __init__(self, source: Source, config: SourceConfig, replica: Replica) -> None:
+        self.queries = 0
+        self._source = source
+        self._config = config
+        self._view = View(source.group, replica, source.features)
+        self._epoch = replica.epoch
+        self._sees_one_moment = not self._view.is_primary  # a secondary's readers all do
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+    def query(self, sql: str, *parameters: Any) -> list[Any]:
+        """Rows of the one result set."""
+        return self.query_sets(sql, *parameters)[0]
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        """Rows of every result set; between two statements of a batch anything may happen."""
+        self.queries += 1
+        left = list(parameters)
+        named: dict[str, Any] = {}
+        sets: list[list[Any]] = []
+        for text in filter(None, map(str.strip, sql.split(";"))):
+            self._source.tick()
+            self._check_alive()
+            count = text.count("?")
+            given = Parameters(left[:count])
+            del left[:count]
+            if declared := _DECLARE.fullmatch(text):
+                names = [found["name"] for found in _VARIABLE.finditer(declared["variables"])]
+                named.update(zip(names, given, strict=True))
+                continue
+            given.named = named
+            sets.append(self._answer(text, given))
+        self._source.tick()
+        self._check_alive()
+        return sets
+
+    def query_within(
+        self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
+    ) -> tuple[list[list[Any]], bool]:
+        """Rows of a batch up to so many bytes; what is behind the row that fills it is not read."""
+        rest = at_most
+        sets: list[list[Any]] = []
+        for rows in self.query_sets(sql, *parameters):
+            sets.append([])
+            for row in rows:
+                sets[-1].append(row)
+                rest -= size_of(row)
+                if rest <= 0:
+                    return sets, True
+        return sets, False
+
+    def _answer(self, text: str, parameters: Parameters) -> list[Any]:
+        try:
+            if text == _SNAPSHOT:
+                self._sees_one_moment = True
+            if (
+                self._source.torn_reads
+                and not self._sees_one_moment
+                and _FROM_TABLE.fullmatch(text)
+            ):
+                self._source.torn_reads -= 1
+                return self._torn(text, parameters)
+            return statements.answer(self._view, text, parameters)
+        except SqlError as error:
+            raise sql_error(self._config, error.number, str(error)) from error
+
+    def _torn(self, text: str, parameters: Sequence[Any]) -> list[Any]:
+        """A scan under READ COMMITTED: what commits meanwhile is seen behind its place only.
+
+        Rows whose key moves may be missed or come twice.
+
+        https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-locking-and-row-versioning-guide
+        (Missing one or more updated rows, reading one updated row more than once)
+        """
+        select = parse_select(" ".join(text.split()))
+        values = data_statements.bound(select, parameters)
+        table = self._view.table_named(select.source)
+        seen = [row for row in source_rows(table) if select.where(row, values) is True]
+        seen.sort(key=select.order_key)
+        half = seen[: (len(seen) + 1) // 2]
+        for _ in range(4):
+            self._source.tick()
+        self._check_alive()
+        table = self._view.table_named(select.source)
+        rest = source_rows(table)
+        if half and select.order:
+            last = select.order_key(half[-1])
+            rest = [row for row in rest if select.order_key(row) > last]
+        elif half:
+            # A heap: a row stays where it is, so it is seen once.
+            found = {row[""] for row in half}
+            rest = [row for row in rest if row[""] not in found]
+        return select.run([*half, *rest], values)
+
+    def _check_alive(self) -> None:
+        replica = self._view.replica
+        if self._source.errors:
+            raise sql_error(self._config, self._source.errors.popleft(), "on the way")
+        if self._epoch != replica.epoch or not replica.is_up:
+            raise sql_error(self._config, 10054, "connection reset", sqlstate="08S01")
+
+
+def sql_error(
+    config: SourceConfig, number: int, text: str, *, is_login: bool = False, sqlstate: str = "42000"
+) -> SourceError:
+    """What the publisher's own classification makes of an error of the driver."""
+    real = OdbcConnection.__new__(OdbcConnection)
+    real._config = config
+    told = f"[{sqlstate}] [Microsoft][SQL Server]{text} ({number}) (SQLExecDirectW)"
+    doing = "connecting" if is_login else "querying"
+    return real._translate(Exception(sqlstate, told), doing)

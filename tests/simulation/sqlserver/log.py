@@ -1,0 +1,157 @@
+"""The transaction log: what is in it, and the LSNs of its records.
+
+A database is its log: a replica is a prefix of it that was redone, a restored database a prefix
+that goes on differently. So every record says all that is needed to redo it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tests.simulation.sqlserver.rows import Change, Column
+
+LSN_BYTES = 10
+_SLOT = 1
+_BLOCK = 1 << 16
+_VLF = 1 << 48
+
+
+def lsn_text(lsn: bytes) -> str:
+    """``vlf:block:slot`` in hexadecimal digits of fixed width."""
+    return lsn.hex(":", -4)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Any record: LSN, and the server's local time when it was written."""
+
+    lsn: bytes
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(Record):
+    """CREATE TABLE, before change data capture is enabled."""
+
+    object_id: int
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Record):
+    """A transaction of users: its LSN is that of the commit record, its changes have theirs."""
+
+    tran_id: bytes
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable(Record):
+    """DDL on a source table: one column is added, dropped or given another type."""
+
+    object_id: int
+    kind: str
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable(Record):
+    """DROP TABLE: its capture instances go with it.
+
+    https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server
+    """
+
+    object_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnableInstance(Record):
+    """sys.sp_cdc_enable_table."""
+
+    name: str
+    object_id: int
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class DisableInstance(Record):
+    """sys.sp_cdc_disable_table."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capture(Record):
+    """A scan of the capture process, up to an LSN and a number of transactions.
+
+    Attributes:
+        readable_end: number of records that the log reader may see.
+        maxtrans: transactions at most.
+        marks_time: whether it writes an entry that only marks time.
+    """
+
+    readable_end: int
+    maxtrans: int
+    marks_time: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseWatermarks(Record):
+    """The first transaction of cleanup: low watermarks of all instances below an LSN."""
+
+    watermark: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteChangeRows(Record):
+    """The further transactions of cleanup: change rows and entries below the low watermarks."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateServer(Record):
+    """sys.sp_vupgrade_replication of a cumulative update: change tables get ``__$command_id``.
+
+    Attributes:
+        rebuilds_index: whether the clustered indexes get it, too.
+    """
+
+    rebuilds_index: bool
+
+
+@dataclass(slots=True)
+class Log:
+    """The records, oldest first, and the next LSN.
+
+    An LSN is given out once on one line of recovery; a log that was cut off gives the same ones
+    out again, as a restored database does (inferred: LSNs go on from the recovery point).
+    """
+
+    records: list[Record] = field(default_factory=list)
+    _last: int = (1 << 52) + (0x18 << 16)
+
+    def next_lsn(self, step: int = 1) -> bytes:
+        """A new LSN behind all others; a larger step begins a block or a virtual log file."""
+        size = {0: _SLOT, 1: _BLOCK * 8}.get(step, _VLF)
+        self._last = (self._last // size + 1) * size if size > _SLOT else self._last + 1
+        if step:
+            self._last += _SLOT
+        return self._last.to_bytes(LSN_BYTES, "big")
+
+    def append(self, record: Record) -> None:
+        """Add a record; its LSN must be the newest."""
+        if self.records and self.records[-1].lsn >= record.lsn:
+            raise AssertionError("the log runs backwards")
+        self.records.append(record)
+
+    @property
+    def end(self) -> bytes:
+        """LSN of the last record."""
+        return self.records[-1].lsn
+
+    def cut(self, length: int) -> None:
+        """Forget all records behind a number of them."""
+        del self.records[length:]
+        self._last = int.from_bytes(self.records[-1].lsn, "big")

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from tailrace_schemas.signals import SnapshotSignal
-from tests.simulation.kafka.broker import Fate, Transaction
 from tests.simulation.known import Known, avoids
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.rows import Column, Table
@@ -392,13 +390,7 @@ def kill(sim: Simulation, rng: random.Random) -> None:
 @action
 def signal(sim: Simulation, rng: random.Random) -> None:
     """An operator asks for a new snapshot of a table."""
-    topic = sim.broker.topics.get("sim.signals")
-    if topic is None:
-        return
-    value = SnapshotSignal((f"dbo.{rng.choice(_tables(sim)).name}",)).to_bytes()
-    done = Transaction(0, sim.world.elapsed_us, Fate.COMMITTED)
-    topic.partitions[0].append(None, value, done)
-    done.unmarked.clear()
+    sim.ask_for(rng.choice(_tables(sim)).name)
 
 
 # -- Kafka -----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import structlog
 
+from tailrace_publisher.errors import PositionExpired
 from tailrace_publisher.metrics import Metrics
 from tests.simulation.world import Finding
 
@@ -24,6 +25,7 @@ class Told:
     Attributes:
         where: tells ticks, progress records and the newest captured LSN of the moment.
         stopped: when the table of a topic was last told to be stopped, in ticks.
+        gaps: the topics whose tables were last told to be stopped for changes that are gone.
         restarted: of tables that begin again: progress records and newest captured LSN then.
         starts: a mark for each start that came to its checkpoint.
         metrics: the publisher's counts.
@@ -33,6 +35,7 @@ class Told:
     is_verbose: bool
     where: Callable[[], tuple[int, int, bytes]]
     stopped: dict[str, int] = field(default_factory=dict)
+    gaps: set[str] = field(default_factory=set)
     restarted: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
@@ -44,8 +47,14 @@ class Told:
         if name == "table_stopped":
             if event.get("error") in _NEVER_DUE:
                 raise Finding(f"{event['table']} was stopped: {event['reason']}")
-            self.stopped[f"sim.{event['table']}"] = ticks
+            topic = f"sim.{event['table']}"
+            self.stopped[topic] = ticks
+            if event.get("error") == PositionExpired.__name__:
+                self.gaps.add(topic)
+            else:
+                self.gaps.discard(topic)
         elif name == "table_restarted":
+            self.gaps.discard(f"sim.{event['table']}")
             self.restarted.setdefault(f"sim.{event['table']}", []).append((records, captured))
         elif name in {"checkpoint_found", "checkpoint_missing"}:
             self.starts.append(ticks)

@@ -3,8 +3,8 @@
 Theory of operation. The publisher runs in this thread. Each call of a port ticks the world, which
 carries out the scenario's steps that are due. Behind the last step everything is mended and the
 publisher must catch up within a bounded number of calls (liveness); then it is killed and started
-once more, which takes up stopped tables, and must catch up again. What it published is judged by
-the model's own history.
+once more, and must catch up again. That start reads nothing of a table that was stopped for a gap;
+a signal has all stopped tables read. What it published is judged by the model's own history.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from tailrace_publisher.errors import (
     PublisherError,
     ReplicaBehind,
 )
+from tailrace_schemas.signals import SnapshotSignal
 from tests.simulation.actions import ACTIONS
-from tests.simulation.kafka.broker import Broker
+from tests.simulation.kafka.broker import Broker, Fate, Transaction
 from tests.simulation.kafka.clients import Clients, KafkaFaults
 from tests.simulation.kafka.registry import Schemas
 from tests.simulation.logs import Told
@@ -48,7 +49,7 @@ from tests.simulation.world import Finding, Killed, World
 CATCH_UP_TICKS_MAX: Final = 6_000
 """Calls within which a publisher that nothing disturbs must have everything out."""
 _ENDS_MAX: Final = 12
-_STARTS_MAX: Final = 4
+_ASKINGS_MAX: Final = 4
 _OF_TABLES: Final = (PositionExpired, PermissionMissing, PreflightError)
 _TEMPLATES: Final = (
     ("orders", (("id", "int"), ("v", "int"), ("s", "nvarchar(20)")), 1),
@@ -104,7 +105,8 @@ class Simulation:
     _phase: int = 0
     _phase_began: int = 0
     _target: bytes = b""
-    _starts: int = 0
+    _askings: int = 0
+    _still_stopped: set[str] = field(default_factory=set)
     _lane: Lane = field(default_factory=Lane)
     _lanes: random.Random = field(default_factory=lambda: random.Random(0))
     _lane_pace: float = 1.0
@@ -186,7 +188,7 @@ class Simulation:
     # -- the end -----------------------------------------------------------------------------------
 
     def _quiet(self) -> None:
-        """Behind the last step: mend everything, wait until all is out, then start once more."""
+        """Behind the last step: mend everything, wait, start once more, and ask for what is stopped."""
         if self._phase == 0:
             self._mend()
             self._phase, self._phase_began = 1, self.world.ticks
@@ -199,10 +201,20 @@ class Simulation:
         )
         waited = self.world.ticks - self._phase_began
         if self._has_caught_up():
-            if self._phase == 1 or self._restarts():
+            stopped = self._stopped()
+            if self._phase == 1:
                 self._phase, self._phase_began = 2, self.world.ticks
                 self.kill_in = 0
                 self.told.starts.clear()
+                self._still_stopped = stopped & self.told.gaps
+            elif not self._still_stopped <= stopped:
+                raise Finding(f"a start read again: {sorted(self._still_stopped - stopped)}")
+            elif stopped and self._askings < _ASKINGS_MAX:
+                self._phase, self._phase_began = 3, self.world.ticks
+                self._askings += 1
+                self._still_stopped = set()
+                for topic in sorted(stopped):
+                    self.ask_for(topic.rpartition(".")[2])
             else:
                 self.is_over = True
                 self._stop.set()
@@ -229,22 +241,21 @@ class Simulation:
         newest = self.published.newest
         if newest is None or self.published.closed < self._target:
             return False
-        if self._phase == 2 and not self.told.starts:
+        if self._phase >= 2 and not self.told.starts:
             return False
         return all(self._is_excused(topic) for topic in newest.snapshotting)
 
     def _is_excused(self, topic: str) -> bool:
-        """Whether a table may be stopped, and was told to be; the last start is a new reason."""
+        """Whether a table may be stopped, and was told to be; by the last start, too."""
         told_at = self.told.stopped.get(topic, -1)
         return topic.rpartition(".")[2] in self.excuses and (
-            self._phase == 1 or (told_at > self._phase_began and self._starts < _STARTS_MAX)
+            self._phase == 1 or (told_at > self._phase_began and self._askings < _ASKINGS_MAX)
         )
 
-    def _restarts(self) -> bool:
-        """Whether a table was stopped since the last start, so that there must be another."""
-        self._starts += 1
+    def _stopped(self) -> set[str]:
+        """The topics of tables that are not part of the cut."""
         newest = self.published.newest
-        return newest is not None and bool(newest.snapshotting)
+        return set() if newest is None else set(newest.snapshotting)
 
     def _what_is_missing(self) -> str:
         newest = self.published.newest
@@ -315,6 +326,16 @@ class Simulation:
             self.group.log.next_lsn(), clock.local(), name, self.next_object, table.object_id
         )
         self.group.write(record)
+
+    def ask_for(self, table: str) -> None:
+        """An operator asks for a new snapshot of a table, by its signal."""
+        topic = self.broker.topics.get("sim.signals")
+        if topic is None:
+            return
+        value = SnapshotSignal((f"dbo.{table}",)).to_bytes()
+        done = Transaction(0, self.world.elapsed_us, Fate.COMMITTED)
+        topic.partitions[0].append(None, value, done)
+        done.unmarked.clear()
 
     def excuse(self, table: str, reason: str) -> None:
         """A table may be stopped from now on."""

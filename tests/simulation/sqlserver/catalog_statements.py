@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from tests.simulation.sqlserver.rows import Column
-from tests.simulation.sqlserver.statements import Answer, statement
+from tests.simulation.sqlserver.select import SqlError
+from tests.simulation.sqlserver.statements import Answer, pattern, statement
 from tests.simulation.sqlserver.view import View
 
 _TYPES: Final = {
@@ -199,3 +201,21 @@ def _newest_ddl(view: View, _: Sequence[Any]) -> Answer:
 def _lowest_watermark(view: View, _: Sequence[Any]) -> Answer:
     starts = [i.start_lsn for i in view.instances() if i.start_lsn is not None]
     return [(min(starts, default=None),)]
+
+
+# -- what protects rows: the model is a server of before SQL Server 2016 ---------------------------
+
+
+@pattern(r"SELECT m\.object_id, m\.name FROM sys\.masked_columns m JOIN .*")
+def _masked_columns(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+    raise SqlError(208, "Invalid object name 'sys.masked_columns'.")
+
+
+@pattern(r"SELECT c\.object_id, c\.name FROM sys\.columns c WHERE c\.encryption_type .*")
+def _encrypted_columns(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+    raise SqlError(207, "Invalid column name 'encryption_type'.")
+
+
+@pattern(r"SELECT p\.target_object_id, o\.name FROM sys\.security_predicates p JOIN .*")
+def _filtering_policies(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+    raise SqlError(208, "Invalid object name 'sys.security_predicates'.")

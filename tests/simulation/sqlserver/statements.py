@@ -18,6 +18,9 @@ from tests.simulation.sqlserver.select import SqlError
 from tests.simulation.sqlserver.view import View
 from tests.simulation.world import SimulationError
 
+DATABASE: Final = "shop"
+"""Name of the database."""
+
 Answer = list[Any]
 Handler = Callable[[View, Sequence[Any]], Answer]
 
@@ -98,6 +101,16 @@ def _server_name(view: View, _: Sequence[Any]) -> Answer:
 @statement("SELECT CAST(SERVERPROPERTY('IsHadrEnabled') AS int)")
 def _is_hadr_enabled(view: View, _: Sequence[Any]) -> Answer:
     return [(int(len(view.group.replicas) > 1),)]
+
+
+@statement("SELECT DB_NAME()")
+def _database_name(view: View, _: Sequence[Any]) -> Answer:
+    return [(DATABASE,)]
+
+
+@statement("SELECT CASE WHEN DB_ID(?) = DB_ID() THEN 1 ELSE 0 END")
+def _is_this_database(view: View, parameters: Sequence[Any]) -> Answer:
+    return [(int(str(parameters[0]).casefold() == DATABASE.casefold()),)]
 
 
 @statement("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")

@@ -34,6 +34,7 @@ from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.emulator_process import LOGIN, EmulatorProcess
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run as run_publisher
+from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.deliver import TopicSpec
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
@@ -234,7 +235,7 @@ def _encoded(server: EmulatorProcess) -> list[tuple[bytes | None, bytes]]:
 
 def _produce(bootstrap: str, topic: str, events: list[tuple[bytes | None, bytes]]) -> float:
     """Produce encoded events with the publisher's settings and no bookkeeping."""
-    TopicAdmin({"bootstrap.servers": bootstrap}, 1, 30.0).ensure([TopicSpec(topic, _PARTITIONS)])
+    TopicAdmin(kafka_at(bootstrap), 1, 30.0).ensure([TopicSpec(topic, _PARTITIONS)])
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,

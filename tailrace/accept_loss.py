@@ -11,10 +11,12 @@ from tailrace.resnapshot import SnapshotNotAsked, send
 from tailrace_publisher.checkpoint.published import newest_published
 from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
 from tailrace_publisher.daemon.book import DATABASE_RECORD
+from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.deliver.topics import TopicAdmin, signals_spec
 from tailrace_publisher.errors import PublisherError
+from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.checkpoint import CheckpointKey
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
 
 if TYPE_CHECKING:
     from tailrace_publisher.checkpoint.published import Published
@@ -38,7 +40,8 @@ def accept(config: PublisherConfig) -> None:
     database, kafka = config.source.database, config.kafka
     try:
         published = _lost(config)
-        admin = TopicAdmin(kafka.connection(), kafka.replication_factor, kafka.start_timeout_s)
+        access = kafka_access(config, production_ports())
+        admin = TopicAdmin(access, kafka.replication_factor, kafka.start_timeout_s)
         admin.ensure([signals_spec(config.topics.signals)])
         send(config, published.accepted(config.server_name, database).to_bytes())
     except (PublisherError, RegistryError, KafkaException, SnapshotNotAsked) as error:
@@ -57,14 +60,12 @@ def _lost(config: PublisherConfig) -> Published:
         LossNotAccepted: it is not lost, or nothing was published.
     """
     names, server, database = config.topics, config.server_name, config.source.database
-    wait_s, extra = config.kafka.start_timeout_s, config.kafka.librdkafka_options()
-    bootstrap = config.kafka.bootstrap
-    existing = existing_topics(bootstrap, wait_s, extra)
-    with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+    wait_s, ports = config.kafka.start_timeout_s, production_ports()
+    existing = existing_topics(kafka_access(config, ports), wait_s)
+    with ports.registry(config.registry) as registry:
+        topics = database_topics(config, ports, registry)
         if names.offsets in existing:
-            records = read_checkpoints(
-                bootstrap, names, server, database, wait_s, registry=registry, extra=extra
-            )
+            records = read_checkpoints(topics, wait_s)
             if CheckpointKey(server, database, DATABASE_RECORD) in records:
                 raise LossNotAccepted(
                     f"topic {names.offsets} holds the checkpoint of database {database}: nothing is"
@@ -72,9 +73,7 @@ def _lost(config: PublisherConfig) -> Published:
                 )
         published = None
         if names.progress in existing:
-            published = newest_published(
-                config.kafka.connection(), names, server, database, wait_s, registry=registry
-            )
+            published = newest_published(topics, wait_s)
     if published is None:
         raise LossNotAccepted(
             f"nothing of database {database} was published under prefix {config.prefix} by server"

@@ -19,8 +19,10 @@ from tailrace.ledger import PartitionAudit, Problems, check_chain, ranges_by_par
 from tailrace.progress import decode
 from tailrace.topics import consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
+from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.deliver.topic_settings import is_compacted
 from tailrace_publisher.deliver.topics import TopicAdmin
+from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.envelope import position_of, position_only
 from tailrace_schemas.framing import split_frame
 from tailrace_schemas.position import ChangePosition
@@ -93,17 +95,17 @@ def audit(
         RegistryError: a schema cannot be had.
     """
     result = Audit()
-    connection = {"bootstrap.servers": bootstrap, **(extra or {})}
+    kafka = kafka_at(bootstrap, extra)
     topics = existing_data_topics(bootstrap, names, extra)
     consumer = consumer_of(bootstrap, extra)
     try:
-        records = _progress(connection, consumer, names)
+        records = _progress(kafka, consumer, names)
         result.records = len(records)
         if records:
             result.from_lsn = records[0].after_lsn
             result.closed_lsn = max(record.closed_lsn for record in records)
         check_chain(records, result.problems)
-        admin = TopicAdmin(connection, None, _TIMEOUT_S)
+        admin = TopicAdmin(kafka, None, _TIMEOUT_S)
         settings = admin.settings(list(topics))
         result.not_provable = [name for name in topics if is_compacted(settings.get(name, {}))]
         ledger = ranges_by_partition(records, topics.keys() - set(result.not_provable))
@@ -115,13 +117,11 @@ def audit(
     return result
 
 
-def _progress(
-    connection: Mapping[str, str], consumer: Consumer, names: TopicNames
-) -> list[Progress]:
+def _progress(kafka: KafkaAccess, consumer: Consumer, names: TopicNames) -> list[Progress]:
     if names.progress not in consumer.list_topics(timeout=_TIMEOUT_S).topics:
         return []
     where = TopicPartition(names.progress, 0)
-    end = high_watermarks(connection, [where], time.monotonic() + _TIMEOUT_S)[where.topic, 0]
+    end = high_watermarks(kafka, [where], kafka.clock.monotonic() + _TIMEOUT_S)[where.topic, 0]
     begin, _ = consumer.get_watermark_offsets(where, timeout=_TIMEOUT_S)
     return [decode(message.value()) for message in _read(consumer, names.progress, 0, begin, end)]
 

@@ -13,7 +13,9 @@ from confluent_kafka import KafkaException, Producer
 from tailrace.topics import existing_data_topics
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.book import DATABASE_RECORD
+from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import PublisherError
+from tailrace_publisher.runtime import database_topics
 from tailrace_schemas.checkpoint import CheckpointKey
 from tailrace_schemas.registry import RegistryError, SchemaRegistry
 from tailrace_schemas.signals import SnapshotSignal
@@ -137,18 +139,12 @@ def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:
     """Wait until the checkpoint says that the signal was taken."""
     deadline = time.monotonic() + wait_s
     key = CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
-    with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+    ports = production_ports()
+    with ports.registry(config.registry) as registry:
+        topics = database_topics(config, ports, registry)
         while True:
             try:
-                records = read_checkpoints(
-                    config.kafka.bootstrap,
-                    config.topics,
-                    config.server_name,
-                    config.source.database,
-                    config.kafka.start_timeout_s,
-                    registry=registry,
-                    extra=config.kafka.librdkafka_options(),
-                )
+                records = read_checkpoints(topics, config.kafka.start_timeout_s)
             except (PublisherError, RegistryError) as error:
                 raise SnapshotNotAsked(
                     f"asked, but the checkpoint cannot be read: {error}"

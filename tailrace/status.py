@@ -19,7 +19,7 @@ from tailrace_schemas.topics import TableName
 if TYPE_CHECKING:
     from tailrace.settings import Settings
     from tailrace_publisher.config import PublisherConfig
-    from tailrace_publisher.source.connection import Connection
+    from tailrace_publisher.ports import Connection
 
 
 class StageUnavailable(Exception):
@@ -172,9 +172,9 @@ def _lake(settings: Settings) -> Stage | None:
 
 def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> Iterable[TableLag]:
     from tailrace_publisher.source import catalog, queries
-    from tailrace_publisher.source.connection import Connection
+    from tailrace_publisher.source.connection import OdbcConnection
 
-    with Connection(config.source) as connection:
+    with OdbcConnection(config.source) as connection:
         offset = timedelta(minutes=queries.utc_offset_minutes(connection))
         instances: dict[TableName, list[str]] = {}
         for row in catalog.change_tables(connection):

@@ -19,6 +19,7 @@ from confluent_kafka import (
 )
 
 from tailrace_publisher.checkpoint import high_watermarks
+from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.envelope import position_of
 from tailrace_schemas.framing import split_frame
 from tailrace_schemas.position import ChangePosition
@@ -168,7 +169,7 @@ def committed_messages(
         for partition in range(count)
     ]
     deadline = time.monotonic() + timeout_s
-    ends = high_watermarks({"bootstrap.servers": bootstrap_servers}, partitions, deadline)
+    ends = high_watermarks(kafka_at(bootstrap_servers), partitions, deadline)
     unread = {where: end for where, end in ends.items() if end > 0}
     undecided: set[tuple[str, int]] = set()
     consumer = consumer_of(bootstrap_servers)

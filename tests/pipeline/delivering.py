@@ -10,7 +10,7 @@ import io
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +21,11 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from tailrace_publisher.checkpoint import read_checkpoints
+from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.deliver import DeliveryOptions, KafkaDelivery, TopicSpec
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
 from tailrace_schemas.lsn import Lsn
@@ -119,9 +121,20 @@ def commit(delivery: KafkaDelivery, start: int, stop: int) -> Progress:
     )
 
 
+def topics_of(
+    bootstrap: str,
+    names: TopicNames,
+    registry: SchemaRegistry,
+    server: str = SERVER,
+    extra: Mapping[str, str] | None = None,
+) -> DatabaseTopics:
+    """The topics as the publisher reads and writes them."""
+    return DatabaseTopics(kafka_at(bootstrap, extra), registry, names, server, DATABASE)
+
+
 def next_row(bootstrap: str, topics: TopicNames, registry: SchemaRegistry) -> int:
     """Number of the row to go on with, by the checkpoint that was read back."""
-    found = read_checkpoints(bootstrap, topics, SERVER, DATABASE, 60.0, registry=registry)
+    found = read_checkpoints(topics_of(bootstrap, topics, registry), 60.0)
     return found[DATABASE_KEY].snapshot_rows if found else 0
 
 
@@ -132,17 +145,14 @@ def delivering(
     registry: SchemaRegistry,
     *tables: Table,
     partitions: int = 4,
+    extra: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Iterator[KafkaDelivery]:
     """A started delivery with the tables' topics."""
+    timeouts = {"commit_timeout_s": 60.0, "start_timeout_s": 60.0}
     delivery = KafkaDelivery(
-        bootstrap,
-        f"tx-{topics.prefix}",
-        topics,
-        registry=registry,
-        server=SERVER,
-        database=DATABASE,
-        options=DeliveryOptions(**{"commit_timeout_s": 60.0, "start_timeout_s": 60.0, **options}),
+        topics_of(bootstrap, topics, registry, extra=extra),
+        DeliveryOptions(f"tx-{topics.prefix}", **{**timeouts, **options}),
     )
     try:
         delivery.start()

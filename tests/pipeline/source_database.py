@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import Any
 
@@ -18,6 +19,7 @@ class SourceDatabase:
     def __init__(self, server: SourceServer, name: str, *, cdc: bool = True) -> None:
         self.server = server
         self.name = name
+        self._scanning = threading.Lock()
         server.create_database(name)
         self.connection: pyodbc.Connection = server.connect(name)
         if cdc:
@@ -49,9 +51,13 @@ class SourceDatabase:
         )
         self.scan()
 
-    def scan(self) -> None:
-        """Let the capture process read the log to its end."""
-        self.server.scan(self.connection)
+    def scan(self, connection: pyodbc.Connection | None = None) -> None:
+        """Let the capture process read the log to its end.
+
+        One session at a time, as on any server (error 22903); a thread has a connection of its own.
+        """
+        with self._scanning:
+            self.server.scan(connection or self.connection)
 
     def max_lsn(self) -> Lsn:
         """The newest LSN of the database."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.queries import commits_from, time_zone, utc_offset_minutes
 from tailrace_schemas.lsn import Lsn
 from tests.pipeline.conftest import Pipe
@@ -19,7 +19,7 @@ def test_the_server_tells_the_offset_of_each_commit_in_its_time_zone(pipe: Pipe)
     source.execute("INSERT dbo.t VALUES (1)")
     source.scan()
 
-    with Connection(pipe.config().source) as connection:
+    with OdbcConnection(pipe.config().source) as connection:
         plain = commits_from(connection, Lsn.ZERO, 10)
         zoned = commits_from(connection, Lsn.ZERO, 10, "India Standard Time")
         assert time_zone(connection) is None, "UTC"

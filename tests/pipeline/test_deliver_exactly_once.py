@@ -29,9 +29,7 @@ from tailrace_publisher.errors import (
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
 from tests.pipeline.delivering import (
-    DATABASE,
     DATABASE_KEY,
-    SERVER,
     Table,
     checkpoint_at,
     commit,
@@ -39,6 +37,7 @@ from tests.pipeline.delivering import (
     next_row,
     read_committed,
     row_numbers,
+    topics_of,
 )
 
 pytestmark = pytest.mark.kafka
@@ -286,7 +285,7 @@ def test_a_checkpoint_behind_a_foreign_open_transaction_is_not_overlooked(
     kafka: str, topics: TopicNames, schemas: SchemaRegistry, table: Table
 ) -> None:
     def read(deadline_s: float) -> int:
-        found = read_checkpoints(kafka, topics, SERVER, DATABASE, deadline_s, registry=schemas)
+        found = read_checkpoints(topics_of(kafka, topics, schemas), deadline_s)
         return found[DATABASE_KEY].snapshot_rows
 
     with delivering(kafka, topics, schemas, table) as delivery:
@@ -311,9 +310,9 @@ def test_only_the_newest_checkpoint_of_ones_own_database_counts(
     with delivering(kafka, topics, schemas, table) as delivery:
         for number in (10, 20, 30):
             commit(delivery, 0, number)
-    mine = read_checkpoints(kafka, topics, SERVER, DATABASE, 60.0, registry=schemas)
+    mine = read_checkpoints(topics_of(kafka, topics, schemas), 60.0)
     assert mine == checkpoint_at(30)
-    assert read_checkpoints(kafka, topics, "other", DATABASE, 60.0, registry=schemas) == {}
+    assert read_checkpoints(topics_of(kafka, topics, schemas, "other"), 60.0) == {}
 
 
 def test_a_record_too_large_is_refused_by_name_and_nothing_is_committed(

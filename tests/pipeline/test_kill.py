@@ -60,7 +60,7 @@ def scanning(source: SourceDatabase) -> Iterator[None]:
     def scan() -> None:
         with source.server.connect(source.name) as connection:
             while not stop.wait(0.05):
-                source.server.scan(connection)
+                source.scan(connection)
 
     scanner = threading.Thread(target=scan)
     scanner.start()

@@ -12,7 +12,7 @@ import pytest
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
@@ -74,7 +74,7 @@ def test_pages_of_large_values_hold_every_row_once(source: SourceDatabase, limit
             "prefix": "p",
         }
     )
-    with Connection(config.source) as connection:
+    with OdbcConnection(config.source) as connection:
         (instance,) = read_catalog(connection, source.name, {}).instances
         assert instance.start_lsn is not None
         schema = TableSchema(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tailrace.topics import Event, committed_messages, in_commit_order
 from tailrace_publisher.checkpoint import high_watermarks
+from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.lsn import Lsn
 
 
@@ -65,7 +66,7 @@ def test_an_open_transaction_is_left_out(kafka: str, topic: str) -> None:
 @pytest.mark.kafka
 def test_empty_partitions_end_at_once(kafka: str, topic: str) -> None:
     assert list(committed_messages(kafka, {topic: 2}, timeout_s=30)) == []
-    assert high_watermarks({"bootstrap.servers": kafka}, [], 30) == {}
+    assert high_watermarks(kafka_at(kafka), [], 30) == {}
 
 
 def event(partition: int, offset: int, commit: int) -> Event:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tailrace_publisher.checkpoint.watermarks import high_watermarks
 from tailrace_publisher.errors import CheckpointUnavailable
+from tailrace_publisher.ports import Clock, KafkaAccess, KafkaConsumer
 
 _BATCH: Final = 1000
 _WAIT_S: Final = 0.02  # longer waits only add latency: the brokers answer in milliseconds
@@ -21,19 +20,19 @@ _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 _LOST: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001
 
 
-def end_of(connection: Mapping[str, str], topic: str, deadline: float) -> int:
+def end_of(kafka: KafkaAccess, topic: str, deadline: float) -> int:
     """The end of a topic's one partition, open transactions included.
 
     Args:
-        connection: librdkafka options: where the brokers are, and how to be let in.
+        kafka: the brokers.
         topic: its name.
-        deadline: time.monotonic() until when to try again what passes by itself.
+        deadline: monotonic time until when to try again what passes by itself.
 
     Raises:
         CheckpointUnavailable: the brokers did not tell in time.
     """
     try:
-        (end,) = high_watermarks(connection, [TopicPartition(topic, 0)], deadline).values()
+        (end,) = high_watermarks(kafka, [TopicPartition(topic, 0)], deadline).values()
     except (KafkaException, TimeoutError) as error:
         raise CheckpointUnavailable(f"end of topic {topic}: {error}") from error
     return end
@@ -42,8 +41,9 @@ def end_of(connection: Mapping[str, str], topic: str, deadline: float) -> int:
 class PartitionReader:
     """Reads ranges of a topic's one partition; made by :func:`partition_reader`."""
 
-    def __init__(self, consumer: Consumer, topic: str) -> None:
+    def __init__(self, consumer: KafkaConsumer, topic: str, clock: Clock) -> None:
         self._consumer = consumer
+        self._clock = clock
         self._topic = topic
 
     def begin(self, deadline: float) -> int:
@@ -52,12 +52,14 @@ class PartitionReader:
         Raises:
             CheckpointUnavailable: the brokers did not tell in time.
         """
-        left_s = max(deadline - time.monotonic(), _SHORTEST_S)
+        left_s = max(deadline - self._clock.monotonic(), _SHORTEST_S)
         try:
-            low, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), left_s)
-        except (KafkaException, TypeError) as error:  # None when there is no answer
+            found = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), left_s)
+        except KafkaException as error:
             raise CheckpointUnavailable(f"beginning of topic {self._topic}: {error}") from error
-        return int(low)
+        if found is None:
+            raise CheckpointUnavailable(f"beginning of topic {self._topic}: no answer")
+        return int(found[0])
 
     def read(self, begin: int, end: int, deadline: float) -> Iterator[Any]:
         """The messages from one offset to before another.
@@ -65,7 +67,7 @@ class PartitionReader:
         Args:
             begin: first offset, or librdkafka's OFFSET_BEGINNING.
             end: offset to read up to; as :func:`end_of`, or less.
-            deadline: time.monotonic() until when to wait for the end.
+            deadline: monotonic time until when to wait for the end.
 
         Raises:
             CheckpointUnavailable: the end was not reached in time: no broker, no topic, or another
@@ -79,7 +81,7 @@ class PartitionReader:
                     reached = max(reached, _reached(message))
                     if message.error() is None and (message.offset() or 0) < end:
                         yield message
-                if reached < end and time.monotonic() > deadline:
+                if reached < end and self._clock.monotonic() > deadline:
                     raise CheckpointUnavailable(
                         f"topic {self._topic} ends at offset {end} but could be read only to"
                         f" {reached} in time: another producer has a transaction open on it, or the"
@@ -91,29 +93,28 @@ class PartitionReader:
 
 @contextmanager
 def partition_reader(
-    connection: Mapping[str, str], topic: str, isolation: str = "read_committed"
+    kafka: KafkaAccess, topic: str, isolation: str = "read_committed"
 ) -> Iterator[PartitionReader]:
     """A connection for reading a topic of one partition.
 
     Args:
-        connection: librdkafka options: where the brokers are, and how to be let in.
+        kafka: the brokers.
         topic: its name.
         isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
     """
-    consumer = Consumer(
+    consumer = kafka.clients.consumer(
         {
-            **connection,
+            **kafka.options,
             "group.id": f"{topic}-reader",  # required by the client; never joined
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 20,
             "auto.offset.reset": "error",
-        },
-        logger=logging.getLogger("tailrace_publisher.kafka"),
+        }
     )
     try:
-        yield PartitionReader(consumer, topic)
+        yield PartitionReader(consumer, topic, kafka.clock)
     finally:
         consumer.close()
 

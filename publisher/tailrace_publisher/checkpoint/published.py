@@ -8,8 +8,6 @@ and the signal counts no more, whatever else is lost later.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,11 +16,11 @@ import structlog
 from tailrace_publisher.checkpoint.partition import end_of, partition_reader
 from tailrace_publisher.encode.records import RecordDecoder
 from tailrace_publisher.errors import CheckpointError
+from tailrace_publisher.ports import KafkaAccess
+from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
-from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.signals import AcceptedLoss, read_signal
-from tailrace_schemas.topics import TopicNames
 
 _log = structlog.get_logger(__name__)
 
@@ -46,47 +44,37 @@ class Published:
         return AcceptedLoss(server, database, self.offset, str(self.closed_lsn))
 
 
-def newest_published(
-    connection: Mapping[str, str],
-    topics: TopicNames,
-    server: str,
-    database: str,
-    deadline_s: float,
-    *,
-    registry: SchemaRegistry,
-) -> Published | None:
+def newest_published(topics: DatabaseTopics, deadline_s: float) -> Published | None:
     """The newest progress record of a database; None when it was never published.
 
     The topic must exist. It is read backwards, so that a long one costs nothing where there is one.
 
     Args:
-        connection: librdkafka options: where the brokers are, and how to be let in.
-        topics: names under the prefix.
-        server: logical name of the source server.
-        database: the source database.
+        topics: of the database.
         deadline_s: longest time to take for a part of it.
-        registry: knows the schemas of the records.
 
     Raises:
         CheckpointUnavailable: it could not be read in time.
         CheckpointError: a record is not one of ours.
         RegistryError: a record's schema cannot be had.
     """
-    decoder = RecordDecoder(PROGRESS_SCHEMA, registry)
-    end = end_of(connection, topics.progress, time.monotonic() + deadline_s)
-    with partition_reader(connection, topics.progress) as reader:
-        begin = reader.begin(time.monotonic() + deadline_s)
+    kafka, topic = topics.kafka, topics.names.progress
+    now = kafka.clock.monotonic
+    decoder = RecordDecoder(PROGRESS_SCHEMA, topics.registry)
+    end = end_of(kafka, topic, now() + deadline_s)
+    with partition_reader(kafka, topic) as reader:
+        begin = reader.begin(now() + deadline_s)
         while end > begin:
             start = max(begin, end - _BLOCK)
             newest = None
-            for message in reader.read(start, end, time.monotonic() + deadline_s):
+            for message in reader.read(start, end, now() + deadline_s):
                 try:
                     progress = Progress.from_record(decoder.decode(message.value() or b""))
                 except (TypeError, ValueError, KeyError) as error:
                     raise CheckpointError(
-                        f"topic {topics.progress} holds a foreign record: {error}"
+                        f"topic {topic} holds a foreign record: {error}"
                     ) from error
-                if (progress.server, progress.database) == (server, database):
+                if (progress.server, progress.database) == (topics.server, topics.database):
                     newest = Published(message.offset(), Lsn.parse(progress.closed_lsn))
             if newest is not None:
                 return newest
@@ -95,12 +83,12 @@ def newest_published(
 
 
 def accepting_offset(
-    connection: Mapping[str, str], topic: str, wanted: AcceptedLoss, deadline_s: float
+    kafka: KafkaAccess, topic: str, wanted: AcceptedLoss, deadline_s: float
 ) -> int | None:
     """The offset of the signal that accepts a lost checkpoint; None when there is none.
 
     Args:
-        connection: librdkafka options: where the brokers are, and how to be let in.
+        kafka: the brokers.
         topic: the signals topic; it must exist.
         wanted: what is to be accepted.
         deadline_s: longest time to take.
@@ -108,10 +96,10 @@ def accepting_offset(
     Raises:
         CheckpointUnavailable: the topic could not be read in time.
     """
-    deadline = time.monotonic() + deadline_s
-    end = end_of(connection, topic, deadline)
+    deadline = kafka.clock.monotonic() + deadline_s
+    end = end_of(kafka, topic, deadline)
     found = None
-    with partition_reader(connection, topic) as reader:
+    with partition_reader(kafka, topic) as reader:
         begin = reader.begin(deadline)
         if begin >= end:
             return None

@@ -6,14 +6,13 @@ transaction. Whoever must not miss what is being committed asks here first.
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+from tailrace_publisher.ports import KafkaAccess
 
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _SHORTEST_S: Final = 0.02  # a request at the deadline still gets an answer, if there is one
@@ -32,14 +31,14 @@ _PASSING: Final = frozenset(
 
 
 def high_watermarks(
-    connection: Mapping[str, str], partitions: Iterable[TopicPartition], deadline: float
+    kafka: KafkaAccess, partitions: Iterable[TopicPartition], deadline: float
 ) -> dict[tuple[str, int], int]:
     """The high watermark of each partition, by (topic, partition).
 
     Args:
-        connection: librdkafka options: where the brokers are, and how to be let in.
+        kafka: the brokers.
         partitions: their topics and numbers; offsets are not looked at.
-        deadline: time.monotonic() until when to try again what passes by itself.
+        deadline: monotonic time of its clock until when to try again what passes by itself.
 
     Raises:
         KafkaException: what the brokers answered.
@@ -48,11 +47,10 @@ def high_watermarks(
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {TopicPartition(p.topic, p.partition): newest for p in partitions}
     # Named: its futures never end once it is collected.
-    admin = AdminClient(dict(connection), logger=logging.getLogger("tailrace_publisher.kafka"))
-    ticks = threading.Event()
+    admin = kafka.admin()
     ends: dict[tuple[str, int], int] = {}
     while wanted:
-        left_s = max(deadline - time.monotonic(), _SHORTEST_S)
+        left_s = max(deadline - kafka.clock.monotonic(), _SHORTEST_S)
         futures = admin.list_offsets(
             wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=left_s
         )
@@ -60,9 +58,9 @@ def high_watermarks(
             try:
                 ends[where.topic, where.partition] = int(future.result(left_s + _MARGIN_S).offset)
             except KafkaException as error:
-                if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                if error.args[0].code() not in _PASSING or kafka.clock.monotonic() > deadline:
                     raise
         wanted = {p: newest for p in wanted if (p.topic, p.partition) not in ends}
         if wanted:
-            ticks.wait(_PAUSE_S)
+            kafka.clock.wait(_PAUSE_S)
     return ends

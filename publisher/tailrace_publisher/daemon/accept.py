@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.book import DATABASE_RECORD
+from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.errors import CheckpointError
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Ports
+from tailrace_publisher.runtime import DatabaseTopics, database_topics
 from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
 from tailrace_publisher.source.loss import check_not_backwards
 from tailrace_publisher.source.queries import max_lsn
@@ -22,7 +23,6 @@ from tailrace_schemas.checkpoint import (
     CheckpointRecord,
 )
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import key_subject, value_subject
 
 
@@ -41,7 +41,7 @@ class Accepted:
     position: Lsn
 
 
-def accept_database(config: PublisherConfig) -> Accepted:
+def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Accepted:
     """Write into the checkpoint that the database as it is now continues what was published.
 
     Only what it is known by is written; the position and the tables' state stay. It is one Kafka
@@ -49,6 +49,7 @@ def accept_database(config: PublisherConfig) -> Accepted:
 
     Args:
         config: of the publisher.
+        ports: the outside world; default: as it is.
 
     Raises:
         CheckpointError: nothing of the database was published under the prefix.
@@ -56,46 +57,38 @@ def accept_database(config: PublisherConfig) -> Accepted:
         PublisherError, RegistryError: a part does not answer, or refuses.
     """
     database = config.source.database
-    options, topics = config.kafka.librdkafka_options(), config.topics
+    ports = ports or production_ports()
     key = CheckpointKey(config.server_name, database, DATABASE_RECORD)
     with (
-        Connection(config.source) as connection,
-        SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry,
+        ports.connect(config.source) as connection,
+        ports.registry(config.registry) as registry,
     ):
         found, newest = visible_identity(connection), max_lsn(connection)
+        topics = database_topics(config, ports, registry)
         timeout_s = config.kafka.start_timeout_s
-        bootstrap = config.kafka.bootstrap
         nothing = CheckpointError(
             f"nothing of {database} was published under prefix {config.prefix}: there is no"
             " checkpoint to accept it for; check publisher.prefix and publisher.source.database"
         )
-        if not has_checkpoint_topic(bootstrap, topics, timeout_s, options):
+        if not has_checkpoint_topic(topics, timeout_s):
             raise nothing
         producer = TransactionalProducer(
-            config.kafka.connection(),
+            topics.kafka,
             config.transactional_id,
             config.kafka.transaction_timeout_ms,
             config.kafka.commit_timeout_s,
         )
         try:
             producer.init_transactions(timeout_s)
-            records = read_checkpoints(
-                bootstrap,
-                topics,
-                config.server_name,
-                database,
-                timeout_s,
-                registry=registry,
-                extra=options,
-            )
+            records = read_checkpoints(topics, timeout_s)
             own = records.get(key)
             if own is None:
                 raise nothing
             position = Lsn.parse(own.start_lsn)
             check_not_backwards(database, position, newest, is_secondary=False)
-            message = _encoded(config, registry, key, _as_found(own, found))
+            message = _encoded(topics, key, _as_found(own, found, ports.clock.now_ms()))
             producer.begin()
-            producer.produce(topics.offsets, [(*message, 0)], {})
+            producer.produce(topics.names.offsets, [(*message, 0)], {})
             producer.commit()
         finally:
             producer.close()
@@ -103,7 +96,7 @@ def accept_database(config: PublisherConfig) -> Accepted:
     return Accepted(known, found, position)
 
 
-def _as_found(own: CheckpointRecord, found: DatabaseIdentity) -> CheckpointRecord:
+def _as_found(own: CheckpointRecord, found: DatabaseIdentity, now_ms: int) -> CheckpointRecord:
     """The record with the database as it is now, and no commit to know it by."""
     return replace(
         own,
@@ -112,16 +105,16 @@ def _as_found(own: CheckpointRecord, found: DatabaseIdentity) -> CheckpointRecor
         family_guid=found.family_guid,
         tran_end_time=None,
         tran_id=None,
-        written_ms=time.time_ns() // 1_000_000,
+        written_ms=now_ms,
     )
 
 
 def _encoded(
-    config: PublisherConfig, registry: SchemaRegistry, key: CheckpointKey, record: CheckpointRecord
+    topics: DatabaseTopics, key: CheckpointKey, record: CheckpointRecord
 ) -> tuple[bytes, bytes]:
-    topic = config.topics.offsets
-    key_id = registry.register(key_subject(topic), CHECKPOINT_KEY_SCHEMA)
-    record_id = registry.register(value_subject(topic), CHECKPOINT_SCHEMA)
+    topic = topics.names.offsets
+    key_id = topics.registry.register(key_subject(topic), CHECKPOINT_KEY_SCHEMA)
+    record_id = topics.registry.register(value_subject(topic), CHECKPOINT_SCHEMA)
     return (
         RecordEncoder(CHECKPOINT_KEY_SCHEMA, key_id).encode(key),
         RecordEncoder(CHECKPOINT_SCHEMA, record_id).encode(record),

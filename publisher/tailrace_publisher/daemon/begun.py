@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
-from tailrace_publisher.config import PublisherConfig
-from tailrace_schemas.registry import SchemaRegistry
+from tailrace_publisher.runtime import DatabaseTopics
 
 
-def has_begun(config: PublisherConfig, registry: SchemaRegistry, deadline_s: float) -> bool:
+def has_begun(topics: DatabaseTopics, deadline_s: float) -> bool:
     """Whether there is a checkpoint of the database.
 
     It waits for no other producer, so it may see one that is not committed yet.
 
     Args:
-        config: the options.
-        registry: knows the schemas of the records.
+        topics: of the database.
         deadline_s: longest time for each of the two steps.
 
     Raises:
@@ -22,18 +20,6 @@ def has_begun(config: PublisherConfig, registry: SchemaRegistry, deadline_s: flo
         CheckpointError: a record is not one of ours.
         RegistryError: a record's schema cannot be had.
     """
-    bootstrap, options = config.kafka.bootstrap, config.kafka.librdkafka_options()
-    if not has_checkpoint_topic(bootstrap, config.topics, deadline_s, options):
+    if not has_checkpoint_topic(topics, deadline_s):
         return False
-    return bool(
-        read_checkpoints(
-            bootstrap,
-            config.topics,
-            config.server_name,
-            config.source.database,
-            deadline_s,
-            registry=registry,
-            extra=options,
-            isolation="read_uncommitted",
-        )
-    )
+    return bool(read_checkpoints(topics, deadline_s, "read_uncommitted"))

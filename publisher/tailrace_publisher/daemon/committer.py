@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.merge import Block
 from tailrace_publisher.source.queries import CommitTime
 from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
@@ -32,47 +31,39 @@ class Committer:
     the last closed LSN.
 
     Args:
+        runtime: with the options rows_per_transaction, mb_per_transaction and linger_ms.
         delivery: takes the rows.
         book: keeps the position.
-        rows_per_transaction: see the option.
-        bytes_per_transaction: see the option mb_per_transaction.
-        linger_ms: see the option.
-        metrics: counts.
         snapshotting: data topics of tables that are not part of the cut yet.
-        clock_ms: milliseconds UTC.
         on_committed: given the checkpoint records of each committed transaction.
-        on_step: called with a name at each step, for tests that stop the process there.
+
+    Attributes:
+        book: what is out.
     """
 
     def __init__(
         self,
+        runtime: Runtime,
         delivery: KafkaDelivery,
         book: Book,
-        *,
-        rows_per_transaction: int,
-        bytes_per_transaction: int,
-        linger_ms: int,
-        metrics: Metrics,
         snapshotting: Callable[[], list[str]],
-        clock_ms: Callable[[], int],
         on_committed: Callable[[Checkpoints], None],
-        on_step: Callable[[str], None],
     ) -> None:
+        self.book = book
         self._delivery = delivery
-        self._book = book
-        self._rows_max = rows_per_transaction
-        self._bytes_max = bytes_per_transaction
-        self._linger_s = linger_ms / 1000
-        self._metrics = metrics
+        self._rows_max = runtime.config.rows_per_transaction
+        self._bytes_max = runtime.config.bytes_per_transaction
+        self._linger_s = runtime.config.linger_ms / 1000
+        self._metrics = runtime.metrics
+        self._clock = runtime.clock
         self._snapshotting = snapshotting
-        self._clock_ms = clock_ms
         self._on_committed = on_committed
-        self._on_step = on_step
+        self._on_step = runtime.on_step
         self._opened_at = 0.0
         self._open_rows = 0
         self._open_bytes = 0
         self._uncounted: Counter[str] = Counter()
-        self._committed_at = time.monotonic()
+        self._committed_at = self._clock.monotonic()
         self._announced: set[str] = set()
         self._times: dict[bytes, int] = {}
         self._commits: Sequence[CommitTime] = ()
@@ -82,7 +73,7 @@ class Committer:
     @property
     def idle_s(self) -> float:
         """Seconds since the last Kafka transaction."""
-        return time.monotonic() - self._committed_at
+        return self._clock.monotonic() - self._committed_at
 
     def add_times(self, commit_ms: Mapping[bytes, int], commits: Sequence[CommitTime] = ()) -> None:
         """Make a window's commits known, before the blocks that need them.
@@ -127,7 +118,7 @@ class Committer:
             lsn: last commit of the window.
             is_last: whether we have caught up, so that waiting for more rows makes no sense.
         """
-        self._book.position = ChangePosition.end_of(lsn)
+        self.book.position = ChangePosition.end_of(lsn)
         self._position_ms = self._times.get(lsn.to_bytes(), self._position_ms)
         self._open_rows = self._open_bytes = 0
         if self._delivery.rows_in_transaction and is_last:
@@ -146,7 +137,7 @@ class Committer:
             known_ms: time up to which it is known that nothing newer was committed at the source,
                 milliseconds UTC; None when more is known to come.
         """
-        if not is_closed(self._book.position):
+        if not is_closed(self.book.position):
             return
         if known_ms is not None:
             self._position_ms = max(known_ms, self._position_ms or 0)
@@ -171,15 +162,15 @@ class Committer:
         Raises:
             DeliveryError, LeaseLost: see :meth:`KafkaDelivery.commit`.
         """
-        book = self._book
+        book = self.book
         closed = is_closed(book.position)
         closed_lsn = book.position.commit_lsn if closed else book.closed_lsn
         closed_ms = self._position_ms if closed else self._closed_ms
         rows = self._delivery.rows_in_transaction
         self._note_commit(book.position.commit_lsn)
-        checkpoints = book.records_to_write(closed_lsn, self._clock_ms)
+        checkpoints = book.records_to_write(closed_lsn, self._clock.now_ms)
         snapshotting = self._snapshotting()
-        self._on_step("before_commit")
+        self._on_step(Step.BEFORE_COMMIT)
         self._delivery.commit(
             after_lsn=book.closed_lsn,
             closed_lsn=closed_lsn,
@@ -192,33 +183,33 @@ class Committer:
         book.written(closed_lsn)
         self._announced = set(snapshotting)
         self._closed_ms = closed_ms
-        self._committed_at = time.monotonic()
+        self._committed_at = self._clock.monotonic()
         self._open_rows = self._open_bytes = 0
         self._metrics.committed(closed_lsn, closed_ms)
         for topic, sent in self._uncounted.items():
             self._metrics.rows.labels(topic=topic).inc(sent)
         self._uncounted.clear()
-        self._on_step("committed" if rows else "heartbeat")
+        self._on_step(Step.COMMITTED if rows else Step.HEARTBEAT)
 
     def _note_commit(self, lsn: Lsn) -> None:
         """Keep the commit at the position, by which the database will be known again."""
-        if self._book.commit is not None and self._book.commit.commit_lsn == lsn:
+        if self.book.commit is not None and self.book.commit.commit_lsn == lsn:
             return
         index = bisect_left(self._commits, lsn, key=lambda commit: commit.commit_lsn)
         is_known = index < len(self._commits) and self._commits[index].commit_lsn == lsn
-        self._book.commit = self._commits[index] if is_known else None
+        self.book.commit = self._commits[index] if is_known else None
 
     def _send(self, parts: Iterable[EncodedRows]) -> None:
         if not self._delivery.rows_in_transaction:
-            self._opened_at = time.monotonic()
+            self._opened_at = self._clock.monotonic()
         for part in parts:
             self._delivery.send(part)
             self._uncounted[part.topic] += len(part)
-        self._on_step("sent")
+        self._on_step(Step.SENT)
 
     def _close(self, frontier: bytes) -> None:
         lsn = frontier[:LSN_BYTES]
-        self._book.position = ChangePosition.end_of(Lsn.from_bytes(lsn))
+        self.book.position = ChangePosition.end_of(Lsn.from_bytes(lsn))
         self._position_ms = self._times.get(lsn, self._position_ms)
         self._open_rows = self._open_bytes = 0
 
@@ -228,13 +219,13 @@ class Committer:
         if (
             rows >= self._rows_max
             or delivery.bytes_in_transaction >= self._bytes_max
-            or (rows and time.monotonic() - self._opened_at >= self._linger_s)
+            or (rows and self._clock.monotonic() - self._opened_at >= self._linger_s)
         ):
             self.commit()
 
     def _leave_open(self, frontier: bytes, parts: list[EncodedRows]) -> None:
         """The source transaction goes on: commit inside it only when it alone fills one."""
-        self._book.position = ChangePosition.from_bytes(frontier)
+        self.book.position = ChangePosition.from_bytes(frontier)
         lsn = frontier[:LSN_BYTES]
         starts = [bisect_left(part.positions, lsn) for part in parts]
         if any(starts):

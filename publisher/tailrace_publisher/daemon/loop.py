@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
@@ -14,8 +12,9 @@ from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.lease import Lease
 from tailrace_publisher.daemon.patience import Patience
-from tailrace_publisher.daemon.session import Session
+from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.stopped import StoppedTables
+from tailrace_publisher.daemon.wiring import ready_session
 from tailrace_publisher.errors import (
     LeaseLost,
     PublisherError,
@@ -25,8 +24,10 @@ from tailrace_publisher.errors import (
     TableFailed,
 )
 from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.ports import Ports, Stop
+from tailrace_publisher.runtime import OnStep, Runtime, Step, database_topics
 from tailrace_schemas.checkpoint import CheckpointKey
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
 
 _log = structlog.get_logger(__name__)
 
@@ -36,11 +37,11 @@ _BEGUN_DEADLINE_S = 10.0
 
 def run(
     config: PublisherConfig,
-    stop: threading.Event,
+    stop: Stop,
     *,
     metrics: Metrics | None = None,
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    on_step: Callable[[str], None] = lambda _: None,
+    ports: Ports | None = None,
+    on_step: OnStep = lambda _: None,
 ) -> None:
     """Publish the changes of one database until the stop is set.
 
@@ -52,9 +53,8 @@ def run(
         config: the options.
         stop: set to end it cleanly: what is sent is committed or aborted as a whole.
         metrics: counts; default those that the option metrics_port asks for.
-        clock_ms: milliseconds UTC.
-        on_step: called with a name at each step (window, page, sent, before_commit, committed,
-            heartbeat, snapshot_read), for tests that stop the process there.
+        ports: the outside world; default: as it is.
+        on_step: called at each step, for tests that stop the process there.
 
     Raises:
         ConfigError: an option is not usable.
@@ -65,43 +65,26 @@ def run(
     with metrics or Metrics(config.metrics_port, host=config.metrics_host) as counted:
         if counted.port is not None:
             _log.info("metrics_served", url=f"http://{config.metrics_host}:{counted.port}/metrics")
-        _Conductor(config, stop, counted, clock_ms, on_step).run()
+        _Conductor(Runtime(config, ports or production_ports(), counted, stop, on_step)).run()
 
 
 class _Conductor:
-    def __init__(
-        self,
-        config: PublisherConfig,
-        stop: threading.Event,
-        metrics: Metrics,
-        clock_ms: Callable[[], int],
-        on_step: Callable[[str], None],
-    ) -> None:
-        self._config = config
-        self._stop = stop
-        self._metrics = metrics
-        self._clock_ms = clock_ms
-        self._on_step = on_step
+    def __init__(self, runtime: Runtime) -> None:
+        self._outer = runtime
+        self._runtime = replace(runtime, on_step=self._stepped)
+        config = runtime.config
         self._attempts = 0
-        self._patience = Patience()
-        self._stopped = StoppedTables(config.snapshot, metrics)
+        self._patience = Patience(runtime.clock.monotonic)
+        self._stopped = StoppedTables(config.snapshot, runtime.metrics)
         self._lease = Lease(
             CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
         )
 
     def run(self) -> None:
-        while not self._stop.is_set():
-            session = Session(
-                self._config,
-                self._stop,
-                self._metrics,
-                self._clock_ms,
-                self._stepped,
-                self._lease,
-                self._stopped,
-            )
+        while not self._runtime.stop.is_set():
             try:
-                session.run()
+                with ready_session(self._runtime, self._lease, self._stopped) as session:
+                    session.run()
             except TableFailed as error:
                 if not self._stopped.add(error.table, error.cause):
                     raise
@@ -119,12 +102,12 @@ class _Conductor:
                     raise
                 self._wait(error)
 
-    def _stepped(self, step: str) -> None:
-        if self._attempts and step in {"committed", "heartbeat"}:
+    def _stepped(self, step: Step) -> None:
+        if self._attempts and step in {Step.COMMITTED, Step.HEARTBEAT}:
             _log.info("resumed", attempts=self._attempts)
             self._attempts = 0
             self._patience.renew()
-        self._on_step(step)
+        self._outer.on_step(step)
 
     def _may_heal(self, error: PublisherError | RegistryError) -> bool:
         """Whether the source has answered before, and may do so again.
@@ -136,18 +119,19 @@ class _Conductor:
             return False
         if self._lease.has_checkpoint:
             return True
-        registry = self._config.registry
+        config, ports = self._runtime.config, self._runtime.ports
         try:
-            with SchemaRegistry(registry.url, registry.timeout_s) as schemas:
-                return has_begun(self._config, schemas, _BEGUN_DEADLINE_S)
+            with ports.registry(config.registry) as registry:
+                topics = database_topics(config, ports, registry)
+                return has_begun(topics, _BEGUN_DEADLINE_S)
         except (PublisherError, RegistryError) as unknown:
             _log.warning("checkpoint_not_visible", reason=str(unknown))
             return False
 
     def _wait(self, error: PublisherError | RegistryError) -> None:
-        pause_s = backoff_s(self._attempts, self._config.retry_backoff_max_s)
+        pause_s = backoff_s(self._attempts, self._runtime.config.retry_backoff_max_s)
         self._attempts += 1
-        self._metrics.retries.labels(error=type(error).__name__).inc()
+        self._runtime.metrics.retries.labels(error=type(error).__name__).inc()
         _log.warning(
             "retrying",
             error=type(error).__name__,
@@ -155,7 +139,7 @@ class _Conductor:
             attempt=self._attempts,
             pause_s=round(pause_s, 2),
         )
-        self._stop.wait(pause_s)
+        self._runtime.clock.wait(pause_s, self._runtime.stop)
 
 
 def backoff_s(attempts: int, longest_s: float) -> float:

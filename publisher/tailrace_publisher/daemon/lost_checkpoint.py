@@ -6,20 +6,18 @@ import structlog
 
 from tailrace_publisher.checkpoint.published import accepting_offset, newest_published
 from tailrace_publisher.checkpoint.reader import existing_topics
-from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.errors import CheckpointLost
+from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_publisher.source.loss import check_not_backwards
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import SchemaRegistry
 
 _log = structlog.get_logger(__name__)
 
 
 def begin_without_checkpoint(
-    config: PublisherConfig,
-    registry: SchemaRegistry,
+    topics: DatabaseTopics,
     identity: DatabaseIdentity,
     newest: Lsn,
     deadline_s: float,
@@ -29,8 +27,7 @@ def begin_without_checkpoint(
     """The state to begin with.
 
     Args:
-        config: the options.
-        registry: knows the schemas of the progress records.
+        topics: of the database.
         identity: of the database, as found now.
         newest: newest captured commit LSN.
         deadline_s: longest time to take for reading a topic.
@@ -44,23 +41,18 @@ def begin_without_checkpoint(
         CheckpointError: the progress topic holds a foreign record.
         RegistryError: a record's schema cannot be had.
     """
-    server, database = config.server_name, config.source.database
-    connection = config.kafka.connection()
-    published = newest_published(
-        connection, config.topics, server, database, deadline_s, registry=registry
-    )
+    server, database = topics.server, topics.database
+    published = newest_published(topics, deadline_s)
     if published is None:
         _log.info("checkpoint_missing", database=database, position=str(newest))
         return Book.begin(server, database, identity, newest)
     accepted_at = None
-    signals = config.topics.signals
-    if signals in existing_topics(
-        config.kafka.bootstrap, deadline_s, config.kafka.librdkafka_options()
-    ):
+    signals = topics.names.signals
+    if signals in existing_topics(topics.kafka, deadline_s):
         wanted = published.accepted(server, database)
-        accepted_at = accepting_offset(connection, signals, wanted, deadline_s)
+        accepted_at = accepting_offset(topics.kafka, signals, wanted, deadline_s)
     if accepted_at is None:
-        raise CheckpointLost(config.topics, database, published.offset, published.closed_lsn)
+        raise CheckpointLost(topics.names, database, published.offset, published.closed_lsn)
     check_not_backwards(database, published.closed_lsn, newest, is_secondary=is_secondary)
     _log.warning(
         "checkpoint_loss_accepted",

@@ -15,8 +15,8 @@ import structlog
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import PermissionMissing, PreflightError
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
-from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version
 from tailrace_publisher.source.versions import current_columns

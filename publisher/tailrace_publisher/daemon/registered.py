@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import SchemaRefused
+from tailrace_publisher.ports import Registry
 from tailrace_schemas.envelope import TableSchema, envelope_schema, key_schema, table_schema_of
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import key_subject, value_subject
 
 
@@ -19,7 +20,7 @@ class RegisteredVersions:
         server_name: ``source.name`` of the events.
     """
 
-    def __init__(self, registry: SchemaRegistry, prefix: str, server_name: str) -> None:
+    def __init__(self, registry: Registry, prefix: str, server_name: str) -> None:
         self._registry = registry
         self._prefix = prefix
         self._server_name = server_name

@@ -6,18 +6,18 @@ transaction: a signal is taken once, whatever dies in between.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
 from typing import Final
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.deliver.topics import signals_spec
 from tailrace_publisher.errors import DeliveryRejected
+from tailrace_publisher.ports import KafkaConsumer
+from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.signals import AcceptedLoss, read_signal
 
 _log = structlog.get_logger(__name__)
@@ -32,42 +32,32 @@ class Signals:
     """Reads the signals topic and does what it says.
 
     Args:
-        bootstrap: comma-separated host:port of some brokers.
-        topic: the signals topic.
+        topics: with the signals topic.
         delivery: creates it.
         book: keeps the offset behind the last signal.
         tables: what is published.
-        extra: further librdkafka options of the connection.
     """
 
     def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        delivery: KafkaDelivery,
-        book: Book,
-        tables: PublishedTables,
-        extra: Mapping[str, str],
+        self, topics: DatabaseTopics, delivery: KafkaDelivery, book: Book, tables: PublishedTables
     ) -> None:
-        self._topic = topic
+        self._topic = topic = topics.names.signals
         self._book = book
         self._tables = tables
-        self._consumer: Consumer | None = None
+        self._consumer: KafkaConsumer | None = None
         try:
             delivery.ensure_topics([signals_spec(topic)])
         except DeliveryRejected as error:
             self._do_without(str(error))
             return
-        self._consumer = Consumer(
+        self._consumer = topics.kafka.clients.consumer(
             {
-                "bootstrap.servers": bootstrap,
-                **extra,
+                **topics.kafka.options,
                 "group.id": f"{topic}-reader",  # required by the client; never joined
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
-            },
-            logger=logging.getLogger("tailrace_publisher.kafka"),
+            }
         )
         self._consumer.assign([TopicPartition(topic, 0, book.signals_offset or 0)])
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.snapshot.rounds import PendingTable, Snapshots
 from tailrace_schemas.lsn import Lsn
 
@@ -17,35 +15,30 @@ class SnapshotDriver:
     """Begins and ends the rounds of the snapshots, between two windows of the stream.
 
     Args:
+        runtime: what all parts share.
         snapshots: reads the tables.
         tables: what is published.
-        book: what is out.
         committer: takes the rows.
-        metrics: counts.
-        on_step: called with a name at each step, for tests that stop the process there.
+        time: the server's local time.
     """
 
     def __init__(
         self,
+        runtime: Runtime,
         snapshots: Snapshots,
         tables: PublishedTables,
-        book: Book,
         committer: Committer,
-        metrics: Metrics,
-        on_step: Callable[[str], None],
+        time: ServerTime,
     ) -> None:
+        self._runtime = runtime
         self._snapshots = snapshots
         self._tables = tables
-        self._book = book
         self._committer = committer
-        self._metrics = metrics
-        self._on_step = on_step
+        self._book = committer.book
+        self._time = time
 
-    def advance(self, utc_offset_minutes: int) -> bool:
+    def advance(self) -> bool:
         """Begin or end a round; to be called at a closed position.
-
-        Args:
-            utc_offset_minutes: how far the server's local time is ahead of UTC.
 
         Returns:
             Whether something was published.
@@ -60,11 +53,13 @@ class SnapshotDriver:
             if pending:
                 self._committer.announce_snapshots()
                 self._snapshots.begin(pending, position)
-                self._on_step("snapshot_read")
+                self._runtime.on_step(Step.SNAPSHOT_READ)
             return False
         if not self._snapshots.has_passed(position):
             return False
-        parts = self._snapshots.finish(position, utc_offset_minutes, self._current_encoder)
+        parts = self._snapshots.finish(
+            position, self._time.utc_offset_minutes, self._current_encoder
+        )
         self._committer.add_snapshot(part.rows for part in parts)
         for part in parts:
             for table in self._tables:
@@ -72,7 +67,7 @@ class SnapshotDriver:
                     self._tables.set_snapshot(table, part.progress)
         self._committer.commit()
         for part in parts:
-            self._metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
+            self._runtime.metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
         return True
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:

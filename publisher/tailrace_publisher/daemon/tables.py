@@ -10,7 +10,7 @@ import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
-from tailrace_publisher.config import PublisherConfig, SnapshotMode
+from tailrace_publisher.config import SnapshotMode
 from tailrace_publisher.daemon.book import Book, InstanceState
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -22,17 +22,16 @@ from tailrace_publisher.errors import (
     TableFailed,
     TopicCompacted,
 )
-from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.one_table import of_one_table
+from tailrace_publisher.ports import Connection, Registry
+from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.instances import Catalog, by_table, choose_instance, read_catalog
 from tailrace_publisher.source.loss import check_not_expired, check_place_kept
 from tailrace_publisher.source.queries import CatalogState
 from tailrace_publisher.source.versions import current_columns, timeline, version_at
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
@@ -90,31 +89,30 @@ class PublishedTables:
     """All tables that the configuration selects and CDC captures.
 
     Args:
-        config: the options.
+        runtime: what all parts share.
         connection: where the catalog is read.
         registry: holds the versions.
         ensure_topics: creates topics.
         book: what is out.
-        metrics: counts.
         stopped: the tables that cannot go on.
     """
 
     def __init__(
         self,
-        config: PublisherConfig,
+        runtime: Runtime,
         connection: Connection,
-        registry: SchemaRegistry,
+        registry: Registry,
         ensure_topics: Callable[[list[TopicSpec]], None],
         book: Book,
-        metrics: Metrics,
         stopped: StoppedTables,
     ) -> None:
+        config = runtime.config
         self._config = config
         self._stopped = stopped
         self._connection = connection
         self._ensure_topics = ensure_topics
         self._book = book
-        self._metrics = metrics
+        self._metrics = runtime.metrics
         self._versions = RegisteredVersions(registry, config.prefix, config.server_name)
         self._lossless = {
             name.casefold(): columns for name, columns in config.lossless_columns.items()

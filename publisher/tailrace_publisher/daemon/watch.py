@@ -10,7 +10,7 @@ import structlog
 
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics import Metrics
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.queries import max_lsn, may_wait_for_replicas
 from tailrace_publisher.source.scan_sessions import (

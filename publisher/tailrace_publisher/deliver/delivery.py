@@ -11,11 +11,10 @@ trust in the client.
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Final
 
@@ -37,6 +36,7 @@ from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_sin
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
+from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.checkpoint import (
     CHECKPOINT_KEY_SCHEMA,
     CHECKPOINT_SCHEMA,
@@ -46,8 +46,7 @@ from tailrace_schemas.checkpoint import (
 from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
-from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TopicNames, key_subject, value_subject
+from tailrace_schemas.topics import key_subject, value_subject
 
 _COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
 _LARGE_BYTES: Final = 100_000  # from here on each record is reported: a broker may refuse it
@@ -59,66 +58,43 @@ class DeliveryOptions:
     """How to talk to Kafka.
 
     Attributes:
+        transactional_id: stable per publisher; whoever starts with it fences the one before.
         replication_factor: copies of topics that are created; None leaves it to the brokers.
         tombstones: whether deletes are followed by a record with a null value.
         commit_timeout_s: until an unfinished transaction counts as failed or unknown.
         start_timeout_s: longest wait for brokers at the start.
         transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
             exceed the longest one.
+        shard: number of the publisher among several of one database.
         queue_bytes: messages that wait to be sent may take so much memory.
-        extra: further librdkafka options, e.g. ``security.protocol``.
     """
 
+    transactional_id: str
     replication_factor: int | None = None
     tombstones: bool = True
     commit_timeout_s: float = 60.0
     start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
+    shard: int = 0
     queue_bytes: int = 128_000_000
-    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 class KafkaDelivery:
     """Delivers encoded rows in Kafka transactions; one per transactional id at a time.
 
     Args:
-        bootstrap: comma-separated host:port of some brokers.
-        transactional_id: stable per publisher; whoever starts with it fences the one before.
-        topics: names under the prefix.
-        registry: where the fixed records' schemas are registered.
-        server: logical name of the source server, for the progress records.
-        database: the source database.
-        shard: number of the publisher among several of one database.
+        topics: where to, and of which database.
         options: see DeliveryOptions.
-        clock_ms: the time in milliseconds UTC.
     """
 
-    def __init__(
-        self,
-        bootstrap: str,
-        transactional_id: str,
-        topics: TopicNames,
-        *,
-        registry: SchemaRegistry,
-        server: str,
-        database: str,
-        shard: int = 0,
-        options: DeliveryOptions | None = None,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
-        self._options = options or DeliveryOptions()
-        self._connection = {"bootstrap.servers": bootstrap, **self._options.extra}
-        self._transactional_id = transactional_id
-        self._topics = topics
-        self._registry = registry
-        self._server = server
-        self._database = database
-        self._shard = shard
-        self._clock_ms = clock_ms
+    def __init__(self, topics: DatabaseTopics, options: DeliveryOptions) -> None:
+        self._target = topics
+        self._topics = topics.names
+        self._options = options
         self._producer: TransactionalProducer | None = None
         self._partitions: dict[str, int] = {}
         self._records: dict[str, RecordEncoder] = {}
-        self._progress_bytes_max = largest_record(self._options.extra, {})
+        self._progress_bytes_max = largest_record(topics.kafka.options, {})
         self._ledger = Ledger()
         self._rows = 0
         self._bytes = 0
@@ -155,11 +131,13 @@ class KafkaDelivery:
             (key_subject(self._topics.offsets), CHECKPOINT_KEY_SCHEMA),
             (value_subject(self._topics.offsets), CHECKPOINT_SCHEMA),
         ):
-            schema_id = self._registry.register(subject, schema)
+            schema_id = self._target.registry.register(subject, schema)
             self._records[schema["name"]] = RecordEncoder(schema, schema_id)
+        kafka = self._target.kafka
+        queue = queue_settings(self._options.queue_bytes, kafka.options)
         producer = TransactionalProducer(
-            queue_settings(self._options.queue_bytes, self._options.extra) | self._connection,
-            self._transactional_id,
+            replace(kafka, options=queue | dict(kafka.options)),
+            self._options.transactional_id,
             self._options.transaction_timeout_ms,
             self._options.commit_timeout_s,
         )
@@ -265,14 +243,14 @@ class KafkaDelivery:
             self.close()
             raise
         progress = Progress(
-            shard=self._shard,
-            server=self._server,
-            database=self._database,
+            shard=self._options.shard,
+            server=self._target.server,
+            database=self._target.database,
             after_lsn=str(after_lsn),
             closed_lsn=str(closed_lsn),
             closed_commit_ms=closed_commit_ms,
             closed=closed,
-            published_ms=self._clock_ms(),
+            published_ms=self._target.kafka.clock.now_ms(),
             partitions=partitions,
             snapshotting=list(snapshotting),
         )
@@ -338,7 +316,7 @@ class KafkaDelivery:
 
     def _admin(self) -> TopicAdmin:
         return TopicAdmin(
-            self._connection, self._options.replication_factor, self._options.start_timeout_s
+            self._target.kafka, self._options.replication_factor, self._options.start_timeout_s
         )
 
     def _check_settings(self) -> None:
@@ -354,7 +332,7 @@ class KafkaDelivery:
             check_keeps_newest(self._topics.offsets, settings[self._topics.offsets])
         tell_retention(self._topics.progress, settings.get(self._topics.progress, {}))
         self._progress_bytes_max = largest_record(
-            self._options.extra, settings.get(self._topics.progress, {})
+            self._target.kafka.options, settings.get(self._topics.progress, {})
         )
         tell_durability(admin.copies(names), settings)
 

@@ -15,13 +15,11 @@ A producer that failed is let go of at once: after a fatal error nothing it says
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from tailrace_publisher.deliver.kafka_errors import (
     FENCED,
@@ -36,6 +34,7 @@ from tailrace_publisher.errors import (
     OutcomeUnknown,
     PublisherError,
 )
+from tailrace_publisher.ports import Clock, KafkaAccess, KafkaProducer
 
 _STEP_S: Final = 1.0  # longest call into librdkafka, so that signals are served
 _FULL_QUEUE_POLL_S: Final = 0.05
@@ -49,26 +48,25 @@ log = structlog.get_logger(__name__)
 _MESSAGE_BYTES_MAX: Final = 1_000_000  # librdkafka's default of message.max.bytes
 
 
-def queue_settings(queue_bytes: int, extra: Mapping[str, str]) -> dict[str, str]:
+def queue_settings(queue_bytes: int, own: Mapping[str, str]) -> dict[str, str]:
     """How many kilobytes of messages may wait to be sent.
 
     A message that is larger than the queue would never get into it.
 
     Args:
         queue_bytes: wanted size of the queue.
-        extra: the user's librdkafka options.
+        own: the user's librdkafka options.
     """
-    own = extra.get("message.max.bytes", "")
-    largest = int(own) if own.isdigit() else _MESSAGE_BYTES_MAX
+    limit = own.get("message.max.bytes", "")
+    largest = int(limit) if limit.isdigit() else _MESSAGE_BYTES_MAX
     return {"queue.buffering.max.kbytes": str(max(queue_bytes, 2 * largest) // 1024)}
 
 
 class TransactionalProducer:
-    """One confluent-kafka producer with a transactional id.
+    """One Kafka producer with a transactional id.
 
     Args:
-        connection: bootstrap servers, security, the queue's size and the user's further librdkafka
-            options.
+        kafka: the brokers, with the queue's size among the options.
         transactional_id: whoever starts with it fences the one before.
         transaction_timeout_ms: after which the brokers abort a transaction by themselves.
         timeout_s: longest wait for the brokers in any one call.
@@ -76,7 +74,7 @@ class TransactionalProducer:
 
     def __init__(
         self,
-        connection: Mapping[str, str],
+        kafka: KafkaAccess,
         transactional_id: str,
         transaction_timeout_ms: int,
         timeout_s: float,
@@ -84,19 +82,19 @@ class TransactionalProducer:
         self._transactional_id = transactional_id
         self._transaction_timeout_s = transaction_timeout_ms / 1000
         self._timeout_s = timeout_s
+        self._clock = kafka.clock
         self._began: float | None = None
-        self._producer: Producer | None = Producer(
+        self._producer: KafkaProducer | None = kafka.clients.producer(
             {
                 "linger.ms": 5,
                 "compression.type": "lz4",
                 # 100,000 messages of 350 bytes are 55 MB when the brokers stall; more buys nothing.
                 "queue.buffering.max.messages": 100_000,
                 "client.id": transactional_id,
-                **connection,
+                **kafka.options,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": transaction_timeout_ms,
-            },
-            logger=logging.getLogger("tailrace_publisher.kafka"),
+            }
         )
 
     @property
@@ -124,7 +122,7 @@ class TransactionalProducer:
                 producer.begin_transaction()
             except (KafkaException, SystemError) as error:
                 raise self._failed("beginning a transaction", error) from error
-            self._began = time.monotonic()
+            self._began = self._clock.monotonic()
 
     def produce(
         self,
@@ -175,20 +173,20 @@ class TransactionalProducer:
             OutcomeUnknown, LeaseLost: the producer is used up.
         """
         producer = self._alive()
-        deadline = time.monotonic() + self._timeout_s
+        deadline = self._clock.monotonic() + self._timeout_s
         remaining = 1
         try:
             while remaining:
                 remaining = producer.flush(_STEP_S)
                 if (refused := failure()) is not None:
                     # A fatal error fails every record that waits, in words of its own.
-                    if (cause := _fatal_cause(producer, 0)) is not None:
+                    if (cause := _fatal_cause(producer, 0, self._clock)) is not None:
                         raise self._failed_by("delivering records", cause)
                     self.abandon()
                     raise refused
                 if remaining:
                     log.warning("waiting_for_kafka", records_not_delivered=remaining)
-                if remaining and time.monotonic() > deadline:
+                if remaining and self._clock.monotonic() > deadline:
                     self.abandon()
                     raise DeliveryTimeout(
                         f"{remaining} records were not delivered within {self._timeout_s:g} s"
@@ -204,7 +202,7 @@ class TransactionalProducer:
             LeaseLost, DeliveryRejected, DeliveryTimeout: it is not.
         """
         producer = self._alive()
-        deadline = time.monotonic() + self._timeout_s
+        deadline = self._clock.monotonic() + self._timeout_s
         while True:
             try:
                 producer.commit_transaction(_STEP_S)
@@ -212,7 +210,7 @@ class TransactionalProducer:
                 inner = kafka_error(error)
                 if inner is None or not inner.retriable():
                     raise self._failed("committing a transaction", error) from error
-                if time.monotonic() > deadline:
+                if self._clock.monotonic() > deadline:
                     self.abandon()
                     raise OutcomeUnknown(
                         f"committing a transaction: no answer within {self._timeout_s:g} s; it may"
@@ -261,20 +259,20 @@ class TransactionalProducer:
             except (KafkaException, SystemError) as error:
                 log.info("purge_failed", reason=str(error))
 
-    def _alive(self) -> Producer:
+    def _alive(self) -> KafkaProducer:
         if self._producer is None:
             raise OutcomeUnknown("the producer is used up: start a new one")
         return self._producer
 
-    def _produce_when_room(self, producer: Producer, topic: str, *message: Any) -> None:
+    def _produce_when_room(self, producer: KafkaProducer, topic: str, *message: Any) -> None:
         """Serve delivery reports until librdkafka's queue takes the message."""
-        deadline = time.monotonic() + self._timeout_s
+        deadline = self._clock.monotonic() + self._timeout_s
         while True:
             producer.poll(_FULL_QUEUE_POLL_S)
             try:
                 producer.produce(topic, *message)
             except BufferError as error:
-                if time.monotonic() > deadline:
+                if self._clock.monotonic() > deadline:
                     self.abandon()
                     raise KafkaUnavailable(
                         f"topic {topic}: the queue stayed full for {self._timeout_s:g} s: the"
@@ -289,14 +287,14 @@ class TransactionalProducer:
         """Our error for a failed call; the producer is used up after it."""
         inner = kafka_error(error)
         if inner is None or inner.code() == IS_FATAL:
-            inner = _fatal_cause(self._alive(), _STEP_S) or inner
+            inner = _fatal_cause(self._alive(), _STEP_S, self._clock) or inner
         if inner is None:
             self.abandon()
             return translate(what, error)
         return self._failed_by(what, inner, topic)
 
     def _failed_by(self, what: str, inner: KafkaError, topic: str | None = None) -> PublisherError:
-        open_s = time.monotonic() - self._began if self._began is not None else 0.0
+        open_s = self._clock.monotonic() - self._began if self._began is not None else 0.0
         self.abandon()
         limit_s = self._transaction_timeout_s
         if inner.code() in FENCED and open_s >= limit_s:
@@ -309,13 +307,13 @@ class TransactionalProducer:
         return translate_code(what, inner, topic)
 
 
-def _fatal_cause(producer: Producer, wait_s: float) -> KafkaError | None:
+def _fatal_cause(producer: KafkaProducer, wait_s: float, clock: Clock) -> KafkaError | None:
     """The error that a producer died of; None when it does not tell within the time, or lives.
 
     Who produces on a dead producer is told that it is dead, not of what. The error itself comes
     once, as an event that poll raises; afterwards it is the reason why no transaction can begin.
     """
-    deadline = time.monotonic() + wait_s
+    deadline = clock.monotonic() + wait_s
     while True:
         for ask in (lambda: producer.poll(_CAUSE_POLL_S), producer.begin_transaction):
             try:
@@ -324,7 +322,7 @@ def _fatal_cause(producer: Producer, wait_s: float) -> KafkaError | None:
                 inner = kafka_error(error)
                 if inner is not None and inner.fatal() and inner.code() != IS_FATAL:
                     return inner
-        if time.monotonic() >= deadline:
+        if clock.monotonic() >= deadline:
             return None
 
 

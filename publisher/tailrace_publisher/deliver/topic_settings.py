@@ -8,14 +8,11 @@ from typing import Final
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
 from tailrace_publisher.errors import CheckpointForgets, KafkaUnavailable, TopicCompacted
+from tailrace_publisher.ports import KafkaAdmin
 
 _log = structlog.get_logger(__name__)
 
@@ -127,7 +124,7 @@ def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[st
 
 
 def describe_topics(
-    admin: AdminClient, topics: Sequence[str], timeout_s: float
+    admin: KafkaAdmin, topics: Sequence[str], timeout_s: float
 ) -> dict[str, dict[str, str]]:
     """The settings of topics, by name; those that may not be seen are missing, and told.
 
@@ -152,7 +149,7 @@ def describe_topics(
     return found
 
 
-def broker_defaults(admin: AdminClient, brokers: Iterable[int], timeout_s: float) -> BrokerDefaults:
+def broker_defaults(admin: KafkaAdmin, brokers: Iterable[int], timeout_s: float) -> BrokerDefaults:
     """What new topics get, as one of the brokers says; nothing where that may not be asked.
 
     Args:
@@ -187,7 +184,7 @@ def _number(settings: Mapping[str, str], name: str) -> int | None:
 
 
 def _describe(
-    admin: AdminClient, wanted: list[ConfigResource], timeout_s: float
+    admin: KafkaAdmin, wanted: list[ConfigResource], timeout_s: float
 ) -> tuple[dict[str, dict[str, str]], set[str]]:
     """Settings by name of the resource, and the names of those that may not be seen."""
     found: dict[str, dict[str, str]] = {}

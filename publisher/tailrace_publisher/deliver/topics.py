@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
 from tailrace_publisher.config import KafkaConfig
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
@@ -20,6 +17,7 @@ from tailrace_publisher.deliver.topic_settings import (
     new_topic_durability,
 )
 from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
+from tailrace_publisher.ports import KafkaAccess
 
 _POLL_S: Final = 0.05
 _SIGNALS_KEPT_MS: Final = 7 * 24 * 3600 * 1000
@@ -73,17 +71,16 @@ class TopicAdmin:
     """Kafka's administrative side.
 
     Args:
-        settings: librdkafka options of the connection.
+        kafka: the brokers.
         replication_factor: copies of new topics; None leaves it to the brokers.
         timeout_s: longest wait for brokers.
     """
 
     def __init__(
-        self, settings: Mapping[str, str], replication_factor: int | None, timeout_s: float
+        self, kafka: KafkaAccess, replication_factor: int | None, timeout_s: float
     ) -> None:
-        self._admin = AdminClient(
-            dict(settings), logger=logging.getLogger("tailrace_publisher.kafka")
-        )
+        self._clock = kafka.clock
+        self._admin = kafka.admin()
         self._replication_factor = replication_factor
         self._timeout_s = timeout_s
 
@@ -98,24 +95,23 @@ class TopicAdmin:
             TopicRefused: a topic may not be used, or one that holds events is gone.
             DeliveryRejected: the brokers refused a new topic.
         """
-        began = time.monotonic()
+        began = self._clock.monotonic()
         present = self._partitions()
         missing = [spec for spec in specs if spec.name not in present]
         new = [spec for spec in missing if not spec.holds_events]
         if new:
             self._create(new)
-        ticks = threading.Event()
         while missing:
             present = self._partitions()
             missing = [spec for spec in missing if spec.name not in present]
-            waited_s = time.monotonic() - began
+            waited_s = self._clock.monotonic() - began
             for spec in missing:
                 self._check_usable(spec, waited_s)
             if missing and waited_s > self._timeout_s:
                 names = ", ".join(spec.name for spec in missing)
                 raise KafkaUnavailable(f"no leader for topics within time: {names}")
             if missing:
-                ticks.wait(_POLL_S)
+                self._clock.wait(_POLL_S)
         return {spec.name: present[spec.name] for spec in specs}
 
     def _check_usable(self, spec: TopicSpec, waited_s: float) -> None:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 
 import fastavro
 
+from tailrace_publisher.ports import Registry
 from tailrace_schemas.framing import frame_header, split_frame
-from tailrace_schemas.registry import SchemaRegistry
 
 
 class _Dataclass(Protocol):
@@ -50,7 +50,7 @@ class RecordDecoder:
         registry: knows the schemas that wrote them.
     """
 
-    def __init__(self, schema: dict[str, Any], registry: SchemaRegistry) -> None:
+    def __init__(self, schema: dict[str, Any], registry: Registry) -> None:
         self._schema = fastavro.parse_schema(schema)
         self._registry = registry
         self._writers: dict[int, Any] = {}

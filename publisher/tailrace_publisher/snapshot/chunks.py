@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.key_text import (
     key_text,
     needs_server_text,
     server_text,
     typed_parameter,
 )
-from tailrace_publisher.source.connection import Connection, quote_name
+from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.pages import value_expression
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 

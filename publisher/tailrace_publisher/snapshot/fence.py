@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.errors import PermissionMissing
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log_end import LogEndSource
 from tailrace_publisher.source.queries import commit_behind_time, local_time, max_lsn
 from tailrace_publisher.source.scan_sessions import (

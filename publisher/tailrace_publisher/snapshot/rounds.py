@@ -23,10 +23,10 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.one_table import of_one_table
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.chunks import Chunk, read_chunk
 from tailrace_publisher.snapshot.fence import Fence, FenceSource
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.windows import milliseconds
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn

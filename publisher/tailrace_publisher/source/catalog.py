@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.queries import lsn_or_none
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.types import MAX, ColumnType

@@ -97,7 +97,7 @@ def connection_string(config: SourceConfig, driver: str) -> str:
     return ";".join(f"{key}={{{value.replace('}', '}}')}}}" for key, value in parts.items())
 
 
-class Connection:
+class OdbcConnection:
     """A connection for one thread at a time.
 
     Attributes:

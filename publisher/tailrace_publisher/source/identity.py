@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from tailrace_publisher.errors import PermissionMissing, SourceError
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.queries import INVALID_OBJECT, CommitTime, lsn_or_none
 from tailrace_schemas.lsn import Lsn
 

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.errors import PermissionMissing, SourceError
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.queries import INVALID_OBJECT
 from tailrace_schemas.lsn import Lsn
 

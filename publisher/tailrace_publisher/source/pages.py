@@ -26,7 +26,8 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
-from tailrace_publisher.source.connection import Connection, quote_name
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import INVALID_OBJECT, change_table, lsn_or_none

@@ -13,7 +13,8 @@ from typing import Final
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import CaptureInstanceGone, SourceError
-from tailrace_publisher.source.connection import Connection, quote_name, quote_text
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import quote_name, quote_text
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
 
 INVALID_OBJECT: Final = 208

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Final
 
 from tailrace_publisher.errors import PermissionMissing
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_schemas.lsn import Lsn
 
 EMPTY_SCANS_BEHIND: Final = 2

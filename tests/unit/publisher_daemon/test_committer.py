@@ -3,6 +3,7 @@
 Delivery is recorded here, not sent: what is tested is the order of calls.
 """
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -10,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.identity import DatabaseIdentity
 from tailrace_publisher.source.merge import merge
 from tailrace_schemas.lsn import Lsn
@@ -56,6 +60,31 @@ def table(number: int, commits: list[int]) -> list[bytes]:
     ]
 
 
+class SmallTransactions(PublisherConfig):
+    """The option is in megabytes; a byte less or more is what is looked at here."""
+
+    bytes_max: int
+
+    @property
+    def bytes_per_transaction(self) -> int:
+        return self.bytes_max
+
+
+def runtime(rows_max: int, metrics: Metrics, bytes_max: int = 1_000_000) -> Runtime:
+    config = SmallTransactions.load(
+        {
+            "source": {"host": "localhost", "database": "db", "user": "u", "password": "p"},
+            "kafka": {"bootstrap": "localhost:1"},
+            "registry": {"url": "http://localhost:1"},
+            "prefix": "p",
+            "rows_per_transaction": rows_max,
+            "linger_ms": 60_000,
+            "bytes_max": bytes_max,
+        }
+    )
+    return Runtime(config, production_ports(), metrics, threading.Event(), lambda _: None)
+
+
 def publish(
     tables: list[list[bytes]],
     *,
@@ -67,16 +96,11 @@ def publish(
     recorder = Recorder()
     book = Book.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
     committer = Committer(
+        runtime(rows_max, Metrics(), bytes_max),
         cast(KafkaDelivery, recorder),
         book,
-        rows_per_transaction=rows_max,
-        bytes_per_transaction=bytes_max,
-        linger_ms=60_000,
-        metrics=Metrics(),
-        snapshotting=list,
-        clock_ms=lambda: 0,
-        on_committed=lambda _: None,
-        on_step=lambda _: None,
+        list,
+        lambda _: None,
     )
     pages = [
         iter(
@@ -202,16 +226,11 @@ def test_rows_are_counted_when_they_are_committed():
 
     def committer() -> Committer:
         return Committer(
+            runtime(100, metrics),
             cast(KafkaDelivery, refuser),
             Book.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
-            rows_per_transaction=100,
-            bytes_per_transaction=1_000_000,
-            linger_ms=60_000,
-            metrics=metrics,
-            snapshotting=list,
-            clock_ms=lambda: 0,
-            on_committed=lambda _: None,
-            on_step=lambda _: None,
+            list,
+            lambda _: None,
         )
 
     rows = table(0, [1, 1, 1])

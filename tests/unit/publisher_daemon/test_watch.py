@@ -12,7 +12,7 @@ from typing import Any, cast
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics import Metrics
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_schemas.lsn import Lsn
 
 NOON = datetime(2026, 11, 22, 12, 0, 0)  # noqa: DTZ001

@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from tailrace_publisher.errors import PermissionMissing, SourceError, SourceUnavailable
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.fence import FenceSource
-from tailrace_publisher.source.connection import Connection
 from tailrace_publisher.source.log_end import LogEnd
 from tailrace_schemas.lsn import Lsn
 

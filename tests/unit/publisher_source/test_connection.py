@@ -21,7 +21,7 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.source import connection as connections
 from tailrace_publisher.source.connection import (
-    Connection,
+    OdbcConnection,
     connection_string,
     datetimeoffset_text,
     quote_name,
@@ -104,13 +104,13 @@ class Driver:
         pass
 
 
-def connected(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> Connection:
+def connected(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> OdbcConnection:
     module = SimpleNamespace(
         Error=pyodbc.Error, SQL_CHAR=1, SQL_WCHAR=-8, connect=lambda *_, **__: driver
     )
     monkeypatch.setattr(connections, "load_pyodbc", lambda: module)
     monkeypatch.setattr(connections, "find_driver", lambda _: "driver")
-    return Connection(
+    return OdbcConnection(
         SourceConfig.model_validate({"host": "h", "database": "d", "user": "u", "password": "p"})
     )
 
@@ -198,7 +198,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *records: tuple[str, str, int]) -> S
     monkeypatch.setattr(connections, "find_driver", lambda _: "driver")
     config = {"host": "h", "database": "d", "user": "u", "password": "p"}
     with pytest.raises(SourceError) as raised:
-        Connection(SourceConfig.model_validate(config))
+        OdbcConnection(SourceConfig.model_validate(config))
     return raised.value
 
 

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from tailrace_publisher.errors import PermissionMissing, SourceError, SourceUnavailable
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.identity import (
     Continuity,
     DatabaseIdentity,
@@ -24,7 +24,7 @@ COPY, FORK, FAMILY = (UUID(int=number) for number in (1, 2, 3))
 LSN = Lsn(1, 2, 3)
 
 
-class Answering(Connection):
+class Answering(OdbcConnection):
     """A connection with answers given beforehand."""
 
     def __init__(self, *sets: list[Any], error: SourceError | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_size import LARGE_GUESS_BYTES, PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_schemas.envelope import SchemaColumn, TableSchema

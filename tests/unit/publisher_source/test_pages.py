@@ -14,7 +14,7 @@ from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.change.page import ChangeRow, join_carried
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
 from tailrace_publisher.errors import SourceBehind
-from tailrace_publisher.source.connection import Connection
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_schemas.envelope import SchemaColumn, TableSchema

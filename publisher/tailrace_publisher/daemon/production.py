@@ -1,0 +1,94 @@
+"""The outside world as it is: what stands behind the ports when the publisher runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Final
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from tailrace_publisher.daemon.client_log import CLIENT_LOGGER
+from tailrace_publisher.ports import (
+    KafkaAccess,
+    KafkaAdmin,
+    KafkaConsumer,
+    KafkaProducer,
+    Ports,
+    Stop,
+)
+from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_schemas.options import RegistryConfig
+from tailrace_schemas.registry import SchemaRegistry
+
+_CLIENT_LOG: Final = logging.getLogger(CLIENT_LOGGER)
+
+
+class ConfluentClients:
+    """Clients of librdkafka, whose lines go to one logger."""
+
+    def producer(self, options: Mapping[str, Any]) -> KafkaProducer:
+        """A producer."""
+        return Producer(dict(options), logger=_CLIENT_LOG)
+
+    def consumer(self, options: Mapping[str, Any]) -> KafkaConsumer:
+        """A consumer."""
+        return Consumer(dict(options), logger=_CLIENT_LOG)
+
+    def admin(self, options: Mapping[str, Any]) -> KafkaAdmin:
+        """An admin client."""
+        return AdminClient(dict(options), logger=_CLIENT_LOG)
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def __init__(self) -> None:
+        self._never = threading.Event()
+
+    def now_ms(self) -> int:
+        """Milliseconds UTC since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds since some moment."""
+        return time.monotonic()
+
+    def wait(self, seconds: float, stop: Stop | None = None) -> None:
+        """Wait; less when the stop is set."""
+        (self._never if stop is None else stop).wait(seconds)
+
+
+def production_ports() -> Ports:
+    """The outside world as it is."""
+    return Ports(
+        connect=OdbcConnection,
+        kafka=ConfluentClients(),
+        registry=_open_registry,
+        clock=SystemClock(),
+        executor=_one_thread,
+    )
+
+
+def kafka_at(bootstrap: str, extra: Mapping[str, str] | None = None) -> KafkaAccess:
+    """Some brokers, through the real client.
+
+    Args:
+        bootstrap: comma-separated host:port of some of them.
+        extra: further librdkafka options.
+    """
+    return KafkaAccess(
+        ConfluentClients(), {"bootstrap.servers": bootstrap, **(extra or {})}, SystemClock()
+    )
+
+
+def _open_registry(config: RegistryConfig) -> SchemaRegistry:
+    return SchemaRegistry(config.url, config.timeout_s)
+
+
+def _one_thread(name: str) -> Executor:
+    return ThreadPoolExecutor(1, name)

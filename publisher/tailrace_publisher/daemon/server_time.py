@@ -1,0 +1,45 @@
+"""The source's local time, in which it tells commits, against UTC."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tailrace_publisher.ports import Clock, Connection
+from tailrace_publisher.source.queries import time_zone, utc_offset_minutes
+
+_REFRESH_S: Final = 600.0
+"""How often the server's offset from UTC is read again: it changes with daylight saving time."""
+
+
+class ServerTime:
+    """What the source's local time is in UTC.
+
+    Args:
+        connection: where to ask.
+        clock: when to ask again.
+
+    Attributes:
+        zone: name of the server's time zone; None where it does not tell.
+        utc_offset_minutes: how far its local time is ahead of UTC now.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self.zone = time_zone(connection)
+        self.utc_offset_minutes = utc_offset_minutes(connection)
+        self._read_at = clock.monotonic()
+
+    def refresh(self) -> None:
+        """Ask again when it is time.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        now = self._clock.monotonic()
+        if now - self._read_at > _REFRESH_S:
+            self.utc_offset_minutes = utc_offset_minutes(self._connection)
+            self._read_at = now

@@ -1,0 +1,189 @@
+"""Makes a session ready to run.
+
+Check the source, fence the producer before us (init_transactions), read the checkpoint to its true
+end, check that the database's log continues it, and put the parts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.daemon.begun import has_begun
+from tailrace_publisher.daemon.book import Book
+from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
+from tailrace_publisher.daemon.preflight import TableProblem, check_source
+from tailrace_publisher.daemon.server_time import ServerTime
+from tailrace_publisher.daemon.session import Session, SessionParts
+from tailrace_publisher.daemon.signals import Signals
+from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
+from tailrace_publisher.daemon.stopped import StoppedTables
+from tailrace_publisher.daemon.stream import SourceAccess, Stream
+from tailrace_publisher.daemon.tables import PublishedTables
+from tailrace_publisher.daemon.watch import CaptureWatch
+from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
+from tailrace_publisher.errors import PreflightError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
+from tailrace_publisher.snapshot.rounds import Snapshots
+from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
+from tailrace_publisher.source.loss import (
+    check_continues,
+    check_not_backwards,
+    check_same_database,
+)
+from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
+from tailrace_schemas.lsn import Lsn
+
+_log = structlog.get_logger(__name__)
+
+_CHECKPOINT_DEADLINE_S: Final = 60.0
+
+
+@contextmanager
+def ready_session(runtime: Runtime, lease: Lease, stopped: StoppedTables) -> Iterator[Session]:
+    """A session that is ready to run; its connections are closed behind the block.
+
+    Args:
+        runtime: what all parts share.
+        lease: what this process last knew of the checkpoint.
+        stopped: the tables that cannot go on.
+
+    Raises:
+        PublisherError, RegistryError: why it cannot be made.
+    """
+    config, ports = runtime.config, runtime.ports
+    with ExitStack() as resources:
+        control = resources.enter_context(ports.connect(config.source))
+        problems = check_source(config, control)
+        registry = resources.enter_context(ports.registry(config.registry))
+        topics = database_topics(config, ports, registry)
+        if problems:
+            _refuse_or_leave_out(problems, topics, stopped)
+        delivery = KafkaDelivery(topics, _delivery_options(runtime))
+        resources.callback(delivery.close)
+        delivery.start()
+        book = _opened_book(control, topics, lease)
+        tables = PublishedTables(runtime, control, registry, delivery.ensure_topics, book, stopped)
+        tables.refresh()
+        committer = Committer(
+            runtime,
+            delivery,
+            book,
+            lambda: [table.topic for table in tables.snapshotting()],
+            lease.written,
+        )
+        signals = Signals(topics, delivery, book, tables)
+        resources.callback(signals.close)
+        snapshots = Snapshots(control, config.snapshot.chunk_rows)
+        time = ServerTime(control, runtime.clock)
+        # Left in reverse: the thread ends before its connection is closed.
+        bulk = resources.enter_context(ports.connect(config.source))
+        warn_of_two_servers(control, bulk)
+        reader = resources.enter_context(ports.executor("change-tables"))
+        source = SourceAccess(control, bulk, reader, time)
+        yield Session(
+            runtime,
+            SessionParts(
+                time=time,
+                tables=tables,
+                stream=Stream(runtime, source, tables, committer, snapshots.observe),
+                committer=committer,
+                snapshots=SnapshotDriver(runtime, snapshots, tables, committer, time),
+                signals=signals,
+                watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
+            ),
+        )
+
+
+def _delivery_options(runtime: Runtime) -> DeliveryOptions:
+    config = runtime.config
+    return DeliveryOptions(
+        transactional_id=config.transactional_id,
+        replication_factor=config.kafka.replication_factor,
+        tombstones=config.tombstones,
+        commit_timeout_s=config.kafka.commit_timeout_s,
+        start_timeout_s=config.kafka.start_timeout_s,
+        transaction_timeout_ms=config.kafka.transaction_timeout_ms,
+        queue_bytes=config.queue_bytes,
+    )
+
+
+def _refuse_or_leave_out(
+    problems: list[TableProblem], topics: DatabaseTopics, stopped: StoppedTables
+) -> None:
+    """What is wrong with single tables: a first start refuses it, a later one leaves them out.
+
+    Raises:
+        PreflightError: there is no checkpoint; names every problem.
+    """
+    if not has_begun(topics, _CHECKPOINT_DEADLINE_S):
+        raise PreflightError([problem.text for problem in problems])
+    stopped.leave_out(problems)
+
+
+def _opened_book(control: Connection, topics: DatabaseTopics, lease: Lease) -> Book:
+    records = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
+    lease.found(records)
+    identity = visible_identity(control)
+    newest = max_lsn(control)
+    book = Book.restore(topics.server, topics.database, identity, records)
+    if book is None:
+        book = begin_without_checkpoint(
+            topics,
+            identity,
+            newest or Lsn.ZERO,
+            _CHECKPOINT_DEADLINE_S,
+            is_secondary=is_read_only(control),
+        )
+        book.commit = continuity(control, book.position.commit_lsn).commit
+        return book
+    _check_continues(control, book, book.known_identity(records), identity, newest)
+    _log.info("checkpoint_found", database=topics.database, position=str(book.position))
+    return book
+
+
+def _check_continues(
+    control: Connection,
+    book: Book,
+    known: DatabaseIdentity,
+    found: DatabaseIdentity,
+    newest: Lsn | None,
+) -> None:
+    """Check that the database's log continues what was published."""
+    position = book.position.commit_lsn
+    check_same_database(book.database, known, found, position)
+    if position > Lsn.ZERO:
+        check_not_backwards(book.database, position, newest, is_secondary=is_read_only(control))
+    entry = continuity(control, position)
+    if book.commit is None:
+        book.commit = entry.commit
+    else:
+        check_continues(book.database, book.commit, entry)
+    if known != book.identity and known.database_guid:
+        _log.info("database_moved", database=book.database, was=str(known), found=str(found))
+
+
+def warn_of_two_servers(control: Connection, bulk: Connection) -> None:
+    """Say it when the two connections of a session are at different replicas.
+
+    What is read through both is right all the same: see SourceBehind.
+
+    Raises:
+        SourceError: a server did not answer.
+    """
+    names = server_name(control), server_name(bulk)
+    if names[0] != names[1]:
+        _log.warning(
+            "connections_at_different_servers",
+            control=names[0],
+            bulk=names[1],
+            effect="changes wait until the replica that is behind has them",
+            fix="let source.host name one replica, or a routing list without load balancing",
+        )

@@ -1,0 +1,215 @@
+"""The ports behind which the outside world stands: SQL Server, Kafka, the registry, time, threads.
+
+Everything that the publisher does outside its own memory goes through an object of these shapes,
+so a model of the world can stand in their place. What production puts there is gathered in
+``daemon/production.py``. The shapes hold no more than what the publisher uses.
+
+Errors are part of a port: a connection raises our typed ``SourceError``, the Kafka clients raise
+``confluent_kafka.KafkaException``, a registry ``tailrace_schemas.registry.RegistryError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from tailrace_publisher.config import SourceConfig
+from tailrace_schemas.options import RegistryConfig
+from tailrace_schemas.registry import RegisteredSchema
+
+
+class Connection(Protocol):
+    """A connection to SQL Server, for one thread at a time.
+
+    Attributes:
+        queries: number of statements sent so far.
+    """
+
+    queries: int
+
+    def query(self, sql: str, *parameters: Any) -> list[Any]:
+        """Rows of the one result set of a statement; columns by place and by name.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        """Rows of every result set of a batch.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+
+    def query_within(
+        self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
+    ) -> tuple[list[list[Any]], bool]:
+        """Rows of the result sets of a batch, up to so many bytes.
+
+        The row that reaches the bound is the last one.
+
+        Returns:
+            The result sets, and whether there may be more than these.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+
+    def close(self) -> None:
+        """Close; a connection that is broken already is closed too."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class Registry(Protocol):
+    """A schema registry, as :class:`tailrace_schemas.registry.SchemaRegistry` is one."""
+
+    def register(self, subject: str, schema: dict[str, Any]) -> int:
+        """Register a schema under a subject; gives its id."""
+
+    def schema_by_id(self, schema_id: int) -> dict[str, Any]:
+        """The schema with that id."""
+
+    def versions(self, subject: str) -> list[RegisteredSchema]:
+        """All versions of a subject, oldest first; empty when there is no such subject."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class KafkaProducer(Protocol):
+    """What is used of a ``confluent_kafka.Producer`` with a transactional id."""
+
+    def init_transactions(self, timeout: float, /) -> None: ...  # noqa: D102 - the client's own
+    def begin_transaction(self) -> None: ...  # noqa: D102
+    def commit_transaction(self, timeout: float, /) -> None: ...  # noqa: D102
+    def abort_transaction(self, timeout: float, /) -> None: ...  # noqa: D102
+    def produce(  # noqa: D102
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        callback: Any = None,
+        /,
+    ) -> None: ...
+    def poll(self, timeout: float, /) -> int: ...  # noqa: D102
+    def flush(self, timeout: float, /) -> int: ...  # noqa: D102
+    def purge(self) -> None: ...  # noqa: D102
+
+
+class KafkaConsumer(Protocol):
+    """What is used of a ``confluent_kafka.Consumer``: partitions are assigned, no group joined."""
+
+    def assign(self, partitions: list[Any], /) -> None: ...  # noqa: D102 - the client's own
+    def consume(self, num_messages: int, timeout: float, /) -> list[Any]: ...  # noqa: D102
+    def get_watermark_offsets(  # noqa: D102
+        self, partition: Any, timeout: float, /
+    ) -> tuple[int, int] | None: ...
+    def close(self) -> None: ...  # noqa: D102
+
+
+class KafkaAdmin(Protocol):
+    """What is used of a ``confluent_kafka.admin.AdminClient``; futures, as the client's."""
+
+    def list_topics(self, *, timeout: float) -> Any: ...  # noqa: D102 - the client's own
+    def describe_topics(self, topics: Any, /, *, request_timeout: float) -> Any: ...  # noqa: D102
+    def create_topics(  # noqa: D102
+        self, new_topics: list[Any], /, *, request_timeout: float
+    ) -> dict[str, Any]: ...
+    def describe_configs(  # noqa: D102
+        self, resources: list[Any], /, *, request_timeout: float
+    ) -> dict[Any, Any]: ...
+    def list_offsets(  # noqa: D102
+        self, partitions: dict[Any, Any], /, *, isolation_level: Any, request_timeout: float
+    ) -> dict[Any, Any]: ...
+
+
+class KafkaClients(Protocol):
+    """Makes clients of Kafka from librdkafka options."""
+
+    def producer(self, options: Mapping[str, Any]) -> KafkaProducer:
+        """A producer."""
+
+    def consumer(self, options: Mapping[str, Any]) -> KafkaConsumer:
+        """A consumer."""
+
+    def admin(self, options: Mapping[str, Any]) -> KafkaAdmin:
+        """An admin client."""
+
+
+class Stop(Protocol):
+    """Set by whoever wants the publisher to end between two steps; ``threading.Event`` is one."""
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until it is set, at most that many seconds."""
+
+
+class Clock(Protocol):
+    """Time, and waiting for it."""
+
+    def now_ms(self) -> int:
+        """Milliseconds UTC since 1970."""
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that only goes forward, of any beginning."""
+
+    def wait(self, seconds: float, stop: Stop | None = None) -> None:
+        """Let time pass; less when the stop is set before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The outside world.
+
+    Attributes:
+        connect: opens a connection to the source; raises SourceError.
+        kafka: makes clients of Kafka.
+        registry: opens a client of the schema registry.
+        clock: time.
+        executor: an executor with one thread of that name.
+    """
+
+    connect: Callable[[SourceConfig], Connection]
+    kafka: KafkaClients
+    registry: Callable[[RegistryConfig], Registry]
+    clock: Clock
+    executor: Callable[[str], Executor]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaAccess:
+    """Some brokers and how to be let in.
+
+    Attributes:
+        clients: makes the clients.
+        options: where the brokers are, security, and the user's further librdkafka options.
+        clock: time, for deadlines and pauses.
+    """
+
+    clients: KafkaClients
+    options: Mapping[str, str]
+    clock: Clock
+
+    def admin(self) -> KafkaAdmin:
+        """A new admin client of these brokers."""
+        return self.clients.admin(self.options)

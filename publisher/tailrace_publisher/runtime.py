@@ -1,0 +1,93 @@
+"""What travels everywhere: the options, the outside world, the counts, the stop, the hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.ports import Clock, KafkaAccess, Ports, Registry, Stop
+from tailrace_schemas.topics import TopicNames
+
+
+class Step(StrEnum):
+    """What a publisher is about to do or has done, for tests that stop it there."""
+
+    WINDOW = "window"
+    """A window with commits is planned."""
+    PAGE = "page"
+    """A page of change rows was read."""
+    SENT = "sent"
+    """Rows were sent; nothing of them is committed yet."""
+    BEFORE_COMMIT = "before_commit"
+    """The state that a Kafka transaction makes true is written down, and will be committed."""
+    COMMITTED = "committed"
+    """A Kafka transaction with rows is committed."""
+    HEARTBEAT = "heartbeat"
+    """A Kafka transaction without rows is committed."""
+    SNAPSHOT_READ = "snapshot_read"
+    """The chunks of a round of snapshots were read."""
+
+
+OnStep = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What every part of a publisher may need.
+
+    Attributes:
+        config: the options.
+        ports: the outside world.
+        metrics: counts.
+        stop: set to end it between two steps.
+        on_step: called at each step, for tests that stop the process there.
+    """
+
+    config: PublisherConfig
+    ports: Ports
+    metrics: Metrics
+    stop: Stop
+    on_step: OnStep
+
+    @property
+    def clock(self) -> Clock:
+        """Time."""
+        return self.ports.clock
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseTopics:
+    """The topics of a prefix, as they are read and written for one database.
+
+    Attributes:
+        kafka: the brokers.
+        registry: knows the schemas of the records.
+        names: of the topics under the prefix.
+        server: logical name of the source server.
+        database: the source database.
+    """
+
+    kafka: KafkaAccess
+    registry: Registry
+    names: TopicNames
+    server: str
+    database: str
+
+
+def kafka_access(config: PublisherConfig, ports: Ports) -> KafkaAccess:
+    """The brokers of a configuration."""
+    return KafkaAccess(ports.kafka, config.kafka.connection(), ports.clock)
+
+
+def database_topics(config: PublisherConfig, ports: Ports, registry: Registry) -> DatabaseTopics:
+    """The topics of a configuration."""
+    return DatabaseTopics(
+        kafka_access(config, ports),
+        registry,
+        config.topics,
+        config.server_name,
+        config.source.database,
+    )

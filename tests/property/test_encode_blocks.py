@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -10,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
-from tailrace_publisher.encode.blocks.pieces import Declined
-from tailrace_publisher.encode.forms import cell_of
+from tailrace_publisher.encode.forms import Declined, cell_of
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.types import ColumnType
@@ -208,7 +208,7 @@ def test_a_number_of_too_many_digits_is_declined() -> None:
     of_key, of_number = (cell_of(column) for column in (KEY, NUMBER))
     assert of_key is not None
     assert of_number is not None
-    number = cells_of(of_number, (1,))
+    number = cells_of(of_number, (Decimal(1),))
     number.data[0, 3:5] = (0xE8, 0x03)  # 1000
 
     with pytest.raises(Declined):

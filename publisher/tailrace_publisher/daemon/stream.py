@@ -21,6 +21,7 @@ from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.merge import merge
+from tailrace_publisher.source.page_readers import BlockReading, Stamps
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages, read_ahead
 from tailrace_publisher.source.queries import catalog_state, commits_from, instances_with_news
@@ -36,12 +37,20 @@ class SourceAccess:
         bulk: connection of the reading thread.
         reader: executor with that one thread.
         time: the server's local time.
+        blocks: reads pages in blocks, on the same thread; None where everything is read by row.
     """
 
     control: Connection
     bulk: Connection
     reader: Executor
     time: ServerTime
+    blocks: BlockReading | None = None
+
+    @property
+    def queries(self) -> int:
+        """Number of statements sent so far."""
+        in_blocks = 0 if self.blocks is None else self.blocks.queries
+        return self.control.queries + self.bulk.queries + in_blocks
 
 
 class Stream:
@@ -85,11 +94,11 @@ class Stream:
             SourceError, DeliveryError, RegistryError: as their classes say.
         """
         source, metrics = self._source, self._runtime.metrics
-        before = source.control.queries + source.bulk.queries
+        before = source.queries
         try:
             return self._poll()
         finally:
-            sent = source.control.queries + source.bulk.queries - before
+            sent = source.queries - before
             metrics.queries.inc(sent)
             metrics.queries_per_poll.observe(sent)
 
@@ -176,6 +185,11 @@ class Stream:
     ) -> Iterator[EncodedRows]:
         """The encoded pages of one instance; the first is on its way before it is asked for."""
         encoder = self._tables.encoder(reading.table, reading.schema)
+        row_size, now_ms = self._row_size(reading), self._runtime.clock.now_ms
+        blocks = None
+        if self._source.blocks is not None:
+            stamps = Stamps(window.commit_ms, now_ms)
+            blocks = self._source.blocks.reader(encoder, limit, row_size, stamps)
         pages = read_ahead(
             ChangePages(
                 self._source.bulk,
@@ -184,14 +198,17 @@ class Stream:
                 window.span,
                 limit,
                 reading.covered_from,
-                self._row_size(reading),
+                row_size,
+                blocks,
             ),
             self._source.reader,
         )
         for page in pages:
             self._runtime.on_step(Step.PAGE)
-            if page.rows:
-                yield encoder.encode(page.rows, window.commit_ms, self._runtime.clock.now_ms())
+            if isinstance(page, EncodedRows):
+                yield page
+            elif page.rows:
+                yield encoder.encode(page.rows, window.commit_ms, now_ms())
 
     def _row_size(self, reading: Reading) -> RowSize:
         """What is known of the rows of an instance in its version."""

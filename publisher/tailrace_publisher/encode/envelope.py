@@ -72,8 +72,10 @@ class EnvelopeEncoder:
     ) -> None:
         if bool(schema.key_columns) != (key_schema_id is not None):
             raise ValueError(f"{schema.table}: key columns and key schema id do not agree")
+        self.server_name = server_name
         self.schema = schema
         self.topic = topic
+        self.key_schema_id = key_schema_id
         self.schema_id = value_schema_id
         self._columns = [column_encoder(column) for column in schema.columns]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]

@@ -16,6 +16,10 @@ from tailrace_schemas.envelope import SchemaColumn
 from tailrace_schemas.types import MAX, ColumnType
 
 
+class Declined(Exception):
+    """A type or a value that only the reference knows how to treat: it is to read and encode it."""
+
+
 class Form(Enum):
     """The layout of a cell."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,7 +24,6 @@ from tailrace_publisher.source.odbc import (
     ENVIRONMENT,
     NO_DATA,
     STATEMENT,
-    SUCCESS,
     DriverManager,
     OdbcError,
     wide,
@@ -165,10 +165,8 @@ class BlockConnection:
             self._statement = None
         if self._connection is not None:
             if self._is_connected:
-                try:
+                with suppress(OdbcError):  # it is broken; its memory goes with the handle
                     self._odbc.call("SQLDisconnect", CONNECTION, self._connection)
-                except OdbcError:
-                    pass  # it is broken; its memory goes with the handle
             self._odbc.free(CONNECTION, self._connection)
             self._connection = None
         if self._environment is not None:
@@ -194,7 +192,7 @@ class BlockConnection:
         del held  # the driver has read them
         self._pass_empty()
 
-    def blocks(self, cells: Sequence[Cell], rows: int) -> Iterator[tuple[int, list[Cells]]]:
+    def blocks(self, cells: Sequence[Cell], rows: int) -> Iterator[list[Cells]]:
         """The current result set in blocks.
 
         Args:
@@ -202,7 +200,7 @@ class BlockConnection:
             rows: rows of a block at most.
 
         Yields:
-            Number of rows, and the columns: views of the arena, until the next block is fetched.
+            The columns: views of the arena, which hold until the next block is fetched.
 
         Raises:
             OdbcError: the server or the driver failed; RowRefused: a value has another form.
@@ -212,7 +210,7 @@ class BlockConnection:
             count = int(self._fetched.value)
             if not np.isin(self._status[:count], _ROW_OK).all():
                 raise RowRefused([("01S01", 0, "a row did not go into its cells")])
-            yield count, self._views(layout, count)
+            yield self._views(layout, count)
 
     def values(self, width: int) -> list[bytes | None]:
         """The first column of the current result set, as bytes of at most a width.
@@ -221,7 +219,7 @@ class BlockConnection:
             OdbcError: the server or the driver failed.
         """
         found: list[bytes | None] = []
-        for _, (column,) in self.blocks([Cell(Form.BYTES, width)], 1):
+        for (column,) in self.blocks([Cell(Form.BYTES, width)], 1):
             length = int(column.lengths[0])
             found.append(None if length < 0 else column.data[0, :length].tobytes())
         return found
@@ -345,6 +343,3 @@ class BlockConnection:
         if self._statement is None:
             raise OdbcError([("08003", 0, "the connection is closed")])
         return self._odbc.call(name, STATEMENT, self._statement, *arguments)
-
-
-__all__ = ["ARENA_BYTES", "ROWS_MIN", "SUCCESS", "BlockConnection", "RowRefused", "rows_of"]

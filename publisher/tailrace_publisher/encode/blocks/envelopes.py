@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, hexadecimal, joined, kernel_of
+from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, hexadecimal, kernel_of
 from tailrace_publisher.encode.blocks.pieces import (
     Bytes,
-    Declined,
     Flags,
     Longs,
     Pieces,
     as_list,
     binary,
+    joined,
     scalar,
     varints,
 )
-from tailrace_publisher.encode.forms import cell_of
+from tailrace_publisher.encode.forms import Cell, Declined, Form, cell_of
 from tailrace_publisher.encode.kinds import DELETES, HAS_AFTER, HAS_BEFORE, Kind
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.source_parts import (
@@ -37,6 +37,15 @@ from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.lsn import LSN_BYTES
 from tailrace_schemas.position import POSITION_BYTES, Operation
+
+HEADER_CELLS: Final = (
+    Cell(Form.BYTES, LSN_BYTES),
+    Cell(Form.LONG, 8),
+    Cell(Form.BYTES, LSN_BYTES),
+    Cell(Form.LONG, 8),
+    Cell(Form.BYTES, 128),
+)
+"""Commit LSN, command id, seqval, operation, update mask (varbinary(128))."""
 
 _LSN_CHARACTERS: Final = 22
 _COMMAND_AT: Final = LSN_BYTES
@@ -79,9 +88,7 @@ class Header:
             raise Declined("a command id below zero")
         positions = np.empty((len(kinds), POSITION_BYTES), np.uint8)
         positions[:, :LSN_BYTES] = commits.data
-        positions[:, _COMMAND_AT:_SEQVAL_AT] = (
-            numbers.astype(">u4").view(np.uint8).reshape(-1, 4)
-        )
+        positions[:, _COMMAND_AT:_SEQVAL_AT] = numbers.astype(">u4").view(np.uint8).reshape(-1, 4)
         positions[:, _SEQVAL_AT:_OPERATION_AT] = seqvals.data
         positions[:, _OPERATION_AT] = kinds
         width = max(0, int(masks.lengths.max(initial=0)))
@@ -109,6 +116,24 @@ class EncodedBlock:
     def __len__(self) -> int:
         return len(self.header.positions)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the images."""
+        return int(self.images.nbytes)
+
+    def position(self, row: int) -> bytes:
+        """A row's packed position."""
+        packed: bytes = self.header.positions[row].tobytes()
+        return packed
+
+    def first(self, rows: int) -> EncodedBlock:
+        """So many rows of it."""
+        return EncodedBlock(
+            Header(self.header.positions[:rows], self.header.masks[:rows]),
+            self.images[:rows],
+            None if self.keys is None else self.keys[:rows],
+        )
+
 
 class BlockEncoder:
     """Encodes blocks of one capture instance in one schema version; for one thread at a time.
@@ -119,6 +144,9 @@ class BlockEncoder:
         topic: topic of the events.
         value_schema_id: registry id of the envelope's schema.
         key_schema_id: registry id of the key's schema; None for a keyless table.
+
+    Attributes:
+        cells: how each column of a block is taken.
 
     Raises:
         Declined: a column's type cannot be taken in blocks.
@@ -136,11 +164,13 @@ class BlockEncoder:
         self._source = SourceParts(server_name, schema)
         if self._source.mask.has_large_columns:
             raise Declined("a value may be unavailable")
-        self._kernels = []
+        taken: list[Cell] = []
         for column, cell in zip(schema.columns, cells, strict=True):
             if cell is None:
                 raise Declined(f"{column.name} {column.type}")
-            self._kernels.append(kernel_of(column, cell))
+            taken.append(cell)
+        self._kernels = list(map(kernel_of, schema.columns, taken))
+        self.cells = (*HEADER_CELLS, *taken)
         self.schema = schema
         self.topic = topic
         self.schema_id = value_schema_id
@@ -155,25 +185,24 @@ class BlockEncoder:
         self._heads = _of_kinds(heads)
         self._middles = _of_kinds(middles)
 
-    def encode_columns(self, header: Sequence[Cells], values: Sequence[Cells]) -> EncodedBlock:
+    def encode_columns(self, columns: Sequence[Cells]) -> EncodedBlock:
         """Encode a block's columns.
 
         Args:
-            header: commit LSN, command id, seqval, operation and update mask.
-            values: the values in the schema's order.
+            columns: in the form of ``cells``.
 
         Raises:
             Declined: only the reference knows what to do with the block.
         """
+        header = Header.of(columns[: len(HEADER_CELLS)])
+        values = columns[len(HEADER_CELLS) :]
         encoded = [kernel(cells) for kernel, cells in zip(self._kernels, values, strict=True)]
         keys = None
         if self._key_frame is not None:
             parts = [part for index in self._key_indexes for part in encoded[index]]
             keys = joined([self._key_frame, *parts])
         images = joined([part for column in encoded for part in column])
-        if len(encoded) == 1 and len(encoded[0]) == 1:
-            images = pa.concat_arrays([images])
-        return EncodedBlock(Header.of(header), images, keys)
+        return EncodedBlock(header, images, keys)
 
     def encode(
         self,
@@ -306,9 +335,7 @@ def _starts(cells: Bytes) -> NDArray[np.int64]:
 def _stacked(masks: Sequence[Bytes]) -> Bytes:
     """Masks of several blocks, whose widths may differ where some rows have none."""
     width = max(mask.shape[1] for mask in masks)
-    return np.concatenate(
-        [np.pad(mask, ((0, 0), (0, width - mask.shape[1]))) for mask in masks]
-    )
+    return np.concatenate([np.pad(mask, ((0, 0), (0, width - mask.shape[1]))) for mask in masks])
 
 
 def _commands(positions: Bytes) -> Longs:

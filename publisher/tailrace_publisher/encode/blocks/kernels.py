@@ -1,4 +1,7 @@
-"""One kernel per form of a column: cells in, the column's Avro bytes of every row out."""
+"""One kernel per form of a column: cells in, the column's Avro bytes of every row out.
+
+What comes out may still be the memory of the cells: it is joined before they are written again.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from tailrace_publisher.encode.blocks.pieces import (
     Bytes,
-    Declined,
     Flags,
     Longs,
     Pieces,
     prefixed,
     varints,
 )
-from tailrace_publisher.encode.forms import Cell, Form
+from tailrace_publisher.encode.forms import Cell, Declined, Form
 from tailrace_publisher.encode.varint import PRESENT, encode_long
 from tailrace_schemas.envelope import SchemaColumn
 
@@ -28,9 +29,7 @@ NULL_LENGTH: Final = -1
 _UNIT: Final = 2
 _DAY_MICROSECONDS: Final = 86_400_000_000
 _GUID_ORDER: Final = (3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15)
-_HEX: Final = np.frombuffer(
-    "".join(f"{value:02x}" for value in range(256)).encode(), "<u2"
-).copy()
+_HEX: Final = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "<u2").copy()
 _NUMERIC_BYTES: Final = 17  # a sign and a magnitude of 16 bytes, most significant byte first
 _ZERO: Final = ord("0")
 
@@ -127,7 +126,7 @@ def _timestamps(_: Cell, prefix: bytes) -> Kernel:
         days = _days(parts[:, 0], parts[:, 1], parts[:, 2])
         seconds = (parts[:, 3] * 60 + parts[:, 4]) * 60 + parts[:, 5]
         micros = cells.data.view("<u4")[:, 3] // np.uint32(1000)
-        moments = days * _DAY_MICROSECONDS + seconds * 1_000_000 + micros
+        moments = days * _DAY_MICROSECONDS + seconds * 1_000_000 + micros.astype(np.int64)
         return (varints(moments, cells.nulls, prefix).array(),)
 
     return encode
@@ -138,7 +137,7 @@ def _times(_: Cell, prefix: bytes) -> Kernel:
         parts = cells.data[:, :6].view("<u2").astype(np.int64)
         seconds = (parts[:, 0] * 60 + parts[:, 1]) * 60 + parts[:, 2]
         micros = cells.data.view("<u4")[:, 2] // np.uint32(1000)
-        return (varints(seconds * 1_000_000 + micros, cells.nulls, prefix).array(),)
+        return (varints(seconds * 1_000_000 + micros.astype(np.int64), cells.nulls, prefix).array(),)
 
     return encode
 
@@ -286,9 +285,7 @@ def _texts(cell: Cell, prefix: bytes) -> Kernel:
         total = np.zeros(len(units) + 1, np.int64)
         np.cumsum(sizes, out=total[1:])
         ends = total[np.cumsum(counts)]
-        return prefixed(
-            np.frombuffer(text, np.uint8), np.diff(ends, prepend=0), nulls, prefix
-        )
+        return prefixed(np.frombuffer(text, np.uint8), np.diff(ends, prepend=0), nulls, prefix)
 
     return encode
 
@@ -307,12 +304,3 @@ _KERNELS: Final[dict[Form, Callable[[Cell, bytes], Kernel]]] = {
     Form.TEXT: _texts,
     Form.BYTES: _binaries,
 }
-
-
-def joined(parts: list[Any]) -> Any:
-    """The parts of every row, one behind the other."""
-    import pyarrow.compute as pc
-
-    if len(parts) == 1:
-        return parts[0]
-    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))

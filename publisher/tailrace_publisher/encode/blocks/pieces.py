@@ -8,7 +8,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from tailrace_publisher.encode.forms import Declined
 
 Bytes = NDArray[np.uint8]
 Longs = NDArray[np.int64]
@@ -17,10 +20,6 @@ Flags = NDArray[np.bool_]
 _SEVEN_BITS: Final = np.uint64(0x7F)
 _SEVEN: Final = np.uint64(7)
 _SIGN: Final = np.int64(63)
-
-
-class Declined(Exception):
-    """The block holds something that only the reference knows how to treat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +134,12 @@ def prefixed(data: Bytes, lengths: Longs, nulls: Flags | None, prefix: bytes) ->
         varints(lengths, nulls, prefix).array(),
         Pieces.of_lengths(data, lengths).array(),
     )
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """The parts of every row, one behind the other, in memory of their own.
+
+    Args:
+        parts: arrays, or scalars that are the same in every row.
+    """
+    return pc.binary_join_element_wise(*parts, scalar(b""))

@@ -208,7 +208,7 @@ class ChangePages:
             whole, self._carried = join_carried(self._carried, rows)
         except ValueError as error:
             raise SourceError(f"change table of {self._instance.name}: {error}") from error
-        if self._is_finished and self._carried is not None:
+        if ends is _Ends.RANGE and self._carried is not None:
             raise SourceError(
                 f"change table of {self._instance.name}: the before image at"
                 f" {position_of(self._carried)} has no after image"
@@ -220,8 +220,8 @@ class ChangePages:
 
         Instead of being carried, a before image at the end of a page is read again with the next.
         """
-        rows: Any
-        rows, ends = self._read_rows(blocks)
+        read: tuple[Any, _Ends] = self._read_rows(blocks)
+        rows, ends = read
         if rows and rows[-1][3] == Operation.UPDATE_BEFORE:
             if ends is not _Ends.NOTHING or len(rows) < _PAIR:
                 raise Declined("a before image without its after image")

@@ -137,7 +137,8 @@ def _times(_: Cell, prefix: bytes) -> Kernel:
         parts = cells.data[:, :6].view("<u2").astype(np.int64)
         seconds = (parts[:, 0] * 60 + parts[:, 1]) * 60 + parts[:, 2]
         micros = cells.data.view("<u4")[:, 2] // np.uint32(1000)
-        return (varints(seconds * 1_000_000 + micros.astype(np.int64), cells.nulls, prefix).array(),)
+        clock = seconds * 1_000_000 + micros.astype(np.int64)
+        return (varints(clock, cells.nulls, prefix).array(),)
 
     return encode
 

@@ -1,8 +1,15 @@
 """Every error of the publisher: what went wrong, where, and what to do about it.
 
-Each class declares ``retryable``. One loop in the daemon retries those, with backoff and a log
-line; everything else stops the daemon loudly. Errors of libraries are translated at the rim, by
-code (SQLSTATE, native error number, Kafka error code), never by their text.
+Each class says two things of itself:
+
+- ``retryable``: whether waiting helps. One loop in the daemon retries those, with backoff and a log
+  line; everything else stops the daemon loudly.
+- ``of_one_table``: whether it concerns one table alone when it comes while that table is handled.
+  That is the default, because what nobody thought of must not end the other tables; an error that
+  concerns all of them says so.
+
+Errors of libraries are translated at the rim, by code (SQLSTATE, native error number, Kafka error
+code), never by their text.
 
 A publisher that has published before has shown that its configuration is right. From then on it
 also retries those errors of the source which ``may_heal``: that is every one but those that only a
@@ -23,9 +30,20 @@ has no user in the database."""
 
 
 class PublisherError(Exception):
-    """Base of all errors that the publisher raises on purpose."""
+    """Base of all errors that the publisher raises on purpose.
+
+    Attributes:
+        retryable: whether waiting helps.
+        of_one_table: whether it concerns one table alone when it comes while that one is handled.
+    """
 
     retryable: ClassVar[bool] = False
+    of_one_table: ClassVar[bool] = True
+
+    @property
+    def may_heal(self) -> bool:
+        """Whether waiting may help where the same configuration has worked before."""
+        return self.retryable
 
 
 class ConfigError(PublisherError):
@@ -34,6 +52,8 @@ class ConfigError(PublisherError):
     Attributes:
         problems: one sentence per wrong option: option, value, bounds and fix.
     """
+
+    of_one_table = False
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -46,6 +66,8 @@ class PreflightError(PublisherError):
     Attributes:
         problems: one sentence per problem, with the statement or grant that fixes it.
     """
+
+    of_one_table = False
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -69,7 +91,7 @@ class SourceError(PublisherError):
 
     @property
     def may_heal(self) -> bool:
-        """Whether waiting may help where the same configuration has worked before."""
+        """Whether waiting may help: of what the source says, mostly."""
         return self.heals and self.number not in _NEVER_HEALS
 
 
@@ -77,12 +99,14 @@ class SourceUnavailable(SourceError):
     """The server cannot be reached, or broke the connection off: waiting may help."""
 
     retryable = True
+    of_one_table = False
 
 
 class SourceBusy(SourceError):
     """A deadlock, a lock timeout or a query timeout: the same statement may succeed next time."""
 
     retryable = True
+    of_one_table = False
 
 
 class SourceBehind(SourceError):
@@ -98,6 +122,7 @@ class SourceBehind(SourceError):
     """
 
     retryable = True
+    of_one_table = False
 
     def __init__(self, instance: str, seen: Lsn | None, needed: Lsn) -> None:
         self.instance = instance
@@ -115,6 +140,7 @@ class LoginRefused(SourceError):
     """User or password are wrong, or the account may not log in."""
 
     heals = False
+    of_one_table = False
 
 
 class DatabaseUnknown(SourceError):
@@ -123,9 +149,13 @@ class DatabaseUnknown(SourceError):
     A server says the same of a database that it is moving, restoring or attaching.
     """
 
+    of_one_table = False
+
 
 class EncryptionRefused(SourceError):
     """Server and client do not agree on TLS, or the certificate is not trusted."""
+
+    of_one_table = False
 
 
 class PermissionMissing(SourceError):
@@ -188,6 +218,7 @@ class CaptureInstanceGone(SourceError):
     """
 
     retryable = True
+    of_one_table = False
 
     def __init__(self, instance: str, message: str = "") -> None:
         self.instance = instance
@@ -203,18 +234,21 @@ class DatabaseReplaced(SourceError):
     """The database was restored or replaced: its LSNs do not continue those already published."""
 
     heals = False
+    of_one_table = False
 
 
 class LsnWentBack(SourceError):
     """The newest LSN of the database is older than our position: it was restored or replaced."""
 
     heals = False
+    of_one_table = False
 
 
 class ReplicaBehind(SourceError):
     """A readable secondary has not redone yet what was published: waiting helps, if not forever."""
 
     retryable = True
+    of_one_table = False
 
 
 class UnsupportedSchemaChange(SourceError):
@@ -230,6 +264,8 @@ class TableFailed(PublisherError):
         table: the table.
         cause: what it cannot go on for.
     """
+
+    of_one_table = False
 
     def __init__(self, table: TableName, cause: Exception) -> None:
         self.table = table
@@ -291,12 +327,14 @@ class KafkaUnavailable(DeliveryError):
     """No broker answers: waiting may help. Nothing was in doubt."""
 
     retryable = True
+    of_one_table = False
 
 
 class DeliveryTimeout(DeliveryError):
     """A transaction did not finish in time: abandon the producer and start from the checkpoint."""
 
     retryable = True
+    of_one_table = False
 
 
 class DeliveryRejected(DeliveryError):
@@ -338,10 +376,13 @@ class OutcomeUnknown(DeliveryError):
     """A commit may or may not have happened: only the checkpoint, read back, tells."""
 
     retryable = True
+    of_one_table = False
 
 
 class CheckpointError(PublisherError):
     """The checkpoint cannot be read or does not fit this publisher."""
+
+    of_one_table = False
 
 
 class CheckpointUnavailable(CheckpointError):

@@ -4,46 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import structlog
 
-from tailrace_publisher.errors import (
-    EncodeError,
-    PermissionMissing,
-    PositionExpired,
-    PublisherError,
-    SchemaRefused,
-    SourceError,
-    TableFailed,
-    UnexpectedTableError,
-    UnsupportedSchemaChange,
-)
+from tailrace_publisher.errors import PublisherError, TableFailed, UnexpectedTableError
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import UnsupportedType
 
 _log = structlog.get_logger(__name__)
 
-OF_ONE_TABLE: Final = (
-    EncodeError,
-    PermissionMissing,
-    PositionExpired,
-    SchemaRefused,
-    UnexpectedTableError,
-    UnsupportedSchemaChange,
-    UnsupportedType,
-)
-"""Errors that concern one table, whatever the others do, when they come while it is handled."""
-
 
 @contextmanager
 def of_one_table(table: TableName, doing: str) -> Iterator[None]:
     """Handle one table: what goes wrong in the block, and is nobody else's, is its failure.
 
-    A statement that the server or the driver refuses for a reason of no known kind is about this
-    table's rows or columns, and so is an exception that nobody foresaw. A server, broker or
-    registry that does not answer is not.
+    Errors say themselves whether they concern the others as well (``of_one_table``): a server,
+    broker or registry that does not answer does. What nobody foresaw is this table's alone.
 
     Args:
         table: the table.
@@ -55,12 +32,12 @@ def of_one_table(table: TableName, doing: str) -> Iterator[None]:
     """
     try:
         yield
-    except OF_ONE_TABLE as error:
+    except UnsupportedType as error:
         raise TableFailed(table, error) from error
     except (PublisherError, RegistryError) as error:
-        if type(error) is SourceError:
-            raise TableFailed(table, error) from error
-        raise
+        if not error.of_one_table:
+            raise
+        raise TableFailed(table, error) from error
     except Exception as error:
         _log.exception("unexpected_error", table=str(table), doing=doing)
         raise TableFailed(table, UnexpectedTableError(doing, error)) from error

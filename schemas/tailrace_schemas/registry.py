@@ -28,15 +28,22 @@ _FIXES: Final = {
 
 
 class RegistryError(Exception):
-    """The registry did not do what was asked; ``retryable`` says whether waiting may help."""
+    """The registry did not do what was asked.
+
+    Attributes:
+        retryable: whether waiting may help.
+        of_one_table: whether it concerns one table alone when it comes while that one is handled.
+    """
 
     retryable = False
+    of_one_table = True
 
 
 class RegistryUnavailable(RegistryError):
     """No answer, or one that says that the registry itself is unwell (5xx)."""
 
     retryable = True
+    of_one_table = False
 
     def __init__(self, url: str, reason: str) -> None:
         """Keep the URL and the reason."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -21,10 +23,13 @@ def _say(text: str) -> None:
 @click.option("--seed", default=1, show_default=True)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Kept; a temporary one if not.")
 def main(minutes: float, seed: int, data_dir: Path | None) -> None:
-    """Run, and say what was found."""
+    """Run, and say what was found; SIGINT and SIGTERM end it early, with a verdict."""
     where = data_dir or Path(tempfile.mkdtemp(prefix="endurance-"))
     _say(f"logs and data are in {where}")
-    verdict, done = run(minutes, seed, where, _say)
+    enough = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: enough.set())
+    verdict, done = run(minutes, seed, where, _say, enough)
     click.echo(done)
     for problem in verdict.problems:
         click.echo(f"  - {problem}")

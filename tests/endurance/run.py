@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,11 @@ _CATCH_UP_S = 600.0
 
 
 def run(
-    minutes: float, seed: int, data_dir: Path, say: Callable[[str], None]
+    minutes: float,
+    seed: int,
+    data_dir: Path,
+    say: Callable[[str], None],
+    enough: threading.Event | None = None,
 ) -> tuple[Verdict, str]:
     """One run.
 
@@ -31,6 +36,7 @@ def run(
         seed: of everything that is chosen here.
         data_dir: for the parts, their logs included.
         say: is told what is done.
+        enough: set to go on to the judging at once.
 
     Returns:
         What was found, and what was done, in words.
@@ -39,6 +45,8 @@ def run(
         EndedByItself: the publisher did.
     """
     rng = random.Random(seed)
+    enough = enough or threading.Event()
+    began = time.monotonic()
     world = World(data_dir)
     try:
         world.start()
@@ -50,7 +58,8 @@ def run(
         with source.working():
             deadline = time.monotonic() + minutes * 60
             while time.monotonic() < deadline:
-                world.wait(rng.uniform(1, 12))
+                if world.until(enough.is_set, rng.uniform(1, 12)):
+                    break
                 if rng.random() < 0.5:
                     world.kill_one(rng)
                 with suppress(pyodbc.Error):
@@ -60,6 +69,7 @@ def run(
                     if rng.random() < 0.3:
                         source.clean_up(topics.through())
                 say(f"kills {world.kills}, transactions {source.transactions}")
+        lasted = (time.monotonic() - began) / 60
         _catch_up(world, source, topics)
         verdict = judge(source, topics)
         topics.close()
@@ -67,7 +77,7 @@ def run(
         world.end()
     captured = sum(len(positions) for positions in source.captured.values())
     done = (
-        f"{minutes:g} minutes, seed {seed}: {source.transactions} transactions, {captured} change"
+        f"{lasted:.1f} minutes, seed {seed}: {source.transactions} transactions, {captured} change"
         f" rows, {verdict.events} events, {rotations} rotations, kills {world.kills}, not part of"
         f" the cut for a while: {dict(verdict.snapshots)}"
     )
@@ -80,6 +90,8 @@ def _catch_up(world: World, source: Source, topics: Topics) -> None:
 
     def is_out() -> bool:
         records = topics.progress()
+        if not records:
+            return False
         last = records[-1]
         return not last["snapshotting"] and Lsn.parse(last["through_lsn"]) >= newest
 

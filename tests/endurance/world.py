@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ import yaml
 
 from tailrace_compose.local.cluster import KafkaCluster
 from tailrace_compose.local.registry import SchemaRegistry
+from tailrace_emulator.testing.process import ChildProcess, tail_of
 from tests.endurance.source import DATABASE
 from tests.fix_emulator import EmulatorProcess
 
@@ -38,7 +38,7 @@ class World:
         self.cluster = KafkaCluster(data_dir / "kafka", is_short_lived=True)
         self.registry = SchemaRegistry(data_dir / "registry")
         self.server = EmulatorProcess(data_dir / "server")
-        self._publisher: subprocess.Popen[bytes] | None = None
+        self._publisher: ChildProcess | None = None
         self.kills: dict[str, int] = {}
 
     def start(self) -> None:
@@ -52,7 +52,6 @@ class World:
         """Kill everything."""
         if self._publisher is not None:
             self._publisher.kill()
-            self._publisher.wait()
         self.cluster.kill()
         self.registry.kill()
         if self.server.process is not None:
@@ -62,12 +61,10 @@ class World:
         """Start the publisher, with sizes at random."""
         file = self._data_dir / "tailrace.yaml"
         file.write_text(yaml.safe_dump(self._options(rng)))
-        with (self._data_dir / "publisher.log").open("ab") as log:
-            self._publisher = subprocess.Popen(
-                [sys.executable, "-m", "tailrace", "publish", "--config", str(file)],
-                stdout=log,
-                stderr=log,
-            )
+        command = [sys.executable, "-m", "tailrace", "publish", "--config", str(file)]
+        self._publisher = ChildProcess(
+            "publisher", command, self._data_dir / "publisher.log"
+        ).start()
 
     def check(self) -> None:
         """Check that the publisher runs.
@@ -75,9 +72,9 @@ class World:
         Raises:
             EndedByItself: with the end of its log.
         """
-        if self._publisher is not None and (code := self._publisher.poll()) is not None:
-            tail = (self._data_dir / "publisher.log").read_bytes()[-3000:].decode(errors="replace")
-            raise EndedByItself(f"the publisher ended with {code}:\n{tail}")
+        if self._publisher is not None and not self._publisher.is_running:
+            code = self._publisher.process.returncode
+            raise EndedByItself(f"the publisher ended with {code}:\n{tail_of(self._publisher.log)}")
 
     def wait(self, seconds: float) -> None:
         """Let time pass; the publisher must live."""
@@ -122,7 +119,6 @@ class World:
         assert self._publisher is not None
         self.check()
         self._publisher.kill()
-        self._publisher.wait()
         self._publisher = None
 
     def _options(self, rng: random.Random) -> dict[str, Any]:

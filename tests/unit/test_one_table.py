@@ -17,7 +17,7 @@ from tailrace_publisher.errors import (
     UnexpectedTableError,
 )
 from tailrace_publisher.one_table import of_one_table
-from tailrace_schemas.registry import RegistryError, RegistryUnavailable
+from tailrace_schemas.registry import RegistryError, RegistryRejected, RegistryUnavailable
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import UnsupportedType
 
@@ -33,6 +33,7 @@ DOING = "reading change rows of capture instance dbo_t"
         UnsupportedType("no"),
         # A statement that the server or the driver refuses, and nobody knows why.
         SourceError("ODBC SQL type -151 is not yet supported", sqlstate="HY106"),
+        RegistryRejected("topic-value", 403, "no", "let this user write the subject"),
     ],
 )
 def test_what_concerns_the_table_is_its_failure(error: Exception):
@@ -80,6 +81,38 @@ def test_what_nobody_foresaw_names_the_table_the_step_and_what_to_do(error: Exce
     assert cause.cause is error
     assert f"{DOING}: {type(error).__name__}" in str(cause)
     assert "tables.exclude" in str(cause)
+
+
+def all_errors(base: type[Exception]) -> set[type[Exception]]:
+    return {base}.union(*(all_errors(kind) for kind in base.__subclasses__()))
+
+
+OF_ONE_TABLE = {
+    "DeliveryError",
+    "DeliveryRejected",
+    "EncodeError",
+    "PermissionMissing",
+    "PositionExpired",
+    "PublisherError",
+    "RecordTooLarge",
+    "SchemaRefused",
+    "SourceError",
+    "TopicCompacted",
+    "TopicRefused",
+    "UnexpectedTableError",
+    "UnsupportedSchemaChange",
+}
+
+
+def test_every_error_says_whom_it_concerns_and_whoever_waits_for_a_part_waits_for_all():
+    kinds = {
+        kind for kind in all_errors(PublisherError) if kind.__module__ == PublisherError.__module__
+    }
+
+    assert {kind.__name__ for kind in kinds if kind.of_one_table} == OF_ONE_TABLE
+    assert not [kind for kind in kinds if kind.of_one_table and kind.retryable]
+    assert RegistryError.of_one_table
+    assert not RegistryUnavailable.of_one_table
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, GeneratorExit, SystemExit])

@@ -42,8 +42,8 @@ class CaptureInstance:
     Attributes:
         name: ``capture_instance``; its change table is ``cdc.[<name>_CT]``.
         table: the source table.
-        start_lsn: lowest LSN that the change table holds; the cleanup job moves it. None until the
-            capture process has recognised the instance.
+        low_watermark: lowest LSN that the change table holds; the cleanup job moves it. None until
+            the capture process has recognised the instance.
         create_date: when it was made, in the server's local time.
         object_id: of the change table.
         source_object_id: of the source table.
@@ -59,7 +59,7 @@ class CaptureInstance:
 
     name: str
     table: TableName
-    start_lsn: Lsn | None
+    low_watermark: Lsn | None
     create_date: datetime
     object_id: int
     source_object_id: int

@@ -27,13 +27,13 @@ class InstanceState:
     """What is known of a capture instance beyond the database's position.
 
     Attributes:
-        covered_from: LSN from which on it holds its table's changes: its start LSN when it was
+        covers_from: LSN from which on it holds its table's changes: its start LSN when it was
             first seen; cleanup moves the start LSN, not this.
         schema_lsn: version in force at the position.
         snapshot: of its table.
     """
 
-    covered_from: Lsn
+    covers_from: Lsn
     schema_lsn: Lsn | None
     snapshot: SnapshotProgress
 
@@ -230,7 +230,7 @@ class Book:
     def _instance_record(self, name: str, now: int) -> CheckpointRecord:
         state = self.instances[name]
         return CheckpointRecord(
-            start_lsn=str(state.covered_from),
+            start_lsn=str(state.covers_from),
             seqval=str(Lsn.ZERO),
             command_id=0,
             operation=0,
@@ -264,7 +264,7 @@ def _commit(record: CheckpointRecord) -> CommitTime | None:
 def _instance_state(record: CheckpointRecord) -> InstanceState:
     fence = record.snapshot_fence_lsn
     return InstanceState(
-        covered_from=Lsn.parse(record.start_lsn),
+        covers_from=Lsn.parse(record.start_lsn),
         schema_lsn=None if record.schema_lsn is None else Lsn.parse(record.schema_lsn),
         snapshot=SnapshotProgress(
             state=SnapshotState(record.snapshot_state),

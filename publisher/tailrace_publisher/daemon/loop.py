@@ -10,7 +10,7 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.client_log import take_client_log
-from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.patience import Patience
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -20,7 +20,6 @@ from tailrace_publisher.errors import (
     PublisherError,
     ReplicaBehind,
     SchemaRefused,
-    SourceError,
     TableFailed,
 )
 from tailrace_publisher.metrics import Metrics
@@ -47,7 +46,7 @@ def run(
 
     What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
     and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
-    is what the source says, unless it cannot heal (:attr:`SourceError.may_heal`).
+    is what the source says, unless it cannot heal (:attr:`PublisherError.may_heal`).
 
     Args:
         config: the options.
@@ -76,14 +75,14 @@ class _Conductor:
         self._attempts = 0
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics)
-        self._lease = Lease(
+        self._fencing = FencingCheck(
             CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
         )
 
     def run(self) -> None:
         while not self._runtime.stop.is_set():
             try:
-                with ready_session(self._runtime, self._lease, self._stopped) as session:
+                with ready_session(self._runtime, self._fencing, self._stopped) as session:
                     session.run()
             except TableFailed as error:
                 if not self._stopped.add(error.table, error.cause):
@@ -91,7 +90,7 @@ class _Conductor:
                 if self._stopped.is_taken_up(error.cause):
                     self._wait(error)
             except LeaseLost as error:
-                self._lease.doubt(error)
+                self._fencing.doubt(error)
                 self._wait(error)
             except (PublisherError, RegistryError) as error:
                 ends = not (error.retryable or self._may_heal(error))
@@ -115,9 +114,9 @@ class _Conductor:
         At a first start the same error says that the configuration is wrong. Where Kafka cannot
         tell which of them this is, the error goes first, too.
         """
-        if not isinstance(error, SourceError) or not error.may_heal:
+        if isinstance(error, RegistryError) or not error.may_heal:
             return False
-        if self._lease.has_checkpoint:
+        if self._fencing.has_checkpoint:
             return True
         config, ports = self._runtime.config, self._runtime.ports
         try:

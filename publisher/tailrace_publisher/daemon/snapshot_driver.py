@@ -81,7 +81,7 @@ class SnapshotDriver:
                 self._tables.snapshot_of(reading.table),
             )
             for reading in self._tables.readings(position.increment())
-            if reading.table.topic in topics and reading.covered_from <= position
+            if reading.table.topic in topics and reading.covers_from <= position
         ]
 
     def _current_encoder(self, pending: PendingTable) -> EnvelopeEncoder | None:

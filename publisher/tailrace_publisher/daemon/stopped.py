@@ -110,9 +110,9 @@ class StoppedTables:
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
         for instance in instances:
-            if instance.start_lsn is not None:
-                covered_from = _covered_from(book, instance, instance.start_lsn)
-                book.set_instance(instance.name, InstanceState(covered_from, None, _STOPPED))
+            if instance.low_watermark is not None:
+                covers_from = _covers_from(book, instance, instance.low_watermark)
+                book.set_instance(instance.name, InstanceState(covers_from, None, _STOPPED))
 
     def take_up(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
         """Write into the book that a table begins again, with what its instances hold now."""
@@ -128,9 +128,11 @@ class StoppedTables:
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(0)
         for instance in instances:
-            if instance.start_lsn is not None:
+            if instance.low_watermark is not None:
                 progress = SnapshotProgress(state)
-                book.set_instance(instance.name, InstanceState(instance.start_lsn, None, progress))
+                book.set_instance(
+                    instance.name, InstanceState(instance.low_watermark, None, progress)
+                )
 
     def fail(self, tables: Iterable[TableName]) -> PublisherError:
         """The error to end with when no table can go on: that of the first."""
@@ -141,6 +143,6 @@ class StoppedTables:
         return PreflightError([f"table {first}: {error}"])
 
 
-def _covered_from(book: Book, instance: CaptureInstance, start: Lsn) -> Lsn:
+def _covers_from(book: Book, instance: CaptureInstance, start: Lsn) -> Lsn:
     known = book.instances.get(instance.name)
-    return start if known is None else known.covered_from
+    return start if known is None else known.covers_from

@@ -110,7 +110,7 @@ class Stream:
             self._book.position,
             commits,
             limit,
-            self._tables.hand_overs(),
+            self._tables.newer_covers_from(),
             self._tables.schema_lsns(),
             time.utc_offset_minutes,
         )
@@ -197,7 +197,7 @@ class Stream:
                 reading.schema,
                 window.span,
                 limit,
-                reading.covered_from,
+                reading.covers_from,
                 row_size,
                 blocks,
             ),

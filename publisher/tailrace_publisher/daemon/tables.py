@@ -65,7 +65,7 @@ class PublishedTable:
     @property
     def recognised(self) -> list[CaptureInstance]:
         """The instances that the capture process has come to, oldest first."""
-        return [instance for instance in self.instances if instance.start_lsn is not None]
+        return [instance for instance in self.instances if instance.low_watermark is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class Reading:
         table: the table.
         instance: the capture instance.
         schema: the version in force.
-        covered_from: LSN from which on the instance holds the table's changes.
+        covers_from: LSN from which on the instance holds the table's changes.
     """
 
     table: PublishedTable
     instance: CaptureInstance
     schema: TableSchema
-    covered_from: Lsn
+    covers_from: Lsn
 
 
 class PublishedTables:
@@ -313,7 +313,7 @@ class PublishedTables:
                     if row.required_column_update
                 ],
                 [version for version in registered if version.capture_instance == instance.name],
-                max(first, self._book.instances[instance.name].covered_from),
+                max(first, self._book.instances[instance.name].covers_from),
             )
             self.encoder(table, table.versions[instance.name][-1])
 
@@ -325,15 +325,15 @@ class PublishedTables:
         """
         states = {state.snapshot.state for state in known.values()}
         covers = {
-            instance.name: self._book.instances[instance.name].covered_from
+            instance.name: self._book.instances[instance.name].covers_from
             if instance.name in self._book.instances
             else start
             for instance in table.instances
-            if (start := instance.start_lsn) is not None
+            if (start := instance.low_watermark) is not None
         }
         check_place_kept(
             first_lsn_after(self._book.position).decrement(),
-            {name: state.covered_from for name, state in known.items()},
+            {name: state.covers_from for name, state in known.items()},
             covers,
             has_begun=bool(states & _HAS_BEGUN),
             may_begin=states == {SnapshotState.PENDING},
@@ -347,11 +347,11 @@ class PublishedTables:
     ) -> None:
         """Give every recognised instance a state: a new table's, or that of the one before it."""
         for instance in recognised:
-            start = instance.start_lsn
+            start = instance.low_watermark
             if instance.name in self._book.instances or start is None:
                 continue
             if known:
-                snapshot = known[max(known, key=lambda name: known[name].covered_from)].snapshot
+                snapshot = known[max(known, key=lambda name: known[name].covers_from)].snapshot
             else:
                 initial = (
                     self._book.reads_all_anew or self._config.snapshot.mode is SnapshotMode.INITIAL
@@ -370,7 +370,7 @@ class PublishedTables:
                 "capture_instance_found",
                 table=str(table.name),
                 capture_instance=instance.name,
-                start_lsn=str(start),
+                covers_from=str(start),
                 snapshot=snapshot.state.value,
             )
             self._book.set_instance(instance.name, InstanceState(start, None, snapshot))
@@ -408,10 +408,10 @@ class PublishedTables:
         """
         return self._versions.encoder(table.topic, schema)
 
-    def hand_overs(self) -> list[Lsn]:
-        """LSNs at which a newer capture instance of a table takes over."""
+    def newer_covers_from(self) -> list[Lsn]:
+        """LSNs from which on newer capture instances hold their tables' changes."""
         return [
-            self._book.instances[instance.name].covered_from
+            self._book.instances[instance.name].covers_from
             for table in self._tables.values()
             if len(table.versions) > 1
             for instance in table.instances[1:]
@@ -433,7 +433,7 @@ class PublishedTables:
         for table in self._tables.values():
             if table.is_stopped:
                 continue
-            starts = {name: self._book.instances[name].covered_from for name in table.versions}
+            starts = {name: self._book.instances[name].covers_from for name in table.versions}
             instance = choose_instance(table.instances, starts, lsn)
             if instance is not None:
                 schema = version_at(table.versions[instance.name], lsn)
@@ -449,9 +449,9 @@ class PublishedTables:
         """
         first = first_lsn_after(self._book.position)
         for reading in readings:
-            minimum = state.start_lsns.get((reading.instance.name, reading.instance.object_id))
+            minimum = state.low_watermarks.get((reading.instance.name, reading.instance.object_id))
             try:
-                check_not_expired(reading.instance.name, max(first, reading.covered_from), minimum)
+                check_not_expired(reading.instance.name, max(first, reading.covers_from), minimum)
             except PositionExpired as error:
                 raise TableFailed(reading.table.name, error) from error
 

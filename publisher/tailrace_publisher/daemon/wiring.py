@@ -16,7 +16,7 @@ from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
-from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.server_time import ServerTime
@@ -47,12 +47,14 @@ _CHECKPOINT_DEADLINE_S: Final = 60.0
 
 
 @contextmanager
-def ready_session(runtime: Runtime, lease: Lease, stopped: StoppedTables) -> Iterator[Session]:
+def ready_session(
+    runtime: Runtime, fencing: FencingCheck, stopped: StoppedTables
+) -> Iterator[Session]:
     """A session that is ready to run; its connections are closed behind the block.
 
     Args:
         runtime: what all parts share.
-        lease: what this process last knew of the checkpoint.
+        fencing: what this process last knew of the checkpoint.
         stopped: the tables that cannot go on.
 
     Raises:
@@ -69,7 +71,7 @@ def ready_session(runtime: Runtime, lease: Lease, stopped: StoppedTables) -> Ite
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
-        book = _opened_book(control, topics, lease)
+        book = _opened_book(control, topics, fencing)
         tables = PublishedTables(runtime, control, registry, delivery.ensure_topics, book, stopped)
         tables.refresh()
         committer = Committer(
@@ -77,7 +79,7 @@ def ready_session(runtime: Runtime, lease: Lease, stopped: StoppedTables) -> Ite
             delivery,
             book,
             lambda: [table.topic for table in tables.snapshotting()],
-            lease.written,
+            fencing.written,
         )
         signals = Signals(topics, delivery, book, tables)
         resources.callback(signals.close)
@@ -131,9 +133,9 @@ def _refuse_or_leave_out(
     stopped.leave_out(problems)
 
 
-def _opened_book(control: Connection, topics: DatabaseTopics, lease: Lease) -> Book:
+def _opened_book(control: Connection, topics: DatabaseTopics, fencing: FencingCheck) -> Book:
     records = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
-    lease.found(records)
+    fencing.found(records)
     identity = visible_identity(control)
     newest = max_lsn(control)
     book = Book.restore(topics.server, topics.database, identity, records)

@@ -93,7 +93,7 @@ def _read_instances(
             CaptureInstance(
                 name=row.instance,
                 table=TableName(database, row.schema, row.table),
-                start_lsn=row.start_lsn,
+                low_watermark=row.start_lsn,
                 create_date=row.create_date,
                 object_id=row.object_id,
                 source_object_id=row.source_object_id,
@@ -169,25 +169,25 @@ def choose_key(
 
 
 def choose_instance(
-    instances: Sequence[CaptureInstance], hand_overs: Mapping[str, Lsn], lsn: Lsn
+    instances: Sequence[CaptureInstance], covers_from: Mapping[str, Lsn], lsn: Lsn
 ) -> CaptureInstance | None:
     """The capture instance from which a table's changes of a commit are read.
 
-    While a table has two, both are filled in tandem; the newer one takes over behind its hand-over
-    LSN, the start LSN at which it was first seen.
+    While a table has two, both are filled in tandem; the newer one takes over behind the LSN that
+    it covers the table from.
 
     Args:
         instances: of one table, oldest first.
-        hand_overs: hand-over LSN of each recognised instance, by name.
+        covers_from: LSN from which on each recognised instance holds the table's changes, by name.
         lsn: commit LSN of the change.
 
     Returns:
         None when the capture process has recognised none of them yet.
     """
-    recognised = [instance for instance in instances if instance.name in hand_overs]
+    recognised = [instance for instance in instances if instance.name in covers_from]
     if not recognised:
         return None
-    begun = [instance for instance in recognised if hand_overs[instance.name] < lsn]
+    begun = [instance for instance in recognised if covers_from[instance.name] < lsn]
     return begun[-1] if begun else recognised[0]
 
 

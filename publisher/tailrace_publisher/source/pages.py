@@ -149,7 +149,7 @@ class ChangePages:
         span: the range.
         limit: of a page; one may have up to three times as many rows, and a row more than the
             bytes.
-        covered_from: LSN from which on the instance holds the table's changes; rows before it are
+        covers_from: LSN from which on the instance holds the table's changes; rows before it are
             not needed from it.
         row_size: what was learned of the instance's rows; it learns from these.
         blocks: reads and encodes in blocks; None where that cannot be.
@@ -162,7 +162,7 @@ class ChangePages:
         schema: TableSchema,
         span: LsnRange,
         limit: PageLimit,
-        covered_from: Lsn,
+        covers_from: Lsn,
         row_size: RowSize,
         blocks: EncodingReader | None = None,
     ) -> None:
@@ -176,7 +176,7 @@ class ChangePages:
             # Another table's row: what this one has of the transaction is at command id 0, so out.
             self._after = ChangePosition.end_of(span.after.commit_lsn)
         self._limit = limit
-        self._covered_from = covered_from
+        self._covers_from = covers_from
         self._row_size = row_size
         self._statements = PageStatements.of(instance, schema)
         self._carried: ChangeRow | None = None
@@ -294,7 +294,7 @@ class ChangePages:
             if fetched.newest is None or fetched.newest < self._up_to:
                 raise SourceBehind(name, fetched.newest, self._up_to)
             self._sees_range = True
-        needed = max(first_lsn_after(self._after), self._covered_from)
+        needed = max(first_lsn_after(self._after), self._covers_from)
         check_not_expired(name, needed, fetched.low_watermark)
         for number, part in enumerate(fetched.sets, 1):
             if len(part) >= asked:

@@ -59,21 +59,22 @@ class CatalogState:
     """What tells whether capture instances or their columns have changed.
 
     Attributes:
-        start_lsns: per capture instance (name, object id) the lowest LSN that it holds, or None.
+        low_watermarks: per capture instance (name, object id) the lowest LSN that it holds, or
+            None.
         newest_ddl_lsn: newest ``ddl_lsn``, or None.
         ddl_count: number of DDL entries.
     """
 
-    start_lsns: dict[tuple[str, int], Lsn | None]
+    low_watermarks: dict[tuple[str, int], Lsn | None]
     newest_ddl_lsn: Lsn | None
     ddl_count: int
 
     def same_as(self, other: CatalogState) -> bool:
         """Whether nothing but low watermarks has moved: no instance, no version is new."""
         return (
-            self.start_lsns.keys() == other.start_lsns.keys()
-            and {k for k, lsn in self.start_lsns.items() if lsn is None}
-            == {k for k, lsn in other.start_lsns.items() if lsn is None}
+            self.low_watermarks.keys() == other.low_watermarks.keys()
+            and {k for k, lsn in self.low_watermarks.items() if lsn is None}
+            == {k for k, lsn in other.low_watermarks.items() if lsn is None}
             and self.newest_ddl_lsn == other.newest_ddl_lsn
             and self.ddl_count == other.ddl_count
         )

@@ -1,7 +1,7 @@
 """Schema versions of a capture instance, and which is in force at an LSN (pure).
 
-A version is known by (capture instance, schema_lsn). It begins at the instance's start LSN, at a
-DDL statement that changed the type of a captured column (``required_column_update`` in
+A version is known by (capture instance, schema_lsn). It begins at the instance's low watermark, at
+a DDL statement that changed the type of a captured column (``required_column_update`` in
 ``cdc.ddl_history``; added and dropped columns leave the change table alone), or at our own position
 when the configuration gave the columns another key or form. Versions already registered are taken
 from the registry, so a restart finds the ones that rows were encoded with before. A version that
@@ -61,7 +61,7 @@ def timeline(
         registered: versions of the instance that the registry holds.
         first_lsn: lowest LSN of rows that are still to be published.
     """
-    start = instance.start_lsn or first_lsn
+    start = instance.low_watermark or first_lsn
     versions = {version.schema_lsn: version for version in registered}
     newest = TableSchema(instance.table, instance.name, start, columns)
     if not any(lsn <= first_lsn for lsn in versions):

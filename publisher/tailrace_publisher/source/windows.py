@@ -35,7 +35,7 @@ def plan_window(
     after: ChangePosition,
     commits: Sequence[CommitTime],
     transactions_max: int,
-    hand_overs: Iterable[Lsn],
+    covers_from: Iterable[Lsn],
     schema_lsns: Iterable[Lsn],
     utc_offset_minutes: int,
 ) -> Window | None:
@@ -46,8 +46,9 @@ def plan_window(
         commits: entries of ``cdc.lsn_time_mapping`` behind the position, in order; at most
             ``transactions_max`` of them.
         transactions_max: bound that the entries were read with.
-        hand_overs: a window that begins at or before one of these LSNs ends there: rows at a
-            hand-over LSN still come from the older instance.
+        covers_from: LSNs from which on newer capture instances hold their tables' changes. A window
+            that begins at or before one of them ends there: rows at it still come from the older
+            instance.
         schema_lsns: a window that begins before one of these ends before it: rows at the LSN of a
             DDL statement have the new version.
         utc_offset_minutes: how far the server's local time is ahead of UTC now, for commits that do
@@ -60,7 +61,7 @@ def plan_window(
         return None
     first = commits[0].commit_lsn
     ceiling = min(
-        [lsn for lsn in hand_overs if lsn >= first]
+        [lsn for lsn in covers_from if lsn >= first]
         + [lsn.decrement() for lsn in schema_lsns if lsn > first],
         default=Lsn.MAX,
     )

@@ -37,7 +37,7 @@ def instance(*, ordered_by_command_id: bool) -> CaptureInstance:
     return CaptureInstance(
         name="t",
         table=TABLE,
-        start_lsn=FIRST,
+        low_watermark=FIRST,
         create_date=datetime(2013, 1, 1),  # noqa: DTZ001
         object_id=1,
         source_object_id=2,

@@ -39,7 +39,7 @@ def instance(name: str, start: int | None = 10) -> CaptureInstance:
     return CaptureInstance(
         name=name,
         table=TABLE,
-        start_lsn=None if start is None else at(start),
+        low_watermark=None if start is None else at(start),
         create_date=datetime(2013, 1, 1),  # noqa: DTZ001
         object_id=1,
         source_object_id=2,

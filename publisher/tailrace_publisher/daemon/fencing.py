@@ -14,7 +14,7 @@ from tailrace_publisher.errors import LeaseLost
 from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 
 
-class Lease:
+class FencingCheck:
     """What this process last knew to be the database's checkpoint.
 
     Args:
@@ -46,7 +46,7 @@ class Lease:
         self._last = current
 
     def written(self, records: Mapping[CheckpointKey, CheckpointRecord | None]) -> None:
-        """A transaction with these records is committed: the lease is ours."""
+        """A transaction with these records is committed: nobody has fenced us."""
         self._last = records.get(self._key, self._last)
         self._is_in_doubt = False
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tailrace_publisher.daemon.lease import Lease
+from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.errors import LeaseLost
 from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
 
@@ -25,32 +25,32 @@ RECORD = CheckpointRecord(
 )
 
 
-def fenced(last: CheckpointRecord) -> Lease:
-    lease = Lease(KEY)
-    lease.found({KEY: RECORD})
-    lease.written({KEY: last})
-    lease.doubt(LeaseLost("fenced"))
-    return lease
+def fenced(last: CheckpointRecord) -> FencingCheck:
+    fencing = FencingCheck(KEY)
+    fencing.found({KEY: RECORD})
+    fencing.written({KEY: last})
+    fencing.doubt(LeaseLost("fenced"))
+    return fencing
 
 
 def test_fenced_by_the_transaction_timeout_it_goes_on():
-    lease = fenced(RECORD)
+    fencing = fenced(RECORD)
 
-    lease.found({KEY: RECORD})
-    lease.written({KEY: replace(RECORD, written_ms=2)})
-    lease.doubt(LeaseLost("fenced again, much later"))
+    fencing.found({KEY: RECORD})
+    fencing.written({KEY: replace(RECORD, written_ms=2)})
+    fencing.doubt(LeaseLost("fenced again, much later"))
 
 
 def test_fenced_by_another_publisher_it_ends():
-    lease = fenced(RECORD)
+    fencing = fenced(RECORD)
 
     with pytest.raises(LeaseLost, match="another publisher of database db"):
-        lease.found({KEY: replace(RECORD, written_ms=2)})
+        fencing.found({KEY: replace(RECORD, written_ms=2)})
 
 
 def test_fenced_twice_without_a_commit_between_it_ends():
-    lease = fenced(RECORD)
-    lease.found({KEY: RECORD})
+    fencing = fenced(RECORD)
+    fencing.found({KEY: RECORD})
 
     with pytest.raises(LeaseLost, match="fenced"):
-        lease.doubt(LeaseLost("fenced"))
+        fencing.doubt(LeaseLost("fenced"))

@@ -54,6 +54,14 @@ class OnGap(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+class Surrogates(StrEnum):
+    """What becomes of a text that holds half a surrogate pair."""
+
+    FAIL = "fail"
+    REPLACE = "replace"
+    NULL = "null"
+
+
 class SourceConfig(Section):
     """The SQL Server database whose changes are published."""
 
@@ -291,6 +299,13 @@ class PublisherConfig(Section):
         default_factory=dict,
         description="schema.table to its time(7) and datetime2(7) columns that are to be carried"
         " as text with all seven digits; others are cut to microseconds.",
+    )
+    surrogates: Surrogates = Field(
+        default=Surrogates.FAIL,
+        description="What becomes of text that holds half a surrogate pair, which SQL Server stores"
+        " and no event can: fail (default) stops the table, naming column and position; replace"
+        " puts U+FFFD in the place of each half; null publishes NULL instead of the value. The last"
+        " two are told once per column, and key columns stop their table whatever it says.",
     )
     tombstones: bool = Field(
         default=True,

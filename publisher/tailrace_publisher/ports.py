@@ -190,7 +190,7 @@ class Ports:
         kafka: makes clients of Kafka.
         registry: opens a client of the schema registry.
         clock: time.
-        executor: an executor with one thread of that name.
+        executor: an executor for a purpose, by name: with one thread, but for "registry".
         connect_blocks: opens a connection that reads in blocks (``source.block_reader``), a context
             manager, or None where there is none; raises SourceError.
     """

@@ -67,8 +67,16 @@ class ColumnType:
 
     @property
     def is_large(self) -> bool:
-        """Whether a change table may hold NULL where the source does not (LOB rules of CDC)."""
-        return self.length == MAX or self.name in {"text", "ntext", "image", "xml", "json"}
+        """Whether a change table may hold NULL where the source does not (LOB rules of CDC).
+
+        Values of CLR types may be as large as those of varbinary(max), and are kept like them.
+        """
+        return self.length == MAX or self.name in _LARGE
+
+
+_LARGE: Final = frozenset(
+    {"text", "ntext", "image", "xml", "json", "hierarchyid", "geometry", "geography"}
+)
 
 
 class UnsupportedType(ValueError):

@@ -20,12 +20,14 @@ class Proxy:
 
     Attributes:
         port: where it listens, also after it was closed and opened.
+        asked: bytes that were sent to the part behind it.
     """
 
     def __init__(
         self, host: str, port: int, rewrite: Callable[[bytes], bytes] = lambda answer: answer
     ) -> None:
         self._target = (host, port)
+        self.asked = 0
         self._rewrite = rewrite
         self._listener: socket.socket | None = None
         self._pairs: dict[socket.socket, socket.socket] = {}
@@ -89,6 +91,7 @@ class Proxy:
                     if not all(received for _, received in data):
                         break
                     for to, received in data:
+                        self.asked += len(received) if to is server else 0
                         to.sendall(self._rewrite(received) if to is client else received)
         with self._lock:
             for end in pair:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyodbc
 
+from tailrace_publisher.config import SourceConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tests.fix_sqlserver import SourceServer
@@ -87,3 +88,19 @@ class SourceDatabase:
     def positions(self, instance: str) -> Counter[ChangePosition]:
         """Positions of a change table's events, each once."""
         return Counter(position for position, _ in self.change_rows(instance))
+
+
+def source_options(source: SourceDatabase, **further: Any) -> SourceConfig:
+    """How a publisher connects to it."""
+    server = source.server
+    return SourceConfig.model_validate(
+        {
+            "host": server.host,
+            "port": server.port,
+            "database": source.name,
+            "user": server.user,
+            "password": server.password,
+            "trust_server_certificate": True,
+            **further,
+        }
+    )

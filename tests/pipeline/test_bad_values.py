@@ -94,6 +94,37 @@ def test_half_a_surrogate_pair_in_the_snapshot_stops_its_table_alone(pipe: Pipe,
     assert not pipe.topics.events(source.name, "loses")
 
 
+@pytest.mark.parametrize(
+    ("policy", "published"), [("replace", "half a pair: \ufffd"), ("null", None)]
+)
+def test_half_a_surrogate_pair_goes_out_as_the_option_says(
+    pipe: Pipe, policy: str, published: str | None
+):
+    source = pipe.source
+    source.execute("CREATE TABLE dbo.loses (id int PRIMARY KEY, text nvarchar(max))")
+    source.connection.execute("INSERT dbo.loses VALUES (1, ?)", f"half a pair: {MARK}")
+    source.enable("loses")
+
+    with (
+        half_pairs(pipe) as behind,
+        Running(pipe.config(source=behind, surrogates=policy)) as publisher,
+    ):
+        publisher.until(pipe.is_caught_up, "the snapshot is out")
+        source.connection.execute("INSERT dbo.loses VALUES (2, ?)", f"half a pair: {MARK}")
+        source.execute("INSERT dbo.loses VALUES (3, N'a whole pair: \U0001f600')")
+        publisher.until(pipe.is_caught_up, "the changes are out")
+        assert {told["column"] for told in publisher.told("half_surrogate_pairs")} == {"text"}
+        assert not publisher.told("table_stopped")
+
+    rows = pipe.topics.state(source.name, "loses", "id")
+    assert {key: row["text"] for key, row in rows.items()} == {
+        1: published,
+        2: published,
+        3: "a whole pair: \U0001f600",
+    }
+    pipe.assert_exactly_once("loses")
+
+
 @pytest.mark.parametrize("where", ["stream", "snapshot read", "snapshot encoded", "taken in"])
 def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch, where: str

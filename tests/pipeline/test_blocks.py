@@ -112,15 +112,15 @@ class Source:
         """All events row by row, all events in blocks, and how many pages came in blocks."""
         with OdbcConnection(self.config) as connection, BlockPaths(self.config) as blocks:
             (instance,) = read_catalog(connection, self.database.name, {}).instances
-            assert instance.start_lsn is not None
+            assert instance.low_watermark is not None
             columns = current_columns(instance, ["c_datetime2_7", "c_time_7"] if lossless else [])
-            schema = TableSchema(instance.table, instance.name, instance.start_lsn, columns)
-            times = commits_from(connection, instance.start_lsn, 100_000)
+            schema = TableSchema(instance.table, instance.name, instance.low_watermark, columns)
+            times = commits_from(connection, instance.low_watermark, 100_000)
             stamps = Stamps(
                 {commit.commit_lsn.to_bytes(): n for n, commit in enumerate(times)}, lambda: 77
             )
             reference = EnvelopeEncoder("s", schema, "topic", 3, 4 if schema.key_columns else None)
-            after = after or ChangePosition.end_of(instance.start_lsn.decrement())
+            after = after or ChangePosition.end_of(instance.low_watermark.decrement())
             span = LsnRange(after, up_to or self.database.max_lsn())
 
             def read(in_blocks: bool) -> tuple[EncodedRows, int]:
@@ -274,15 +274,17 @@ def _in_blocks(
     source: Source, blocks: BlockPaths, connection: Connection, up_to: Lsn
 ) -> ChangePages:
     (instance,) = read_catalog(connection, source.database.name, {}).instances
-    assert instance.start_lsn is not None
+    assert instance.low_watermark is not None
     columns = current_columns(instance)
-    schema = TableSchema(instance.table, instance.name, instance.start_lsn, columns)
+    schema = TableSchema(instance.table, instance.name, instance.low_watermark, columns)
     size = RowSize(schema)
     reference = EnvelopeEncoder("s", schema, "topic", 3, 4)
     reader = blocks.reader(reference, ROOMY, size, Stamps({}, lambda: 0))
     assert reader is not None
-    span = LsnRange(ChangePosition.end_of(instance.start_lsn.decrement()), up_to)
-    return ChangePages(connection, instance, schema, span, ROOMY, instance.start_lsn, size, reader)
+    span = LsnRange(ChangePosition.end_of(instance.low_watermark.decrement()), up_to)
+    return ChangePages(
+        connection, instance, schema, span, ROOMY, instance.low_watermark, size, reader
+    )
 
 
 def test_a_disabled_instance_is_gone(source: Source):

@@ -22,7 +22,7 @@ from tailrace_schemas.position import ChangePosition
 from tests.fix_sqlserver import SourceServer
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import LIMIT_S, lives, wait_until
-from tests.pipeline.source_database import SourceDatabase
+from tests.pipeline.source_database import SourceDatabase, source_options
 
 MB = 1_000_000
 CHARACTERS = 300_000
@@ -54,27 +54,11 @@ def source(source_server: SourceServer) -> SourceDatabase:
 
 @pytest.mark.parametrize("limit", [1, 400_000, 3 * MB, 1000 * MB])
 def test_pages_of_large_values_hold_every_row_once(source: SourceDatabase, limit: int):
-    server = source.server
     insert(source, 20, 100)
     insert(source, 10, CHARACTERS, first=100)
     source.execute("UPDATE dbo.t SET text = LEFT(text, 250000)")
     source.scan()
-    config = PublisherConfig.load(
-        {
-            "source": {
-                "host": server.host,
-                "port": server.port,
-                "database": source.name,
-                "user": server.user,
-                "password": server.password,
-                "trust_server_certificate": True,
-            },
-            "kafka": {"bootstrap": "none:1"},
-            "registry": {"url": "http://none"},
-            "prefix": "p",
-        }
-    )
-    with OdbcConnection(config.source) as connection:
+    with OdbcConnection(source_options(source)) as connection:
         (instance,) = read_catalog(connection, source.name, {}).instances
         assert instance.start_lsn is not None
         schema = TableSchema(

@@ -8,7 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+import structlog
 
+from tailrace_publisher.config import Surrogates
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.varint import encode_long
 from tailrace_publisher.errors import EncodeError
@@ -22,9 +24,10 @@ SEQVAL = Lsn(1, 2, 2).to_bytes()
 COMMIT_MS = {COMMIT: 1_000}
 
 
-def encoder(*columns: SchemaColumn) -> EnvelopeEncoder:
+def encoder(*columns: SchemaColumn, surrogates: Surrogates = Surrogates.FAIL) -> EnvelopeEncoder:
     schema = TableSchema(TableName("db", "dbo", "t"), "dbo_t", Lsn(1, 1, 1), columns)
-    return EnvelopeEncoder("s", schema, "p.db.dbo.t", 1, 2 if schema.key_columns else None)
+    key_id = 2 if schema.key_columns else None
+    return EnvelopeEncoder("s", schema, "p.db.dbo.t", 1, key_id, surrogates)
 
 
 def row(operation: int, *values: Any, seqval: bytes = SEQVAL) -> tuple[Any, ...]:
@@ -163,3 +166,69 @@ def test_the_zone_of_the_machine_does_not_matter(
         time.tzset()
     micros = 20_520 * 86_400_000_000 + 9_000_000_000
     assert encoded.keys == [b"\x00\x00\x00\x00\x02" + encode_long(micros)]
+
+
+TEXT = SchemaColumn(2, "text", ColumnType("nvarchar", length=50))
+BROKEN = ["whole \U0001f600", None, "half \ud83d", "\udc00 low", "both \ude00\ud83d"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (
+            Surrogates.REPLACE,
+            ["whole \U0001f600", None, "half \ufffd", "\ufffd low", "both \ufffd\ufffd"],
+        ),
+        (Surrogates.NULL, ["whole \U0001f600", None, None, None, None]),
+    ],
+)
+def test_half_pairs_become_what_the_option_says(policy: Surrogates, expected: list[str | None]):
+    columns = (SchemaColumn(1, "id", ColumnType("int"), key_ordinal=1), TEXT)
+    broken = encoder(*columns, surrogates=policy)
+    strict = encoder(*columns)
+
+    def rows(texts: list[str | None]) -> list[tuple[Any, ...]]:
+        return [row(2, number, text) for number, text in enumerate(texts)]
+
+    with structlog.testing.capture_logs() as logs:
+        found = [broken.encode(rows(BROKEN), COMMIT_MS).values for _ in range(2)]
+        snapshot = broken.encode_snapshot(
+            [(1, text) for text in BROKEN], Lsn(1, 2, 3), 5, last=True
+        )
+    assert found == [strict.encode(rows(expected), COMMIT_MS).values] * 2
+    assert (
+        snapshot.values
+        == strict.encode_snapshot(
+            [(1, text) for text in expected], Lsn(1, 2, 3), 5, last=True
+        ).values
+    )
+    assert [(log["event"], log["column"]) for log in logs] == [("half_surrogate_pairs", "text")]
+    with pytest.raises(EncodeError, match="column text"):
+        strict.encode(rows(BROKEN), COMMIT_MS)
+
+
+@pytest.mark.parametrize("policy", Surrogates)
+def test_half_a_pair_in_a_key_is_refused_whatever_the_option_says(policy: Surrogates):
+    key = SchemaColumn(1, "code", ColumnType("nvarchar", length=5), key_ordinal=1)
+
+    with pytest.raises(EncodeError, match="column code"):
+        encoder(key, surrogates=policy).encode([row(2, "\ud83d")], COMMIT_MS)
+
+
+@pytest.mark.parametrize("name", ["hierarchyid", "geometry", "geography", "xml"])
+def test_a_large_value_that_an_update_left_alone_is_unavailable(name: str):
+    columns = (
+        SchemaColumn(1, "id", ColumnType("int"), key_ordinal=1),
+        SchemaColumn(2, "place", ColumnType(name)),
+    )
+    rows = [(COMMIT, 1, SEQVAL, operation, b"\x01", 1, None) for operation in (3, 4)]
+    unchanged = encoder(*columns).encode(rows, COMMIT_MS).values[0]
+    set_to_null = (
+        encoder(*columns)
+        .encode([(*row[:4], b"\x02", *row[5:]) for row in rows], COMMIT_MS)
+        .values[0]
+    )
+
+    assert unchanged.count(b"\x0aplace") == 1  # in unavailable
+    assert set_to_null.count(b"\x0aplace") == 1  # in changed
+    assert unchanged.index(b"\x0aplace") != set_to_null.index(b"\x0aplace")

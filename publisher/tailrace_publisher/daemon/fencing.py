@@ -31,8 +31,11 @@ class FencingCheck:
         """Whether this process knows of a checkpoint."""
         return self._last is not None
 
-    def found(self, records: Mapping[CheckpointKey, CheckpointRecord]) -> None:
+    def found(self, records: Mapping[CheckpointKey, CheckpointRecord]) -> bool:
         """Look at the checkpoint at a start.
+
+        Returns:
+            Whether it is the one that this process wrote last, so that nobody else has committed.
 
         Raises:
             LeaseLost: we were fenced, and somebody else has committed since.
@@ -43,7 +46,9 @@ class FencingCheck:
                 f"another publisher of database {self._key.database} with the same prefix has"
                 " taken over: end one of them, or give it a prefix of its own"
             )
+        is_ours = current is not None and current == self._last
         self._last = current
+        return is_ours
 
     def written(self, records: Mapping[CheckpointKey, CheckpointRecord | None]) -> None:
         """A transaction with these records is committed: nobody has fenced us."""

@@ -11,6 +11,7 @@ from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.patience import Patience
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -20,6 +21,7 @@ from tailrace_publisher.errors import (
     PublisherError,
     ReplicaBehind,
     SchemaRefused,
+    SourceError,
     TableFailed,
 )
 from tailrace_publisher.metrics import Metrics
@@ -46,7 +48,7 @@ def run(
 
     What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
     and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
-    is what the source says, unless it cannot heal (:attr:`PublisherError.may_heal`).
+    is what the source says, unless it cannot heal (:attr:`SourceError.may_heal`).
 
     Args:
         config: the options.
@@ -78,11 +80,12 @@ class _Conductor:
         self._fencing = FencingCheck(
             CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
         )
+        self._kept = Kept(self._fencing, self._stopped)
 
     def run(self) -> None:
         while not self._runtime.stop.is_set():
             try:
-                with ready_session(self._runtime, self._fencing, self._stopped) as session:
+                with ready_session(self._runtime, self._kept) as session:
                     session.run()
             except TableFailed as error:
                 if not self._stopped.add(error.table, error.cause):
@@ -93,6 +96,8 @@ class _Conductor:
                 self._fencing.doubt(error)
                 self._wait(error)
             except (PublisherError, RegistryError) as error:
+                if isinstance(error, RegistryError):
+                    self._kept.schemas.forget()  # what answers next may be another registry
                 ends = not (error.retryable or self._may_heal(error))
                 if ends or (isinstance(error, ReplicaBehind) and self._patience.has_ended()):
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
@@ -114,7 +119,7 @@ class _Conductor:
         At a first start the same error says that the configuration is wrong. Where Kafka cannot
         tell which of them this is, the error goes first, too.
         """
-        if isinstance(error, RegistryError) or not error.may_heal:
+        if not isinstance(error, SourceError) or not error.may_heal:
             return False
         if self._fencing.has_checkpoint:
             return True

@@ -17,7 +17,7 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import PermissionMissing, PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
-from tailrace_publisher.source.instances import read_catalog
+from tailrace_publisher.source.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version
 from tailrace_publisher.source.versions import current_columns
 from tailrace_schemas.topics import TableName
@@ -41,8 +41,15 @@ class TableProblem:
     is_missing: bool = False
 
 
-def check_source(config: PublisherConfig, connection: Connection) -> list[TableProblem]:
+def check_source(
+    config: PublisherConfig, connection: Connection, known: KnownCatalog
+) -> list[TableProblem]:
     """Check the database, the tables and the options that name tables.
+
+    Args:
+        config: the options.
+        connection: where to ask.
+        known: what was read of the capture instances before.
 
     Returns:
         What is wrong with single tables.
@@ -62,7 +69,7 @@ def check_source(config: PublisherConfig, connection: Connection) -> list[TableP
         )
     try:
         tables = catalog.tables(connection)
-        instances = read_catalog(connection, database, config.message_keys).instances
+        instances = read_catalog(connection, database, config.message_keys, known).instances
         hidden = catalog.hidden_instances(connection)
         gated = catalog.gated_instances(connection)
     except PermissionMissing as error:

@@ -29,6 +29,10 @@ from tailrace_schemas.options import RegistryConfig
 from tailrace_schemas.registry import SchemaRegistry
 
 _log = structlog.get_logger(__name__)
+_THREADS: Final = {"registry": 8}
+"""How many threads, where it is more than one: a registry answers within milliseconds, but a
+thousand tables one after another would take half a minute."""
+
 _CLIENT_LOG: Final = logging.getLogger(CLIENT_LOGGER)
 
 
@@ -74,7 +78,7 @@ def production_ports() -> Ports:
         kafka=ConfluentClients(),
         registry=_open_registry,
         clock=SystemClock(),
-        executor=_one_thread,
+        executor=_threads,
         connect_blocks=_connect_blocks,
     )
 
@@ -105,5 +109,5 @@ def _open_registry(config: RegistryConfig) -> SchemaRegistry:
     return SchemaRegistry(config.url, config.timeout_s)
 
 
-def _one_thread(name: str) -> Executor:
-    return ThreadPoolExecutor(1, name)
+def _threads(purpose: str) -> Executor:
+    return ThreadPoolExecutor(_THREADS.get(purpose, 1), purpose)

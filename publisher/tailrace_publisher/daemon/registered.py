@@ -2,30 +2,76 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.errors import SchemaRefused
+from tailrace_publisher.errors import SchemaRefused, TableFailed
+from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Registry
+from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.envelope import TableSchema, envelope_schema, key_schema, table_schema_of
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import key_subject, value_subject
 
 
+@dataclass(slots=True)
+class KnownSchemas:
+    """What the registry said: kept from one life of the publisher to the next.
+
+    A subject changes only by who publishes to its topic, so what is known of it stays true as long
+    as nobody else has published meanwhile, and the registry has not failed: it may be another one.
+
+    Attributes:
+        versions: the versions of each topic, oldest first.
+        ids: of registered schemas, by subject and fingerprint.
+        encoders: by capture instance and schema LSN; their schemas are registered.
+    """
+
+    versions: dict[str, list[TableSchema]] = field(default_factory=dict)
+    ids: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Ask again for everything."""
+        self.versions.clear()
+        self.ids.clear()
+        self.encoders.clear()
+
+
 class RegisteredVersions:
     """The versions of each topic's tables; asked for once, added to as they are registered.
 
     Args:
-        registry: holds the versions.
-        prefix: of the topics; names the schemas.
-        server_name: ``source.name`` of the events.
+        runtime: options that say how events are made; makes the threads.
+        registry: holds the versions; it is asked by several threads at once.
+        known: what it said before.
     """
 
-    def __init__(self, registry: Registry, prefix: str, server_name: str) -> None:
+    def __init__(self, runtime: Runtime, registry: Registry, known: KnownSchemas) -> None:
+        self._config = runtime.config
+        self._executor = runtime.ports.executor
         self._registry = registry
-        self._prefix = prefix
-        self._server_name = server_name
-        self._versions: dict[str, list[TableSchema]] = {}
-        self._encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = {}
+        self._known = known
+        self._refused: dict[str, SchemaRefused] = {}
+
+    def fetch(self, topics: Iterable[str]) -> None:
+        """Ask for the versions of many topics at once.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        wanted = [topic for topic in topics if topic not in self._known.versions]
+        with self._executor("registry") as threads:
+            for topic, found in zip(wanted, threads.map(self._asked, wanted), strict=True):
+                if isinstance(found, SchemaRefused):
+                    self._refused[topic] = found
+                else:
+                    self._known.versions[topic] = found
 
     def of_topic(self, topic: str) -> list[TableSchema]:
         """The versions under a topic's value subject, oldest first.
@@ -34,18 +80,63 @@ class RegisteredVersions:
             RegistryError: the registry did not answer.
             SchemaRefused: the subject belongs to somebody else.
         """
-        if topic not in self._versions:
-            subject = value_subject(topic)
+        if topic not in self._known.versions:
+            found = self._refused.pop(topic, None) or self._asked(topic)
+            if isinstance(found, SchemaRefused):
+                raise found
+            self._known.versions[topic] = found
+        return self._known.versions[topic]
+
+    def _asked(self, topic: str) -> list[TableSchema] | SchemaRefused:
+        subject = value_subject(topic)
+        versions = self._registry.versions(subject)
+        for version in versions:
+            self._known.ids[subject, _fingerprint(version.schema)] = version.schema_id
+        try:
+            return [table_schema_of(version.schema) for version in versions]
+        except ValueError as error:
+            refused = SchemaRefused(
+                f"subject {subject} of the schema registry: {error}; it belongs to somebody"
+                " else: remove it there, or publish under another prefix"
+            )
+            refused.__cause__ = error
+            return refused
+
+    def register(self, of_topics: Mapping[str, Sequence[TableSchema]]) -> dict[str, TableFailed]:
+        """Register versions of many tables at once, and make their encoders.
+
+        Args:
+            of_topics: the versions by topic; those of one topic are registered in this order.
+
+        Returns:
+            What the tables that cannot be encoded cannot go on for, by topic.
+
+        Raises:
+            RegistryError: the registry did not answer.
+        """
+        wanted = {
+            topic: schemas
+            for topic, schemas in of_topics.items()
+            if any(self._known_encoder(schema) is None for schema in schemas)
+        }
+
+        def register(item: tuple[str, Sequence[TableSchema]]) -> TableFailed | None:
+            topic, schemas = item
             try:
-                self._versions[topic] = [
-                    table_schema_of(version.schema) for version in self._registry.versions(subject)
-                ]
-            except ValueError as error:
-                raise SchemaRefused(
-                    f"subject {subject} of the schema registry: {error}; it belongs to somebody"
-                    " else: remove it there, or publish under another prefix"
-                ) from error
-        return self._versions[topic]
+                for schema in schemas:
+                    with of_one_table(schema.table, "registering its schema versions"):
+                        self.encoder(topic, schema)
+            except TableFailed as error:
+                return error
+            return None
+
+        with self._executor("registry") as threads:
+            failures = threads.map(register, wanted.items())
+            return {t: error for t, error in zip(wanted, failures, strict=True) if error}
+
+    def _known_encoder(self, schema: TableSchema) -> EnvelopeEncoder | None:
+        known = self._known.encoders.get((schema.capture_instance, schema.schema_lsn))
+        return known if known is not None and known.schema is schema else None
 
     def encoder(self, topic: str, schema: TableSchema) -> EnvelopeEncoder:
         """The encoder of a version; its schemas are registered the first time.
@@ -55,15 +146,15 @@ class RegisteredVersions:
             SchemaRefused: it refused a schema for good.
             UnsupportedType: a column has a type that events cannot carry.
         """
+        ready = self._known_encoder(schema)
+        if ready is not None:
+            return ready
         identity = (schema.capture_instance, schema.schema_lsn)
-        known = self._encoders.get(identity)
-        if known is not None and known.schema is schema:
-            return known
-        key = key_schema(self._prefix, schema)
-        value = envelope_schema(self._prefix, schema)
+        key = key_schema(self._config.prefix, schema)
+        value = envelope_schema(self._config.prefix, schema)
         try:
-            key_id = None if key is None else self._registry.register(key_subject(topic), key)
-            value_id = self._registry.register(value_subject(topic), value)
+            key_id = None if key is None else self._id_of(key_subject(topic), key)
+            value_id = self._id_of(value_subject(topic), value)
         except RegistryError as error:
             if error.retryable:
                 raise
@@ -71,6 +162,20 @@ class RegisteredVersions:
         registered = self.of_topic(topic)
         if not any((known.capture_instance, known.schema_lsn) == identity for known in registered):
             registered.append(table_schema_of(value))
-        encoder = EnvelopeEncoder(self._server_name, schema, topic, value_id, key_id)
-        self._encoders[identity] = encoder
+        encoder = EnvelopeEncoder(
+            self._config.server_name, schema, topic, value_id, key_id, self._config.surrogates
+        )
+        self._known.encoders[identity] = encoder
         return encoder
+
+    def _id_of(self, subject: str, schema: dict[str, Any]) -> int:
+        """The id of a schema, which is registered if it is not known."""
+        identity = (subject, _fingerprint(schema))
+        known = self._known.ids.get(identity)
+        if known is None:
+            known = self._known.ids[identity] = self._registry.register(subject, schema)
+        return known
+
+
+def _fingerprint(schema: dict[str, Any]) -> bytes:
+    return sha256(json.dumps(schema, sort_keys=True).encode()).digest()

@@ -12,8 +12,8 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.config import SnapshotMode
 from tailrace_publisher.daemon.book import Book, InstanceState
+from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.registered import RegisteredVersions
-from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.deliver.topics import TopicSpec, data_spec
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import (
@@ -94,7 +94,7 @@ class PublishedTables:
         registry: holds the versions.
         ensure_topics: creates topics.
         book: what is out.
-        stopped: the tables that cannot go on.
+        kept: what was known before: tables that cannot go on, the catalog, registered schemas.
     """
 
     def __init__(
@@ -104,16 +104,17 @@ class PublishedTables:
         registry: Registry,
         ensure_topics: Callable[[list[TopicSpec]], None],
         book: Book,
-        stopped: StoppedTables,
+        kept: Kept,
     ) -> None:
         config = runtime.config
         self._config = config
-        self._stopped = stopped
+        self._stopped = kept.stopped
+        self._known = kept.catalog
         self._connection = connection
         self._ensure_topics = ensure_topics
         self._book = book
         self._metrics = runtime.metrics
-        self._versions = RegisteredVersions(registry, config.prefix, config.server_name)
+        self._versions = RegisteredVersions(runtime, registry, kept.schemas)
         self._lossless = {
             name.casefold(): columns for name, columns in config.lossless_columns.items()
         }
@@ -131,7 +132,10 @@ class PublishedTables:
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
         catalog = read_catalog(
-            self._connection, self._config.source.database, self._config.message_keys
+            self._connection,
+            self._config.source.database,
+            self._config.message_keys,
+            self._known,
         )
         found = {
             name: instances
@@ -154,8 +158,12 @@ class PublishedTables:
         for name, topic in topics.items():
             table = self._tables.setdefault(name, PublishedTable(name, topic, found[name]))
             table.instances = found[name]
+        self._versions.fetch(
+            topic for name, topic in topics.items() if self._stopped.error_of(name) is None
+        )
         for name in topics:
             self._take_in_or_stop(self._tables[name], catalog)
+        self._register_or_stop()
         if self._tables and all(table.is_stopped for table in self._tables.values()):
             raise self._stopped.fail(self._tables)
         self._forget_unread()
@@ -261,6 +269,22 @@ class PublishedTables:
             cause = self._taken_in(table, catalog, anew=True)
         if cause is None:
             return
+        self._stop(table)
+
+    def _register_or_stop(self) -> None:
+        """Register the newest versions, and make their encoders; tables that are refused stop."""
+        tables = {table.topic: table for table in self._tables.values() if table.versions}
+        refused = self._versions.register(
+            {
+                topic: [versions[-1] for versions in table.versions.values()]
+                for topic, table in tables.items()
+            }
+        )
+        for topic, error in refused.items():
+            self._stopped.add(error.table, error.cause)
+            self._stop(tables[topic])
+
+    def _stop(self, table: PublishedTable) -> None:
         self._stopped.stop(self._book, table.name, table.instances)
         table.versions.clear()
         table.is_stopped = True
@@ -307,15 +331,10 @@ class PublishedTables:
             table.versions[instance.name] = timeline(
                 instance,
                 current_columns(instance, lossless),
-                [
-                    row.lsn
-                    for row in catalog.ddl.get(instance.object_id, ())
-                    if row.required_column_update
-                ],
+                [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
                 [version for version in registered if version.capture_instance == instance.name],
                 max(first, self._book.instances[instance.name].covers_from),
             )
-            self.encoder(table, table.versions[instance.name][-1])
 
     def _check_place(self, table: PublishedTable, known: dict[str, InstanceState]) -> None:
         """Check that a table that is followed has an instance that holds what comes next.

@@ -16,7 +16,7 @@ from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
-from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.server_time import ServerTime
@@ -47,15 +47,12 @@ _CHECKPOINT_DEADLINE_S: Final = 60.0
 
 
 @contextmanager
-def ready_session(
-    runtime: Runtime, fencing: FencingCheck, stopped: StoppedTables
-) -> Iterator[Session]:
+def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
     """A session that is ready to run; its connections are closed behind the block.
 
     Args:
         runtime: what all parts share.
-        fencing: what this process last knew of the checkpoint.
-        stopped: the tables that cannot go on.
+        kept: what outlives it.
 
     Raises:
         PublisherError, RegistryError: why it cannot be made.
@@ -63,23 +60,23 @@ def ready_session(
     config, ports = runtime.config, runtime.ports
     with ExitStack() as resources:
         control = resources.enter_context(ports.connect(config.source))
-        problems = check_source(config, control)
+        problems = check_source(config, control, kept.catalog)
         registry = resources.enter_context(ports.registry(config.registry))
         topics = database_topics(config, ports, registry)
         if problems:
-            _refuse_or_leave_out(problems, topics, stopped)
+            _refuse_or_leave_out(problems, topics, kept.stopped)
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
-        book = _opened_book(control, topics, fencing)
-        tables = PublishedTables(runtime, control, registry, delivery.ensure_topics, book, stopped)
+        book = _opened_book(control, topics, kept)
+        tables = PublishedTables(runtime, control, registry, delivery.ensure_topics, book, kept)
         tables.refresh()
         committer = Committer(
             runtime,
             delivery,
             book,
             lambda: [table.topic for table in tables.snapshotting()],
-            fencing.written,
+            kept.fencing.written,
         )
         signals = Signals(topics, delivery, book, tables)
         resources.callback(signals.close)
@@ -133,9 +130,10 @@ def _refuse_or_leave_out(
     stopped.leave_out(problems)
 
 
-def _opened_book(control: Connection, topics: DatabaseTopics, fencing: FencingCheck) -> Book:
+def _opened_book(control: Connection, topics: DatabaseTopics, kept: Kept) -> Book:
     records = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
-    fencing.found(records)
+    if not kept.fencing.found(records):
+        kept.schemas.forget()  # somebody else has published meanwhile, or may have
     identity = visible_identity(control)
     newest = max_lsn(control)
     book = Book.restore(topics.server, topics.database, identity, records)

@@ -24,7 +24,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final
 
+from tailrace_publisher.config import Surrogates
 from tailrace_publisher.encode.columns import VALUE_ERRORS, column_encoder
+from tailrace_publisher.encode.half_pairs import HalfPairs
 from tailrace_publisher.encode.kinds import (
     DELETES,
     HAS_AFTER,
@@ -56,6 +58,7 @@ class EnvelopeEncoder:
         topic: topic of the events.
         value_schema_id: registry id of ``envelope_schema(prefix, schema)``.
         key_schema_id: registry id of ``key_schema(prefix, schema)``; None for a keyless table.
+        surrogates: what becomes of half a surrogate pair.
 
     Raises:
         UnsupportedType: a column has no Avro form.
@@ -69,6 +72,7 @@ class EnvelopeEncoder:
         topic: str,
         value_schema_id: int,
         key_schema_id: int | None,
+        surrogates: Surrogates = Surrogates.FAIL,
     ) -> None:
         if bool(schema.key_columns) != (key_schema_id is not None):
             raise ValueError(f"{schema.table}: key columns and key schema id do not agree")
@@ -77,6 +81,7 @@ class EnvelopeEncoder:
         self.topic = topic
         self.key_schema_id = key_schema_id
         self.schema_id = value_schema_id
+        self._half_pairs = HalfPairs(surrogates, str(schema.table))
         self._columns = [column_encoder(column) for column in schema.columns]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
         self._key_frame = frame_header(key_schema_id) if key_schema_id is not None else b""
@@ -255,12 +260,21 @@ class EnvelopeEncoder:
         encoded: list[list[bytes]] = []
         for index, values in enumerate(columns):
             try:
-                encoded.append(self._columns[index](values))
+                encoded.append(self._encode_column(index, values))
             except VALUE_ERRORS as error:
                 row, reason = self._blame(index, values, error)
                 name = self.schema.columns[index].name
                 raise self._error(name, rows[row] if rows else snapshot, reason) from error
         return encoded
+
+    def _encode_column(self, index: int, values: Sequence[Any]) -> list[bytes]:
+        try:
+            return self._columns[index](values)
+        except UnicodeEncodeError:
+            whole = self._half_pairs.without(self.schema.columns[index], values)
+            if whole is None:
+                raise
+            return self._columns[index](whole)
 
     def _blame(self, index: int, values: Sequence[Any], error: Exception) -> tuple[int, str]:
         """Row and reason of the first value that does not fit."""

@@ -1,18 +1,25 @@
 """Statements about capture instances and their columns: a constant number for all tables together.
 
+Those about columns and keys can be narrowed to some tables, for when only these have changed.
+
 https://learn.microsoft.com/sql/relational-databases/system-tables/change-data-capture-tables-transact-sql
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.queries import lsn_or_none
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.types import MAX, ColumnType
+
+NARROWED_MAX: Final = 40
+"""Object ids that a narrowed statement takes; it always has so many parameters."""
 
 _PRECISE = frozenset({"decimal", "numeric"})
 _FRACTIONAL = frozenset({"time", "datetime2", "datetimeoffset"})
@@ -22,7 +29,13 @@ _SIZED = frozenset({"char", "varchar", "binary", "varbinary"}) | _DOUBLE_BYTE
 
 @dataclass(frozen=True, slots=True)
 class ChangeTableRow:
-    """A row of ``cdc.change_tables`` with its source table's name."""
+    """A row of ``cdc.change_tables`` with its source table's name.
+
+    ``modify_date`` of the two tables tells whether what is known of their columns, keys and order
+    is still so: any ALTER TABLE and any change of an index moves it.
+
+    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql
+    """
 
     instance: str
     schema: str
@@ -32,6 +45,8 @@ class ChangeTableRow:
     start_lsn: Lsn | None
     create_date: datetime
     supports_net_changes: bool
+    source_modified: datetime
+    table_modified: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +72,29 @@ class ColumnRow:
 
 @dataclass(frozen=True, slots=True)
 class DdlRow:
-    """A row of ``cdc.ddl_history``: a DDL statement on the source table of a capture instance."""
+    """A row of ``cdc.ddl_history``: a DDL statement that changed a captured column's type."""
 
     object_id: int
-    required_column_update: bool
-    command: str
     lsn: Lsn
-    time: datetime | None
+
+
+def _narrowed(word: str, column: str, only: Collection[int] | None) -> tuple[str, list[int]]:
+    """The condition that a column is one of some object ids, with its parameters."""
+    if only is None:
+        return "", []
+    ids = sorted(only)
+    marks = ", ".join("?" * NARROWED_MAX)
+    return f" {word} {column} IN ({marks})", ids + ids[-1:] * (NARROWED_MAX - len(ids))
 
 
 def change_tables(connection: Connection) -> list[ChangeTableRow]:
     """All capture instances whose source table exists."""
     rows = connection.query(
         "SELECT ct.capture_instance, s.name, t.name, ct.object_id, ct.source_object_id,"
-        " ct.start_lsn, ct.create_date, ct.supports_net_changes FROM cdc.change_tables ct"
-        " JOIN sys.tables t ON t.object_id = ct.source_object_id"
-        " JOIN sys.schemas s ON s.schema_id = t.schema_id ORDER BY ct.object_id"
+        " ct.start_lsn, ct.create_date, ct.supports_net_changes, t.modify_date, c.modify_date"
+        " FROM cdc.change_tables ct JOIN sys.tables t ON t.object_id = ct.source_object_id"
+        " JOIN sys.schemas s ON s.schema_id = t.schema_id"
+        " LEFT JOIN sys.tables c ON c.object_id = ct.object_id ORDER BY ct.object_id"
     )
     return [
         ChangeTableRow(
@@ -84,6 +106,8 @@ def change_tables(connection: Connection) -> list[ChangeTableRow]:
             start_lsn=lsn_or_none(row[5]),
             create_date=row[6],
             supports_net_changes=bool(row[7]),
+            source_modified=row[8],
+            table_modified=row[9],
         )
         for row in rows
     ]
@@ -114,11 +138,15 @@ def gated_instances(connection: Connection) -> dict[str, str | None]:
     return {str(row[0]): row[1] for row in rows}
 
 
-def captured_columns(connection: Connection) -> dict[int, list[CapturedColumnRow]]:
+def captured_columns(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[CapturedColumnRow]]:
     """Captured columns by ordinal, per change table's object id."""
+    where, ids = _narrowed("WHERE", "object_id", only)
     rows = connection.query(
         "SELECT object_id, column_name, column_id, column_ordinal, is_computed"
-        " FROM cdc.captured_columns ORDER BY object_id, column_ordinal"
+        f" FROM cdc.captured_columns{where} ORDER BY object_id, column_ordinal",
+        *ids,
     )
     found: defaultdict[int, list[CapturedColumnRow]] = defaultdict(list)
     for object_id, name, column_id, ordinal, is_computed in rows:
@@ -126,10 +154,15 @@ def captured_columns(connection: Connection) -> dict[int, list[CapturedColumnRow
     return found
 
 
-def index_columns(connection: Connection) -> dict[int, list[str]]:
+def index_columns(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[str]]:
     """Columns that identify a row, in order, per change table's object id (cdc.index_columns)."""
+    where, ids = _narrowed("WHERE", "object_id", only)
     rows = connection.query(
-        "SELECT object_id, column_name FROM cdc.index_columns ORDER BY object_id, index_ordinal"
+        f"SELECT object_id, column_name FROM cdc.index_columns{where}"
+        " ORDER BY object_id, index_ordinal",
+        *ids,
     )
     found: defaultdict[int, list[str]] = defaultdict(list)
     for object_id, name in rows:
@@ -137,14 +170,18 @@ def index_columns(connection: Connection) -> dict[int, list[str]]:
     return found
 
 
-def primary_keys(connection: Connection) -> dict[int, list[int]]:
+def primary_keys(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[int]]:
     """Column ids of the primary key, in order, per captured source table's object id."""
+    where, ids = _narrowed("AND", "i.object_id", only)
     rows = connection.query(
         "SELECT i.object_id, ic.column_id FROM sys.indexes i"
         " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
         " WHERE i.is_primary_key = 1"
-        " AND i.object_id IN (SELECT source_object_id FROM cdc.change_tables)"
-        " ORDER BY i.object_id, ic.key_ordinal"
+        f" AND i.object_id IN (SELECT source_object_id FROM cdc.change_tables){where}"
+        " ORDER BY i.object_id, ic.key_ordinal",
+        *ids,
     )
     found: defaultdict[int, list[int]] = defaultdict(list)
     for object_id, column_id in rows:
@@ -152,19 +189,23 @@ def primary_keys(connection: Connection) -> dict[int, list[int]]:
     return found
 
 
-def orders_of_change_tables(connection: Connection) -> dict[int, list[str]]:
+def orders_of_change_tables(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[str]]:
     """Columns of the clustered index, in order, per change table's object id.
 
     On a server that was updated in place the column ``__$command_id`` may be there and not be in
     the index: an order by it would sort the whole range for each page.
     """
+    where, ids = _narrowed("AND", "i.object_id", only)
     rows = connection.query(
         "SELECT ic.object_id, c.name FROM sys.indexes i"
         " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
         " JOIN sys.columns c ON c.object_id = ic.object_id AND c.column_id = ic.column_id"
         " WHERE i.type = 1 AND ic.key_ordinal > 0"
-        " AND i.object_id IN (SELECT object_id FROM cdc.change_tables)"
-        " ORDER BY ic.object_id, ic.key_ordinal"
+        f" AND i.object_id IN (SELECT object_id FROM cdc.change_tables){where}"
+        " ORDER BY ic.object_id, ic.key_ordinal",
+        *ids,
     )
     found: defaultdict[int, list[str]] = defaultdict(list)
     for object_id, name in rows:
@@ -172,20 +213,24 @@ def orders_of_change_tables(connection: Connection) -> dict[int, list[str]]:
     return found
 
 
-def columns_of_captured_tables(connection: Connection) -> dict[int, list[ColumnRow]]:
+def columns_of_captured_tables(
+    connection: Connection, only: Collection[int] | None = None
+) -> dict[int, list[ColumnRow]]:
     """Columns of all change tables and their source tables, per object id.
 
     A base type's row in sys.types has equal system and user type ids; CLR types share system type
     240 and are known by their user type.
     """
+    where, ids = _narrowed("AND", "c.object_id", only)
     rows = connection.query(
         "SELECT c.object_id, c.name, c.column_id, ty.name, c.max_length, c.precision, c.scale,"
         " c.is_nullable, c.collation_name FROM sys.columns c"
         " JOIN sys.types ty ON (ty.user_type_id = c.system_type_id AND c.system_type_id <> 240)"
         " OR (ty.user_type_id = c.user_type_id AND c.system_type_id = 240)"
-        " WHERE c.object_id IN (SELECT object_id FROM cdc.change_tables)"
-        " OR c.object_id IN (SELECT source_object_id FROM cdc.change_tables)"
-        " ORDER BY c.object_id, c.column_id"
+        " WHERE (c.object_id IN (SELECT object_id FROM cdc.change_tables)"
+        f" OR c.object_id IN (SELECT source_object_id FROM cdc.change_tables)){where}"
+        " ORDER BY c.object_id, c.column_id",
+        *ids,
     )
     found: defaultdict[int, list[ColumnRow]] = defaultdict(list)
     for (
@@ -226,21 +271,20 @@ def database_collation(connection: Connection) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-def ddl_history(connection: Connection) -> list[DdlRow]:
-    """DDL on captured tables, oldest first.
+def type_changes(connection: Connection) -> list[DdlRow]:
+    """DDL that changed the type of a captured column, oldest first.
 
-    Entries of instances that are gone are left out: they can outlive their instance.
+    Entries of instances that are gone are left out: they can outlive their instance. So are those
+    of other DDL, and the statements' texts: a nightly load may leave thousands.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
     """
     rows = connection.query(
-        "SELECT d.object_id, d.required_column_update, d.ddl_command, d.ddl_lsn, d.ddl_time"
-        " FROM cdc.ddl_history d JOIN cdc.change_tables ct ON ct.object_id = d.object_id"
-        " ORDER BY d.ddl_lsn"
+        "SELECT d.object_id, d.ddl_lsn FROM cdc.ddl_history d"
+        " JOIN cdc.change_tables ct ON ct.object_id = d.object_id"
+        " WHERE d.required_column_update = 1 ORDER BY d.ddl_lsn"
     )
-    return [
-        DdlRow(row[0], bool(row[1]), str(row[2]), Lsn.from_bytes(row[3]), row[4]) for row in rows
-    ]
+    return [DdlRow(row[0], Lsn.from_bytes(row[1])) for row in rows]
 
 
 def tables(connection: Connection) -> dict[str, bool]:

@@ -6,11 +6,14 @@ source, idle or not. Errors of the driver become typed ones by SQLSTATE and nati
 
 from __future__ import annotations
 
+import contextlib
 import re
 import struct
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
+
+import structlog
 
 from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.errors import SourceError
@@ -28,6 +31,15 @@ _DATETIMEOFFSET_LAYOUT: Final = struct.Struct("<6hI2h")
 # "(<native number>)" behind each further one; the number is not available otherwise. Numbers in
 # parentheses within a message (a length, a column) do not stand before the next record or the end.
 _NATIVE_NUMBER: Final = re.compile(r"\((-?\d+)\)(?= \(SQL|;?\s*\[\w{5}\] |;?\s*$)")
+
+
+LONG_TEXT: Final = 1000
+"""Characters from which on a text is kept at the server, where it can be."""
+PROCEDURES_MAX: Final = 200
+"""Texts that are kept; there are more only where capture instances come and go."""
+_DECLARED: Final = re.compile(r"DECLARE ((?:@\w+ \w+(?:\(\w+\))? = \?(?:, )?)+); ")
+
+_log = structlog.get_logger(__name__)
 
 
 def quote_name(name: str) -> str:
@@ -74,6 +86,8 @@ class OdbcConnection:
         """
         self.queries = 0
         self._config = config
+        self._cursor: Any = None
+        self._procedures: dict[str, str] = {}
         pyodbc = load_pyodbc()
         self._errors: tuple[type[Exception], ...] = (pyodbc.Error,)
         text = connection_string(config, find_driver(config.driver))
@@ -115,7 +129,8 @@ class OdbcConnection:
         Raises:
             SourceError: the typed reason of the failure.
         """
-        return self.query_sets(sql, *parameters)[0]
+        sets = self.query_sets(sql, *parameters)
+        return sets[0] if sets else []
 
     def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
         """Rows of every result set of a batch.
@@ -199,18 +214,71 @@ class OdbcConnection:
         self.queries += 1
         sets: list[list[Any]] = []
         try:
-            cursor = self._odbc.cursor()
             try:
-                cursor.execute(sql, parameters)
-                sets.append(fetch(cursor) if cursor.description else [])
-                while not is_done() and cursor.nextset():
+                cursor = self._open_cursor()
+                cursor.execute(self._kept_text(sql) if parameters else sql, parameters)
+                while True:
                     if cursor.description:
                         sets.append(fetch(cursor))
-            finally:
-                cursor.close()
+                    if is_done() or not cursor.nextset():
+                        break
+            except BaseException:
+                self._close_cursor()
+                raise
+            if is_done():
+                self._close_cursor()
         except self._errors as error:
             raise self._translate(error, "querying") from error
         return sets
+
+    def _open_cursor(self) -> Any:
+        """The one cursor.
+
+        The driver prepares a statement with parameters anew each time, because pyodbc takes its
+        parameters away; the handle of the one before goes with the next. To close the cursor would
+        be a round trip of its own, as long as that of a short statement.
+        """
+        if self._cursor is None:
+            self._cursor = self._odbc.cursor()
+        return self._cursor
+
+    def _close_cursor(self) -> None:
+        """Close the cursor: what is left of its results is thrown away."""
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            with contextlib.suppress(*self._errors):
+                cursor.close()
+
+    def _kept_text(self, sql: str) -> str:
+        """What to send for a text: itself, or the call of a procedure that holds a long one.
+
+        A text that declares its parameters at its beginning can be kept at the server, for this
+        connection alone, as a temporary procedure, which any login may make. From then on it costs
+        some two hundred bytes.
+        """
+        known = self._procedures.get(sql)
+        if known is not None:
+            return known
+        head = _DECLARED.match(sql) if len(sql) >= LONG_TEXT else None
+        if head is None or len(self._procedures) >= PROCEDURES_MAX:
+            return sql
+        declared = head[1].replace(" = ?", "")
+        name = f"#tailrace_{len(self._procedures) + 1}"
+        call = sql
+        try:
+            self.queries += 1
+            self._open_cursor().execute(
+                f"CREATE PROCEDURE {name} {declared} AS {sql[head.end() :]}"
+            )
+            call = f"{{CALL {name}({', '.join('?' * (declared.count('@')))})}}"
+        except self._errors as error:
+            self._close_cursor()
+            reason = self._translate(error, "querying")
+            if reason.retryable:
+                raise
+            _log.info("statement_not_kept", reason=str(reason), effect="its text is sent each time")
+        self._procedures[sql] = call
+        return call
 
     def _translate(self, error: Exception, doing: str) -> SourceError:
         sqlstate = str(error.args[0]) if error.args else ""

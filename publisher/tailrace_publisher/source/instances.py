@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.errors import SourceBusy
@@ -25,7 +25,7 @@ class Catalog:
     Attributes:
         state: by which a change is noticed.
         instances: all capture instances, oldest first.
-        ddl: DDL on captured tables, oldest first, by change table's object id.
+        ddl: DDL that changed a captured column's type, oldest first, by change table's object id.
     """
 
     state: CatalogState
@@ -33,8 +33,49 @@ class Catalog:
     ddl: Mapping[int, Sequence[catalog.DdlRow]]
 
 
+class KnownCatalog:
+    """What was read of capture instances; kept until their tables are altered.
+
+    For one database with one configuration. A start reads the catalog more than once, and a
+    statement on one table of a thousand is no reason to read of all of them.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, CaptureInstance]] = {}
+
+    def instances(
+        self, connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+    ) -> list[CaptureInstance]:
+        """All capture instances; columns and keys are read of those that are new or altered.
+
+        Args:
+            connection: where to read.
+            database: name of the database, as SQL Server spells it.
+            message_keys: schema.table to the columns of its event key.
+        """
+        collation = catalog.database_collation(connection)
+        rows = catalog.change_tables(connection)
+        marks = {row.object_id: (replace(row, start_lsn=None), collation) for row in rows}
+        altered = [
+            row
+            for row in rows
+            if row.object_id not in self._known
+            or self._known[row.object_id][0] != marks[row.object_id]
+        ]
+        for instance in _described(connection, database, message_keys, altered, collation):
+            self._known[instance.object_id] = marks[instance.object_id], instance
+        self._known = {object_id: self._known[object_id] for object_id in marks}
+        found = [
+            replace(self._known[row.object_id][1], low_watermark=row.start_lsn) for row in rows
+        ]
+        return sorted(found, key=lambda instance: (instance.create_date, instance.object_id))
+
+
 def read_catalog(
-    connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+    connection: Connection,
+    database: str,
+    message_keys: Mapping[str, Sequence[str]],
+    known: KnownCatalog | None = None,
 ) -> Catalog:
     """Read all capture instances with their columns and keys.
 
@@ -45,16 +86,18 @@ def read_catalog(
         connection: where to read.
         database: name of the database, as SQL Server spells it.
         message_keys: schema.table to the columns of its event key.
+        known: what was read before.
 
     Raises:
         SourceBusy: DDL came between again and again.
     """
+    known = known or KnownCatalog()
     state = catalog_state(connection)
     for _ in range(_ATTEMPTS_MAX):
         ddl: defaultdict[int, list[catalog.DdlRow]] = defaultdict(list)
-        for row in catalog.ddl_history(connection):
+        for row in catalog.type_changes(connection):
             ddl[row.object_id].append(row)
-        instances = _read_instances(connection, database, message_keys)
+        instances = known.instances(connection, database, message_keys)
         state_after = catalog_state(connection)
         if state_after.same_as(state):
             return Catalog(state_after, tuple(instances), ddl)
@@ -64,20 +107,28 @@ def read_catalog(
     )
 
 
-def _read_instances(
-    connection: Connection, database: str, message_keys: Mapping[str, Sequence[str]]
+def _described(
+    connection: Connection,
+    database: str,
+    message_keys: Mapping[str, Sequence[str]],
+    rows: Sequence[catalog.ChangeTableRow],
+    default_collation: str,
 ) -> list[CaptureInstance]:
-    captured = catalog.captured_columns(connection)
-    identifying = catalog.index_columns(connection)
-    primary = catalog.primary_keys(connection)
-    columns = catalog.columns_of_captured_tables(connection)
-    orders = catalog.orders_of_change_tables(connection)
-    default_collation = catalog.database_collation(connection)
+    """The capture instances of some rows, with their columns and keys."""
+    if not rows:
+        return []
+    ids = {row.object_id for row in rows} | {row.source_object_id for row in rows}
+    only = ids if len(ids) <= catalog.NARROWED_MAX else None
+    captured = catalog.captured_columns(connection, only)
+    identifying = catalog.index_columns(connection, only)
+    primary = catalog.primary_keys(connection, only)
+    columns = catalog.columns_of_captured_tables(connection, only)
+    orders = catalog.orders_of_change_tables(connection, only)
     keys = {name.casefold(): key for name, key in message_keys.items()}
     instances: list[CaptureInstance] = []
-    for row in catalog.change_tables(connection):
-        in_change_table = {column.name: column for column in columns[row.object_id]}
-        in_source = {column.column_id: column for column in columns[row.source_object_id]}
+    for row in rows:
+        in_change_table = {column.name: column for column in columns.get(row.object_id, ())}
+        in_source = {column.column_id: column for column in columns.get(row.source_object_id, ())}
         described = tuple(
             _describe(column, in_change_table, in_source, default_collation)
             for column in captured.get(row.object_id, ())
@@ -106,7 +157,7 @@ def _read_instances(
                 key_is_unique=unique,
             )
         )
-    return sorted(instances, key=lambda instance: (instance.create_date, instance.object_id))
+    return instances
 
 
 def _is_ordered_by_command_id(columns: Collection[str], order: Collection[str]) -> bool:

@@ -23,8 +23,9 @@ INVALID_OBJECT: Final = 208
 _NO_ZONE: Final = frozenset({195, 9820})
 """Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
 
-_PROBE_INSTANCES_MAX: Final = 1000
-"""Two parameters an instance; a statement takes 2,100."""
+PROBE_INSTANCES: Final = 100
+"""Instances of one probe: few enough that a server compiles it quickly; when an instance is new,
+only the text of the last group is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,29 +212,45 @@ def instances_with_news(
 ) -> list[str]:
     """Names of the capture instances that have rows with first <= LSN <= up_to.
 
-    One statement however many instances are quiet: each branch is one seek of a clustered index.
+    A statement for a hundred of them, however many are quiet: each branch is one seek of a
+    clustered index. Its text depends on the instances alone and declares its two parameters, so
+    a long one is kept at the server: see Connection.
 
     Raises:
         CaptureInstanceGone: one of the change tables is not there any more.
         SourceError: the server did not answer.
     """
     found: list[str] = []
-    bounds = (first.to_bytes(), up_to.to_bytes())
-    for start in range(0, len(instances), _PROBE_INSTANCES_MAX):
-        part = instances[start : start + _PROBE_INSTANCES_MAX]
-        sql = " UNION ALL ".join(
-            f"SELECT {quote_text(instance.name)} AS capture_instance WHERE EXISTS"
-            f" (SELECT * FROM {change_table(instance.name)}"
-            " WHERE [__$start_lsn] >= ? AND [__$start_lsn] <= ?)"
-            for instance in part
-        )
+    # In the order in which they were made, so that the groups stay as they are.
+    ordered = sorted(instances, key=lambda instance: instance.object_id)
+    for start in range(0, len(ordered), PROBE_INSTANCES):
+        probe = probe_of([instance.name for instance in ordered[start : start + PROBE_INSTANCES]])
         try:
-            found += [str(row[0]) for row in connection.query(sql, *bounds * len(part))]
+            rows = connection.query(probe, first.to_bytes(), up_to.to_bytes())
         except SourceError as error:
             if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone("of one table", str(error)) from error
             raise
+        found += [str(row[0]) for row in rows]
     return found
+
+
+def probe_of(names: Sequence[str]) -> str:
+    """The statement that asks which capture instances have rows in a range.
+
+    Args:
+        names: of the instances, at least one.
+
+    Returns:
+        The text; its parameters are the lowest and the highest LSN of the range.
+    """
+    branches = " UNION ALL ".join(
+        f"SELECT {quote_text(name)} AS capture_instance WHERE EXISTS"
+        f" (SELECT * FROM {change_table(name)}"
+        " WHERE [__$start_lsn] >= @first AND [__$start_lsn] <= @up_to)"
+        for name in names
+    )
+    return f"DECLARE @first binary(10) = ?, @up_to binary(10) = ?; {branches}"
 
 
 def change_table(instance: str) -> str:

@@ -1,0 +1,27 @@
+"""What a publisher keeps from one life to the next, beside what Kafka holds for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.registered import KnownSchemas
+from tailrace_publisher.daemon.stopped import StoppedTables
+from tailrace_publisher.source.instances import KnownCatalog
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What outlives a session; a retry asks for none of it again.
+
+    Attributes:
+        fencing: what this process last knew of the checkpoint.
+        stopped: the tables that cannot go on.
+        catalog: what was read of capture instances.
+        schemas: what the registry said.
+    """
+
+    fencing: FencingCheck
+    stopped: StoppedTables
+    catalog: KnownCatalog = field(default_factory=KnownCatalog)
+    schemas: KnownSchemas = field(default_factory=KnownSchemas)

@@ -1,0 +1,64 @@
+"""Halves of surrogate pairs in text: what becomes of them where they may not stop the table.
+
+SQL Server stores any UTF-16 code units: LEFT of an emoji, or a text that an application cut, ends
+in half a pair. That is no character, and UTF-8, hence Avro, has no form for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from tailrace_publisher.config import Surrogates
+from tailrace_schemas.envelope import SchemaColumn
+
+_log = structlog.get_logger(__name__)
+
+
+class HalfPairs:
+    """Takes half pairs out of the values of one table's columns; tells it once per column.
+
+    Not of a key's: two rows would become one.
+
+    Args:
+        policy: what becomes of them.
+        table: name of the table, for the log.
+    """
+
+    def __init__(self, policy: Surrogates, table: str) -> None:
+        self._policy = policy
+        self._table = table
+        self._told: set[str] = set()
+
+    def without(self, column: SchemaColumn, values: Sequence[Any]) -> list[Any] | None:
+        """The values of a column of text without half pairs; None where they are refused."""
+        if self._policy is Surrogates.FAIL or column.key_ordinal:
+            return None
+        if column.name not in self._told:
+            self._told.add(column.name)
+            _log.warning(
+                "half_surrogate_pairs",
+                table=self._table,
+                column=column.name,
+                effect="U+FFFD stands in their place"
+                if self._policy is Surrogates.REPLACE
+                else "these values are published as NULL",
+                fix="mend them at the source, or set surrogates to fail to have the table stop",
+            )
+        if self._policy is Surrogates.NULL:
+            return [None if value is not None and _is_broken(value) else value for value in values]
+        return [value if value is None else _mended(value) for value in values]
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _mended(text: str) -> str:
+    return text.encode("utf-16le", "surrogatepass").decode("utf-16le", "replace")

@@ -1,0 +1,193 @@
+"""What a poll costs with many capture instances, and how statements stay prepared."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from tailrace_publisher.errors import SourceError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import LONG_TEXT, OdbcConnection
+from tailrace_publisher.source.instances import Catalog, KnownCatalog, read_catalog
+from tailrace_publisher.source.queries import (
+    INVALID_OBJECT,
+    PROBE_INSTANCES,
+    instances_with_news,
+    probe_of,
+)
+from tailrace_schemas.lsn import Lsn
+from tests.fix_sqlserver import SourceServer
+from tests.pipeline.proxy import Proxy
+from tests.pipeline.source_database import SourceDatabase, source_options
+
+TABLES = PROBE_INSTANCES + 20
+
+
+@pytest.fixture
+def source(source_server: SourceServer) -> SourceDatabase:
+    return SourceDatabase(source_server, f"many_{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def proxy(source: SourceDatabase) -> Iterator[Proxy]:
+    proxy = Proxy(source.server.host, source.server.port)
+    proxy.open()
+    yield proxy
+    proxy.close()
+
+
+def behind(proxy: Proxy, source: SourceDatabase) -> OdbcConnection:
+    """A connection whose bytes are counted."""
+    return OdbcConnection(source_options(source, host="127.0.0.1", port=proxy.port, encrypt="no"))
+
+
+def test_the_probe_of_many_instances_costs_a_few_hundred_bytes(
+    source: SourceDatabase, proxy: Proxy
+):
+    for number in range(TABLES):
+        source.execute(
+            f"CREATE TABLE dbo.t{number} (id int PRIMARY KEY)",
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo',"
+            f" @source_name = N't{number}', @role_name = NULL",
+        )
+    source.scan()
+    with behind(proxy, source) as connection:
+        instances = read_catalog(connection, source.name, {}).instances
+        assert len(instances) == TABLES
+        costs = []
+        last = Lsn.ZERO
+        for number in range(3):
+            source.execute(f"INSERT dbo.t7 VALUES ({number})", f"INSERT dbo.t110 VALUES ({number})")
+            source.scan()
+            asked, queries = proxy.asked, connection.queries
+            first, last = last.increment(), source.max_lsn()
+            found = instances_with_news(connection, instances, first, last)
+            assert sorted(found) == ["dbo_t110", "dbo_t7"]
+            costs.append(proxy.asked - asked)
+            assert connection.queries - queries == (4 if number == 0 else 2)
+
+        assert instances_with_news(connection, instances, last.increment(), Lsn.MAX) == []
+
+    # The long text is kept by the first; then it is called with two parameters.
+    assert costs[0] > 30_000
+    assert max(costs[1:]) < 600, costs
+
+
+def test_a_new_instance_changes_the_text_of_the_last_probe_only():
+    names = [f"dbo_t{number}" for number in range(250)]
+    groups = [names[start : start + 100] for start in range(0, 250, 100)]
+
+    assert probe_of(groups[0]).count("?") == 2
+    assert probe_of([*groups[2], "dbo_new"]).startswith(probe_of(groups[2]))
+
+
+def test_a_prepared_statement_sees_what_ddl_made_of_its_table(source: SourceDatabase, proxy: Proxy):
+    source.execute("CREATE TABLE dbo.t (id int, note varchar(10))", "INSERT dbo.t VALUES (1, 'a')")
+    sql = "SELECT id, note FROM dbo.t WHERE id >= ?"
+    with behind(proxy, source) as connection:
+        assert [tuple(row) for row in connection.query(sql, 1)] == [(1, "a")]
+        source.execute("ALTER TABLE dbo.t ALTER COLUMN note nvarchar(200)")
+        source.execute("UPDATE dbo.t SET note = REPLICATE(NCHAR(8364), 150)")
+        assert [tuple(row) for row in connection.query(sql, 1)] == [(1, "\u20ac" * 150)]
+        source.execute("DROP TABLE dbo.t", "CREATE TABLE dbo.t (note datetime2, id bigint)")
+        source.execute("INSERT dbo.t VALUES ('2026-01-02', 5000000000)")
+        (row,) = connection.query(sql, 1)
+        assert row.id == 5_000_000_000
+        assert row.note.year == 2026
+
+
+def test_a_text_that_cannot_be_kept_is_sent_as_it_is(source: SourceDatabase, proxy: Proxy):
+    head = "DECLARE @a binary(10) = ?, @b int = ?; "
+    padding = f" /* {'x' * LONG_TEXT} */"
+    with behind(proxy, source) as connection:
+        assert connection.query(f"{head}SELECT @b{padding}", bytes(10), 5)[0][0] == 5
+        # USE is not allowed in a procedure.
+        sql = f"{head}USE [{source.name}]; SELECT @b + 1{padding}"
+        for number in range(3):
+            assert connection.query(sql, bytes(10), number)[0][0] == number + 1
+
+
+def test_a_kept_text_says_that_its_table_is_gone(source: SourceDatabase, proxy: Proxy):
+    source.execute("CREATE TABLE dbo.t (id int)", "INSERT dbo.t VALUES (1)")
+    sql = f"DECLARE @a int = ?; SELECT COUNT(*) FROM dbo.t WHERE id >= @a /* {'x' * LONG_TEXT} */"
+    with behind(proxy, source) as connection:
+        assert connection.query(sql, 1)[0][0] == 1
+        source.execute("DROP TABLE dbo.t")
+        with pytest.raises(SourceError) as gone:
+            connection.query(sql, 1)
+        assert gone.value.number == INVALID_OBJECT
+        source.execute("CREATE TABLE dbo.t (id bigint)")
+        assert connection.query(sql, 1)[0][0] == 0
+
+
+class Counting:
+    """A connection that keeps what it was asked, and how many rows it gave."""
+
+    def __init__(self, connection: OdbcConnection) -> None:
+        self._connection = connection
+        self.rows: dict[str, int] = {}
+
+    def query(self, sql: str, *parameters: Any) -> list[Any]:
+        return self.query_sets(sql, *parameters)[0]
+
+    def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
+        sets = self._connection.query_sets(sql, *parameters)
+        self.rows[sql] = sum(map(len, sets))
+        return sets
+
+    def rows_about(self, view: str) -> int:
+        return sum(rows for sql, rows in self.rows.items() if view in sql)
+
+
+def test_ddl_on_one_table_reads_the_columns_of_that_table(source: SourceDatabase):
+    for number in range(30):
+        source.execute(f"CREATE TABLE dbo.t{number} (id int PRIMARY KEY, note varchar(10))")
+        source.execute(
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo',"
+            f" @source_name = N't{number}', @role_name = NULL"
+        )
+    source.scan()
+    known = KnownCatalog()
+    with OdbcConnection(source_options(source)) as connection:
+
+        def read() -> tuple[Catalog, Counting]:
+            counting = Counting(connection)
+            found = read_catalog(cast(Connection, counting), source.name, {}, known)
+            assert found.instances == read_catalog(connection, source.name, {}).instances
+            return found, counting
+
+        first, asked = read()
+        assert asked.rows_about("cdc.captured_columns") == 60
+        again, asked = read()
+        assert again.instances == first.instances
+        assert asked.rows_about("cdc.captured_columns") + asked.rows_about("sys.columns") == 0
+
+        source.execute("ALTER TABLE dbo.t7 ALTER COLUMN note nvarchar(20)")
+        source.scan()
+        altered, asked = read()
+        assert asked.rows_about("cdc.captured_columns") == 2
+        (instance,) = (i for i in altered.instances if i.table.table == "t7")
+        assert str(instance.columns[1].type) == "nvarchar(20)"
+        assert [len(ddl) for ddl in altered.ddl.values()] == [1]
+
+        source.execute("ALTER TABLE dbo.t7 ADD more int", "ALTER TABLE dbo.t8 DROP COLUMN note")
+        source.scan()
+        dropped, asked = read()
+        assert asked.rows_about("cdc.captured_columns") == 4
+        assert [len(ddl) for ddl in dropped.ddl.values()] == [1]
+        assert [c.in_source for i in dropped.instances for c in i.columns].count(False) == 1
+
+        source.execute(
+            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't9',"
+            " @capture_instance = N'dbo_t9'",
+            "DROP TABLE dbo.t9",
+            "CREATE TABLE dbo.t9 (other int PRIMARY KEY)",
+        )
+        source.enable("t9")
+        replaced, _ = read()
+        assert [c.name for i in replaced.instances if i.name == "dbo_t9" for c in i.columns] == [
+            "other"
+        ]

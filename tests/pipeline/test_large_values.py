@@ -60,18 +60,18 @@ def test_pages_of_large_values_hold_every_row_once(source: SourceDatabase, limit
     source.scan()
     with OdbcConnection(source_options(source)) as connection:
         (instance,) = read_catalog(connection, source.name, {}).instances
-        assert instance.start_lsn is not None
+        assert instance.low_watermark is not None
         schema = TableSchema(
-            instance.table, instance.name, instance.start_lsn, current_columns(instance)
+            instance.table, instance.name, instance.low_watermark, current_columns(instance)
         )
         size = RowSize(schema)
         pages = ChangePages(
             connection,
             instance,
             schema,
-            LsnRange(ChangePosition.end_of(instance.start_lsn.decrement()), source.max_lsn()),
+            LsnRange(ChangePosition.end_of(instance.low_watermark.decrement()), source.max_lsn()),
             PageLimit(2000, limit),
-            instance.start_lsn,
+            instance.low_watermark,
             size,
         )
         read: list[Any] = []

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
 from tailrace_schemas.topics import TopicNames
 
@@ -38,20 +39,6 @@ class ApplicationIntent(StrEnum):
 
     READ_WRITE = "ReadWrite"
     READ_ONLY = "ReadOnly"
-
-
-class SnapshotMode(StrEnum):
-    """What to publish of a table that has no checkpoint yet."""
-
-    INITIAL = "initial"
-    NO_DATA = "no_data"
-
-
-class OnGap(StrEnum):
-    """What becomes of a table whose change rows were cleaned up before they were read."""
-
-    STOP = "stop"
-    SNAPSHOT = "snapshot"
 
 
 class Surrogates(StrEnum):
@@ -245,33 +232,6 @@ class CapturedTables(TableSelection):
     def plain_names(self) -> list[str]:
         """The include patterns that name one table: those tables must be captured."""
         return [p for p in self.include if re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", p)]
-
-
-class SnapshotConfig(Section):
-    """The first reading of a table that has no checkpoint."""
-
-    mode: SnapshotMode = Field(
-        default=SnapshotMode.INITIAL,
-        description="initial (default) publishes every row once as op r; no_data starts with the"
-        " changes from now on.",
-    )
-    on_gap: OnGap = Field(
-        default=OnGap.STOP,
-        description="What becomes of a table whose change rows were gone before they were read,"
-        " by cleanup or because its older capture instance was disabled too early: stop (default)"
-        " leaves it out, loudly, until the publisher is started again; snapshot takes a new"
-        " snapshot of it at once. In the lake a new snapshot replaces the table; subscribers of its"
-        " topic miss the changes that are gone.",
-    )
-    chunk_rows: int = Field(
-        default=50_000,
-        ge=1,
-        le=10_000_000,
-        description="Rows that are read, of one or more tables, before the snapshot waits for the"
-        " capture job to pass them; 1 to 10000000, default 50000. The wait is about the capture"
-        " job's polling interval (5 s by default), so few rows are slow; the rows are held in"
-        " memory. A table without a unique key is one chunk whatever its size.",
-    )
 
 
 Columns = Annotated[list[str], Field(min_length=1)]

@@ -136,6 +136,31 @@ class SourceBehind(SourceError):
         )
 
 
+class SnapshotTooLarge(SourceError):
+    """A table without columns that tell its rows apart does not fit into one chunk.
+
+    Attributes:
+        table: the table.
+        rows: rows that were read until then.
+        size_max: bytes that it may take in memory.
+    """
+
+    heals = False
+
+    def __init__(self, table: TableName, rows: int, size_max: int) -> None:
+        self.table = table
+        self.rows = rows
+        self.size_max = size_max
+        super().__init__(
+            f"table {table} has no primary key, and no unique index over columns that are NOT NULL"
+            f" is named for its capture instance: its snapshot must be read at once, and {rows} of"
+            f" its rows took more than snapshot.memory_mb ({size_max // 1_000_000} MB). Give it a"
+            " primary key or such an index and enable a capture instance with it"
+            " (sys.sp_cdc_enable_table @index_name), or raise snapshot.memory_mb, or let it begin"
+            " with the changes from now on (snapshot.mode: no_data)"
+        )
+
+
 class LoginRefused(SourceError):
     """User or password are wrong, or the account may not log in."""
 

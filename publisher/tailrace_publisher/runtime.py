@@ -28,7 +28,7 @@ class Step(StrEnum):
     HEARTBEAT = "heartbeat"
     """A Kafka transaction without rows is committed."""
     SNAPSHOT_READ = "snapshot_read"
-    """The chunks of a round of snapshots were read."""
+    """Chunks of snapshots were read since the last look."""
 
 
 OnStep = Callable[[Step], None]

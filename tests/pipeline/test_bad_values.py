@@ -10,7 +10,7 @@ import pytest
 
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.snapshot import rounds
+from tailrace_publisher.snapshot.table_reader import TableReader
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running
@@ -88,6 +88,9 @@ def test_half_a_surrogate_pair_in_the_snapshot_stops_its_table_alone(pipe: Pipe,
 
     with half_pairs(pipe) as behind, Running(pipe.config(source=behind)) as publisher:
         publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "the other table goes on")
+        publisher.until(
+            lambda: source.scan() or bool(publisher.told("table_stopped")), "it is told"
+        )
         (told,) = publisher.told("table_stopped")
 
     assert_names_the_value(told)
@@ -162,18 +165,16 @@ def test_a_fault_that_nobody_foresaw_stops_its_table_alone(
 def _break(monkeypatch: pytest.MonkeyPatch, where: str, topic: str) -> None:
     """Break one step, for one topic."""
     if where == "snapshot read":
-        read = rounds.read_chunk
+        read = TableReader.read
 
-        def read_chunk(connection: Any, instance: Any, *further: Any) -> Any:
-            if instance.name == "dbo_loses":
+        def broken_read(self: TableReader, *arguments: Any) -> Any:
+            if self.table.topic == topic:
                 raise RuntimeError("a fault of ours")
-            return read(connection, instance, *further)
+            return read(self, *arguments)
 
-        monkeypatch.setattr(rounds, "read_chunk", read_chunk)
+        monkeypatch.setattr(TableReader, "read", broken_read)
         return
-    name = {"stream": "encode", "snapshot encoded": "encode_snapshot", "taken in": "__init__"}[
-        where
-    ]
+    name = {"stream": "encode", "snapshot encoded": "encode_images", "taken in": "__init__"}[where]
     whole = getattr(EnvelopeEncoder, name)
 
     def broken(self: EnvelopeEncoder, *arguments: Any) -> Any:

@@ -251,6 +251,9 @@ def test_a_row_too_large_for_kafka_stops_its_table_alone(pipe: Pipe, extra: dict
         pipe.config(kafka={"bootstrap": pipe.topics.bootstrap, "extra": extra})
     ) as publisher:
         publisher.until(lambda: scanned_keys(pipe, "keeps") == [1], "the other table goes on")
+        publisher.until(
+            lambda: source.scan() or bool(publisher.told("table_stopped")), "it is told"
+        )
         (told,) = publisher.told("table_stopped")
         assert told["error"] == "RecordTooLarge"
         assert told["table"].endswith("dbo.large")

@@ -53,8 +53,9 @@ class CaptureInstance:
             Where it is not, the command id of all rows is taken for 0.
         columns: captured columns by ordinal.
         key: names of the columns of the event key, in key order; empty for a keyless table.
-        key_is_unique: whether the key is a primary key or unique index over non-null columns, so
-            that a snapshot can be cut into chunks by it.
+        identity: names of the columns that tell its rows apart, in the order of their index: the
+            primary key, else a unique index over non-null columns; empty where there is none.
+            Whatever the event key is, a snapshot is cut into chunks by it.
     """
 
     name: str
@@ -67,10 +68,18 @@ class CaptureInstance:
     ordered_by_command_id: bool
     columns: tuple[CapturedColumn, ...]
     key: tuple[str, ...]
-    key_is_unique: bool
+    identity: tuple[str, ...]
 
     @property
     def key_columns(self) -> tuple[CapturedColumn, ...]:
         """The columns of the event key, in key order."""
+        return self._named(self.key)
+
+    @property
+    def identity_columns(self) -> tuple[CapturedColumn, ...]:
+        """The columns of the identity, in the order of their index."""
+        return self._named(self.identity)
+
+    def _named(self, names: tuple[str, ...]) -> tuple[CapturedColumn, ...]:
         by_name = {column.name: column for column in self.columns}
-        return tuple(by_name[name] for name in self.key)
+        return tuple(by_name[name] for name in names)

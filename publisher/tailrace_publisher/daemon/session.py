@@ -99,7 +99,7 @@ class Session:
             more = parts.stream.poll()
             if is_closed(book.position):
                 parts.signals.take()
-                more = parts.snapshots.advance() or more
+                more = parts.snapshots.advance(is_caught_up=not more) or more
             if is_idle:
                 committer.heartbeat(None if more else known_ms)
             if not more:

@@ -1,18 +1,26 @@
-"""Conducts the snapshots beside the stream: which tables are read next, and what a round brings."""
+"""Conducts the snapshots beside the stream: which tables are read, and what may be published."""
 
 from __future__ import annotations
+
+import structlog
 
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.runtime import Runtime, Step
-from tailrace_publisher.snapshot.rounds import PendingTable, Snapshots
+from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
+from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_schemas.lsn import Lsn
+
+_log = structlog.get_logger(__name__)
+
+_TOLD_AFTER_S = 60.0
+"""How long snapshots wait for the stream before it is told."""
 
 
 class SnapshotDriver:
-    """Begins and ends the rounds of the snapshots, between two windows of the stream.
+    """Begins and publishes chunks of the snapshots, between two windows of the stream.
 
     Args:
         runtime: what all parts share.
@@ -36,9 +44,17 @@ class SnapshotDriver:
         self._committer = committer
         self._book = committer.book
         self._time = time
+        self._waits_since: float | None = None
+        self._is_told = False
+        self._has_rested = True
 
-    def advance(self) -> bool:
-        """Begin or end a round; to be called at a closed position.
+    def advance(self, *, is_caught_up: bool) -> bool:
+        """Publish what may be, and have further chunks read; to be called at a closed position.
+
+        Args:
+            is_caught_up: whether the stream has published what is captured. Further chunks begin
+                only then: while it is behind, their fences would be long in coming, and the rows
+                that change meanwhile would be kept.
 
         Returns:
             Whether something was published.
@@ -48,18 +64,31 @@ class SnapshotDriver:
             SourceError, DeliveryError, RegistryError: as their classes say.
         """
         position = self._book.position.commit_lsn
-        if not self._snapshots.is_waiting:
-            pending = self._pending_tables(position)
-            if pending:
-                self._committer.announce_snapshots()
-                self._snapshots.begin(pending, position)
-                self._runtime.on_step(Step.SNAPSHOT_READ)
-            return False
-        if not self._snapshots.has_passed(position):
-            return False
-        parts = self._snapshots.finish(
-            position, self._time.utc_offset_minutes, self._current_encoder
+        pending = self._settled(position)
+        if self._snapshots.look(position):
+            self._runtime.on_step(Step.SNAPSHOT_READ)
+        if self._snapshots.has_failed(position):
+            self._tables.refresh()  # it may have other columns by now
+            pending = self._settled(position)
+        parts = list(
+            self._snapshots.take(position, self._time.utc_offset_minutes, self._encoder_of)
         )
+        if parts:
+            self._publish(parts)
+            pending = self._settled(position)
+        if pending:
+            self._begin(pending, position, is_caught_up=is_caught_up)
+        elif not self._has_rested:
+            self._snapshots.rest()
+            self._has_rested = True
+        return bool(parts)
+
+    def _settled(self, position: Lsn) -> list[PendingTable]:
+        pending = self._pending_tables(position)
+        self._snapshots.settle(pending)
+        return pending
+
+    def _publish(self, parts: list[SnapshotPart]) -> None:
         self._committer.add_snapshot(part.rows for part in parts)
         for part in parts:
             for table in self._tables:
@@ -68,11 +97,34 @@ class SnapshotDriver:
         self._committer.commit()
         for part in parts:
             self._runtime.metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
-        return True
+
+    def _begin(self, pending: list[PendingTable], position: Lsn, *, is_caught_up: bool) -> None:
+        if not is_caught_up:
+            self._tell_waiting(pending)
+            return
+        self._waits_since = None
+        self._is_told = False
+        self._has_rested = False
+        self._committer.announce_snapshots()
+        self._snapshots.begin(pending, position, self._encoder_of)
+
+    def _tell_waiting(self, pending: list[PendingTable]) -> None:
+        now = self._runtime.clock.monotonic()
+        if self._waits_since is None:
+            self._waits_since = now
+        if not self._is_told and now - self._waits_since >= _TOLD_AFTER_S:
+            self._is_told = True
+            _log.info(
+                "snapshots_wait_for_stream",
+                tables=len(pending),
+                reason="the stream is behind what is captured; they go on when it has caught up",
+            )
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:
         """Tables to read next: their capture instance must cover what comes behind the position."""
         topics = {table.topic for table in self._tables.snapshotting()}
+        if not topics:
+            return []
         return [
             PendingTable(
                 reading.table.topic,
@@ -84,8 +136,8 @@ class SnapshotDriver:
             if reading.table.topic in topics and reading.covers_from <= position
         ]
 
-    def _current_encoder(self, pending: PendingTable) -> EnvelopeEncoder | None:
-        """The table's encoder; None when the instance is gone beside which its chunk was read.
+    def _encoder_of(self, pending: PendingTable) -> EnvelopeEncoder | None:
+        """The table's encoder; None when the instance is gone beside which it was read.
 
         The keys that changed since are known from that instance only.
         """

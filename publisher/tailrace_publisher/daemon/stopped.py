@@ -14,12 +14,12 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import OnGap, SnapshotConfig, SnapshotMode
 from tailrace_publisher.daemon.book import Book, InstanceState
 from tailrace_publisher.daemon.preflight import TableProblem
 from tailrace_publisher.errors import PositionExpired, PreflightError, PublisherError
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_publisher.snapshot_options import OnGap, SnapshotConfig, SnapshotMode
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.server_time import ServerTime
@@ -63,7 +64,8 @@ class Stream:
         source: where to read.
         tables: what is published.
         committer: takes the blocks.
-        observe: sees every block's parts before they are sent.
+        observe: sees every page of a topic whose snapshot is not out, in the poll that publishes
+            it.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class Stream:
         source: SourceAccess,
         tables: PublishedTables,
         committer: Committer,
-        observe: Callable[[list[EncodedRows]], None],
+        observe: Callable[[str, ChangePage], None],
     ) -> None:
         self._runtime = runtime
         self._source = source
@@ -81,6 +83,7 @@ class Stream:
         self._book = committer.book
         self._observe = observe
         self._row_sizes: dict[str, RowSize] = {}
+        self._snapshotting: set[str] = set()
 
     def poll(self) -> bool:
         """Publish the next window.
@@ -162,8 +165,9 @@ class Stream:
         limit = PageLimit.of_each(
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
+        # A snapshot must know which rows changed, so its table is read row by row until it is out.
+        self._snapshotting = {table.topic for table in self._tables.snapshotting()}
         for block in merge([self._pages(window, reading, limit) for reading in readings]):
-            self._observe(block.parts)
             self._committer.add(block)
             if self._runtime.stop.is_set():
                 return
@@ -187,7 +191,7 @@ class Stream:
         encoder = self._tables.encoder(reading.table, reading.schema)
         row_size, now_ms = self._row_size(reading), self._runtime.clock.now_ms
         blocks = None
-        if self._source.blocks is not None:
+        if self._source.blocks is not None and reading.table.topic not in self._snapshotting:
             stamps = Stamps(window.commit_ms, now_ms)
             blocks = self._source.blocks.reader(encoder, limit, row_size, stamps)
         pages = read_ahead(
@@ -208,7 +212,9 @@ class Stream:
             if isinstance(page, EncodedRows):
                 yield page
             elif page.rows:
-                yield encoder.encode(page.rows, window.commit_ms, now_ms())
+                encoded = encoder.encode(page.rows, window.commit_ms, now_ms())
+                self._observe(reading.table.topic, page)
+                yield encoded
 
     def _row_size(self, reading: Reading) -> RowSize:
         """What is known of the rows of an instance in its version."""

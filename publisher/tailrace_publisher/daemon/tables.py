@@ -10,7 +10,6 @@ import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
-from tailrace_publisher.config import SnapshotMode
 from tailrace_publisher.daemon.book import Book, InstanceState
 from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.registered import RegisteredVersions
@@ -26,6 +25,7 @@ from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Connection, Registry
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_publisher.snapshot_options import SnapshotMode
 from tailrace_publisher.source.instances import Catalog, by_table, choose_instance, read_catalog
 from tailrace_publisher.source.loss import check_not_expired, check_place_kept
 from tailrace_publisher.source.queries import CatalogState

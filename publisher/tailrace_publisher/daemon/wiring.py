@@ -31,13 +31,18 @@ from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
-from tailrace_publisher.snapshot.rounds import Snapshots
+from tailrace_publisher.snapshot.fence import FenceSource
+from tailrace_publisher.snapshot.lanes import Lane
+from tailrace_publisher.snapshot.pauses import Pauses
+from tailrace_publisher.snapshot.snapshots import Snapshots
+from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
 from tailrace_publisher.source.loss import (
     check_continues,
     check_not_backwards,
     check_same_database,
 )
+from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
 from tailrace_schemas.lsn import Lsn
 
@@ -80,7 +85,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         )
         signals = Signals(topics, delivery, book, tables)
         resources.callback(signals.close)
-        snapshots = Snapshots(control, config.snapshot.chunk_rows)
+        snapshots = _snapshots(runtime, control, resources)
         time = ServerTime(control, runtime.clock)
         # Left in reverse: the thread ends before its connection is closed.
         bulk = resources.enter_context(ports.connect(config.source))
@@ -102,6 +107,23 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
         )
+
+
+def _snapshots(runtime: Runtime, control: Connection, resources: ExitStack) -> Snapshots:
+    """What reads tables beside the stream; its threads end, then their connections."""
+    source, options, ports = runtime.config.source, runtime.config.snapshot, runtime.ports
+    lanes = []
+    for number in range(options.tables_at_once):
+        lane = Lane(ports.executor(f"snapshot-{number}"), lambda: ports.connect(source), options)
+        resources.callback(lane.close)
+        lanes.append(lane)
+    return Snapshots(
+        FenceSource(control),
+        lanes,
+        ChunkLimits(PageLimit(options.chunk_rows, options.chunk_bytes), options.memory_bytes),
+        options.memory_bytes,
+        Pauses(runtime.config.retry_backoff_max_s, runtime.clock.monotonic),
+    )
 
 
 def _delivery_options(runtime: Runtime) -> DeliveryOptions:

@@ -81,6 +81,7 @@ class EnvelopeEncoder:
         self.topic = topic
         self.key_schema_id = key_schema_id
         self.schema_id = value_schema_id
+        self._surrogates = surrogates
         self._half_pairs = HalfPairs(surrogates, str(schema.table))
         self._columns = [column_encoder(column) for column in schema.columns]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
@@ -168,23 +169,63 @@ class EnvelopeEncoder:
         Raises:
             EncodeError: a value does not fit its Avro type.
         """
+        images, keys = self.encode_images(rows, fence)
+        return self.snapshot_events(images, keys, fence, read_ms, last)
+
+    def encode_images(
+        self, rows: Sequence[Sequence[Any]], read_at: Lsn
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """Row images and framed keys of the snapshot, which wait for their fence.
+
+        Args:
+            rows: values in the schema's order.
+            read_at: LSN up to which everything was out when they were read, for errors.
+
+        Raises:
+            EncodeError: a value does not fit its Avro type.
+        """
         if not rows:
-            return EncodedRows(self.topic, self.schema_id)
-        position = ChangePosition.of_snapshot(fence)
+            return [], []
+        position = ChangePosition.of_snapshot(read_at)
         encoded = self._encode_columns(list(zip(*rows, strict=True)), None, position)
+        return list(map(b"".join, zip(*encoded, strict=True))), self._keys(encoded, len(rows))
+
+    def snapshot_events(
+        self,
+        images: Sequence[bytes],
+        keys: list[bytes | None],
+        fence: Lsn,
+        read_ms: int,
+        last: bool,
+    ) -> EncodedRows:
+        """The events of row images, all at the position of their fence.
+
+        Args:
+            images: from :meth:`encode_images`.
+            keys: the same.
+            fence: see :meth:`encode_snapshot`, also for what follows.
+            read_ms: when they were read.
+            last: whether these end the table.
+        """
+        if not images:
+            return EncodedRows(self.topic, self.schema_id)
         head = self._heads[Kind.READ]
         end = self._source.snapshot(fence, read_ms, "true")
-        values = list(map(b"".join, zip(repeat(head), *encoded, repeat(end), strict=False)))
+        values = [head + image + end for image in images]
         if last:
-            values[-1] = values[-1].removesuffix(end) + self._source.snapshot(
-                fence, read_ms, "last"
-            )
-        return EncodedRows(
+            values[-1] = head + images[-1] + self._source.snapshot(fence, read_ms, "last")
+        position = ChangePosition.of_snapshot(fence).to_bytes()
+        return EncodedRows(self.topic, self.schema_id, [position] * len(images), keys, values)
+
+    def twin(self) -> EnvelopeEncoder:
+        """An encoder of the same version for another thread: what they remember is their own."""
+        return EnvelopeEncoder(
+            self.server_name,
+            self.schema,
             self.topic,
             self.schema_id,
-            [position.to_bytes()] * len(rows),
-            self._keys(encoded, len(rows)),
-            values,
+            self.key_schema_id,
+            self._surrogates,
         )
 
     def _keys(self, encoded: list[list[bytes]], count: int) -> list[bytes | None]:

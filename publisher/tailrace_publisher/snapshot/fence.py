@@ -72,11 +72,13 @@ class FenceSource:
         self._sees_sessions = True
         self._maxtrans = MaxTransactions(connection)
 
-    def mark(self, position: Lsn) -> Fence:
+    def mark(self, position: Lsn, read_to: Lsn | None = None) -> Fence:
         """A fence behind everything that is committed now.
 
         Args:
             position: the closed LSN up to which everything is out.
+            read_to: where the log ended at the server that was read, behind the reading: it may be
+                another replica, which is ahead of the one that is asked here.
 
         Raises:
             SourceError: the server did not answer.
@@ -84,7 +86,8 @@ class FenceSource:
         sessions = self._sessions()
         moment = local_time(self._connection) if sessions is None else sessions.moment
         end = self._log_ends.read()
-        return Fence(None if end is None else end.lsn, moment, position, sessions)
+        log_end = None if end is None else max(end.lsn, read_to or end.lsn)
+        return Fence(log_end, moment, position, sessions)
 
     def reached(self, fence: Fence) -> Lsn | None:
         """The LSN up to which everything before the fence is captured; None when not yet.

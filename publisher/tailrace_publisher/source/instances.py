@@ -124,7 +124,6 @@ def _described(
     primary = catalog.primary_keys(connection, only)
     columns = catalog.columns_of_captured_tables(connection, only)
     orders = catalog.orders_of_change_tables(connection, only)
-    keys = {name.casefold(): key for name, key in message_keys.items()}
     instances: list[CaptureInstance] = []
     for row in rows:
         in_change_table = {column.name: column for column in columns.get(row.object_id, ())}
@@ -134,11 +133,12 @@ def _described(
             for column in captured.get(row.object_id, ())
             if column.name in in_change_table
         )
-        key, unique = choose_key(
+        configured = spelled_as(f"{row.schema}.{row.table}", message_keys)
+        key, identity = choose_keys(
             described,
             primary.get(row.source_object_id, ()),
             identifying.get(row.object_id, ()),
-            keys.get(f"{row.schema}.{row.table}".casefold(), ()),
+            () if configured is None else message_keys[configured],
         )
         instances.append(
             CaptureInstance(
@@ -154,7 +154,7 @@ def _described(
                 ),
                 columns=described,
                 key=key,
-                key_is_unique=unique,
+                identity=identity,
             )
         )
     return instances
@@ -185,38 +185,68 @@ def _describe(
     )
 
 
-def choose_key(
+def choose_keys(
     columns: Sequence[CapturedColumn],
     primary_key: Sequence[int],
     identifying: Sequence[str],
     message_key: Sequence[str],
-) -> tuple[tuple[str, ...], bool]:
-    """The event key of a table, and whether it is unique over non-null columns.
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The event key of a table, and the columns that tell its rows apart.
 
-    The configured message key goes first, then the primary key, then the columns that
-    ``cdc.index_columns`` names (the unique index of @index_name).
+    The event key is the configured message key, else the primary key, else the columns that
+    ``cdc.index_columns`` names (the unique index of @index_name). The identity does not depend on
+    the configuration: the primary key, else that index where none of its columns may be NULL. Its
+    values must be in the change table, where those of computed columns are NULL, and comparable
+    with what is bound, which sql_variant is not.
 
     Args:
         columns: captured columns.
         primary_key: column ids of the source table's primary key.
         identifying: names from ``cdc.index_columns``.
         message_key: names from the configuration; they must be captured columns (preflight).
+
+    Returns:
+        Both as names in their order; empty where there is none.
     """
     by_id = {column.column_id: column for column in columns}
-    by_name = {column.name.casefold(): column for column in columns}
+    by_name = {column.name: column for column in columns}
     unique_sets: list[tuple[CapturedColumn, ...]] = []
     if primary_key and all(column_id in by_id for column_id in primary_key):
         unique_sets.append(tuple(by_id[column_id] for column_id in primary_key))
-    if identifying and all(name.casefold() in by_name for name in identifying):
-        unique_sets.append(tuple(by_name[name.casefold()] for name in identifying))
-    strict = [frozenset(key) for key in unique_sets if not any(c.nullable for c in key)]
-    if message_key and all(name.casefold() in by_name for name in message_key):
-        chosen = tuple(by_name[name.casefold()] for name in message_key)
-    elif unique_sets:
-        chosen = unique_sets[0]
+    if identifying and all(name in by_name for name in identifying):
+        unique_sets.append(tuple(by_name[name] for name in identifying))
+    named = [spelled_as(name, by_name) for name in message_key]
+    if named and None not in named:
+        key = tuple(name for name in named if name is not None)
     else:
-        return (), False
-    return tuple(column.name for column in chosen), frozenset(chosen) in strict
+        key = _names(unique_sets[0]) if unique_sets else ()
+    return key, next((_names(found) for found in unique_sets if _tells_apart(found)), ())
+
+
+def _tells_apart(columns: Sequence[CapturedColumn]) -> bool:
+    return all(
+        column.in_source
+        and not column.nullable
+        and not column.is_computed
+        and column.type.name != "sql_variant"
+        for column in columns
+    )
+
+
+def _names(columns: Sequence[CapturedColumn]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def spelled_as(wanted: str, names: Iterable[str]) -> str | None:
+    """The name that is meant: the one that is spelled so, else the first that differs in case only.
+
+    Where the database tells Id from ID, each is found by its own spelling.
+
+    Returns:
+        None when there is none.
+    """
+    found = [name for name in names if name.casefold() == wanted.casefold()]
+    return wanted if wanted in found else next(iter(found), None)
 
 
 def choose_instance(

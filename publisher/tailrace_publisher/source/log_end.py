@@ -58,10 +58,10 @@ class LogEndSource:
 
     Args:
         connection: where to ask.
-        effect: what it means when it cannot be told, for the warning.
+        effect: what it means when it cannot be told, for the warning; None where another one warns.
     """
 
-    def __init__(self, connection: Connection, effect: str) -> None:
+    def __init__(self, connection: Connection, effect: str | None) -> None:
         self._connection = connection
         self._effect = effect
         self._is_visible = True
@@ -98,4 +98,5 @@ class LogEndSource:
 
     def _give_up(self, fix: str, reason: str) -> None:
         self._is_visible = False
-        _log.warning("log_end_not_visible", effect=self._effect, fix=fix, reason=reason)
+        if self._effect is not None:
+            _log.warning("log_end_not_visible", effect=self._effect, fix=fix, reason=reason)

@@ -74,14 +74,16 @@ class RowSize:
 
     Args:
         schema: the version's columns.
+        leading: columns before the first value: position and update mask.
     """
 
-    def __init__(self, schema: TableSchema) -> None:
+    def __init__(self, schema: TableSchema, leading: int = 5) -> None:
+        self._leading = leading
         self.schema = schema
         declared = [_declared_bytes(column.type) for column in schema.columns]
         self._wide = [
             place
-            for place, size in enumerate(declared, 5)  # behind position and update mask
+            for place, size in enumerate(declared, leading)
             if size is None or size > _NARROW_BYTES
         ]
         self._fixed = _ROW_BYTES + VALUE_BYTES * len(declared)
@@ -104,7 +106,7 @@ class RowSize:
 
     def of(self, row: Sequence[Any]) -> int:
         """Bytes that a row takes; a row of another result set, which has no values, none."""
-        if len(row) < 5:
+        if len(row) < self._leading:
             return 0
         size = self._fixed
         for place in self._wide:

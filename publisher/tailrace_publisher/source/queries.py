@@ -167,6 +167,17 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
+def allows_snapshot_isolation(connection: Connection) -> bool:
+    """Whether SNAPSHOT isolation may be used now; not while that is being switched on or off.
+
+    https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-databases-transact-sql
+    """
+    rows = connection.query(
+        "SELECT snapshot_isolation_state FROM sys.databases WHERE name = DB_NAME()"
+    )
+    return bool(rows) and rows[0][0] == 1
+
+
 def commits_from(
     connection: Connection, first: Lsn, limit: int, zone: str | None = None
 ) -> list[CommitTime]:

@@ -78,3 +78,33 @@ def test_the_transaction_timeout_is_an_option_and_is_not_overridden_in_silence()
     extra = {"bootstrap": "b", "extra": {"transaction.timeout.ms": "1000"}}
     with pytest.raises(ConfigError, match=r"it is the option kafka\.transaction_timeout_s"):
         PublisherConfig.load(GOOD | {"kafka": extra})
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"chunk_rows": 0}, "snapshot.chunk_rows = 0"),
+        ({"chunk_mb": 0}, "snapshot.chunk_mb = 0"),
+        ({"chunk_mb": 4097, "memory_mb": 5000}, "snapshot.chunk_mb = 4097"),
+        ({"memory_mb": 1_000_001}, "snapshot.memory_mb = 1000001"),
+        ({"memory_mb": 31}, "chunk_mb = 32 is above memory_mb = 31"),
+        ({"tables_at_once": 0}, "snapshot.tables_at_once = 0"),
+        ({"tables_at_once": 33}, "snapshot.tables_at_once = 33"),
+        ({"lock_timeout_s": 0.05}, "snapshot.lock_timeout_s = 0.05"),
+        ({"lock_timeout_s": 301}, "snapshot.lock_timeout_s = 301"),
+        ({"isolation": "snapshot"}, "'auto' or 'read_committed'"),
+    ],
+)
+def test_options_of_snapshots_have_bounds(options: dict[str, object], told: str):
+    with pytest.raises(ConfigError) as raised:
+        PublisherConfig.load(GOOD | {"snapshot": options})
+    (problem,) = raised.value.problems
+    assert told in problem
+
+
+def test_a_snapshot_is_bounded_by_default():
+    snapshot = PublisherConfig.load(GOOD).snapshot
+
+    assert (snapshot.chunk_rows, snapshot.chunk_bytes) == (50_000, 32_000_000)
+    assert (snapshot.memory_bytes, snapshot.tables_at_once) == (256_000_000, 2)
+    assert snapshot.lock_timeout_s == 5.0

@@ -45,7 +45,7 @@ def instance(*, ordered_by_command_id: bool) -> CaptureInstance:
         ordered_by_command_id=ordered_by_command_id,
         columns=(column,),
         key=("id",),
-        key_is_unique=True,
+        identity=("id",),
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
-from tailrace_publisher.source.instances import choose_instance, choose_key
+from tailrace_publisher.source.instances import choose_instance, choose_keys
 from tailrace_publisher.source.pages import PageStatements, value_expression
 from tailrace_publisher.source.versions import (
     current_columns,
@@ -47,7 +47,7 @@ def instance(name: str, start: int | None = 10) -> CaptureInstance:
         ordered_by_command_id=True,
         columns=COLUMNS,
         key=("id",),
-        key_is_unique=True,
+        identity=("id",),
     )
 
 
@@ -67,16 +67,40 @@ def test_an_instance_that_the_capture_process_does_not_know_yet_is_not_read():
 
 
 def test_the_key_is_the_configured_one_else_the_primary_key_else_the_index():
-    assert choose_key(COLUMNS, [1], ["code"], ["NOTE"]) == (("note",), False)
-    assert choose_key(COLUMNS, [1], ["code"], []) == (("id",), True)
-    assert choose_key(COLUMNS, [], ["code"], []) == (("code",), True)
-    assert choose_key(COLUMNS, [], ["note"], []) == (("note",), False)
-    assert choose_key(COLUMNS, [99], [], []) == ((), False)
-    assert choose_key(COLUMNS, [], [], []) == ((), False)
+    assert choose_keys(COLUMNS, [1], ["code"], ["NOTE"]) == (("note",), ("id",))
+    assert choose_keys(COLUMNS, [1], ["code"], []) == (("id",), ("id",))
+    assert choose_keys(COLUMNS, [], ["code"], []) == (("code",), ("code",))
+    assert choose_keys(COLUMNS, [], ["note"], []) == (("note",), ())
+    assert choose_keys(COLUMNS, [99], [], []) == ((), ())
+    assert choose_keys(COLUMNS, [], [], []) == ((), ())
 
 
-def test_a_configured_key_that_is_the_primary_key_is_unique():
-    assert choose_key(COLUMNS, [1], [], ["id"]) == (("id",), True)
+def test_rows_are_told_apart_by_the_primary_key_whatever_the_event_key_is():
+    assert choose_keys(COLUMNS, [1], [], ["id"]) == (("id",), ("id",))
+    assert choose_keys(COLUMNS, [1], [], ["id", "code"]) == (("id", "code"), ("id",))
+    assert choose_keys(COLUMNS, [2, 1], ["id"], ["code"]) == (("code",), ("code", "id"))
+    assert choose_keys(COLUMNS, [], ["id"], ["note"]) == (("note",), ("id",))
+
+
+def test_what_has_no_value_in_the_change_table_tells_no_rows_apart():
+    computed = replace(COLUMNS[0], is_computed=True)
+    variant = replace(COLUMNS[0], type=ColumnType("sql_variant"))
+
+    assert choose_keys((computed, *COLUMNS[1:]), [1], ["code"], [])[1] == ("code",)
+    assert choose_keys((variant, *COLUMNS[1:]), [1], [], [])[1] == ()
+
+
+def test_columns_that_differ_in_case_only_are_chosen_by_their_spelling():
+    columns = (
+        column(1, "ID", ColumnType("int"), nullable=False),
+        column(2, "Id", ColumnType("int"), nullable=False),
+        column(3, "id", ColumnType("int"), nullable=False),
+    )
+
+    for name in ("ID", "Id", "id"):
+        assert choose_keys(columns, [], [name], []) == ((name,), (name,))
+        assert choose_keys(columns, [], [], [name]) == ((name,), ())
+    assert choose_keys(columns, [], [], ["iD"]) == (("ID",), ())
 
 
 def test_the_first_version_begins_at_the_start_lsn():

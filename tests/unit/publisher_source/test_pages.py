@@ -89,7 +89,7 @@ INSTANCE = CaptureInstance(
         ),
     ),
     key=("id",),
-    key_is_unique=True,
+    identity=("id",),
 )
 SCHEMA = TableSchema(TABLE, "dbo_t", Lsn(1, 0, 1), (SchemaColumn(1, "id", ColumnType("int")),))
 

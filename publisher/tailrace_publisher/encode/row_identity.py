@@ -1,0 +1,45 @@
+"""By what bytes a row of a snapshot and a change row are known to be the same table row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tailrace_publisher.encode.columns import column_encoder
+from tailrace_schemas.envelope import TableSchema
+
+
+class RowIdentity:
+    """Writes the columns that tell a table's rows apart as one byte string.
+
+    Without such columns all rows have the same one: any change is a change of any row.
+
+    Args:
+        schema: the version of the rows.
+        names: the columns, see ``CaptureInstance.identity``.
+    """
+
+    def __init__(self, schema: TableSchema, names: Sequence[str]) -> None:
+        places = {column.name: place for place, column in enumerate(schema.columns)}
+        self.schema = schema
+        self._is_known = all(name in places for name in names)
+        self._columns = [
+            (places[name], column_encoder(schema.columns[places[name]]))
+            for name in names
+            if name in places
+        ]
+
+    def of(self, rows: Sequence[Sequence[Any]], offset: int = 0) -> list[bytes] | None:
+        """The identities of rows.
+
+        Args:
+            rows: with the values in the schema's order.
+            offset: columns before the first value.
+
+        Returns:
+            None where the version does not have the columns.
+        """
+        if not self._is_known:
+            return None
+        parts = [encode([row[offset + place] for row in rows]) for place, encode in self._columns]
+        return list(map(b"".join, zip(*parts, strict=True))) if parts else [b""] * len(rows)

@@ -1,0 +1,96 @@
+"""The statements that read a table in the order of its identity.
+
+What is behind a composite key (a, b, c) comes from three statements, one after another: the rest of
+the rows with its a and b, the rest of those with its a, and the rows with a larger a. Each is a
+seek of the index. One condition for all of them would be a chain of ORs, for which a server finds
+no place to begin: chunk n would read the n - 1 chunks before it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
+from tailrace_publisher.snapshot.key_text import (
+    key_text,
+    needs_server_text,
+    server_text,
+    typed_parameter,
+)
+from tailrace_publisher.source.connection import quote_name
+from tailrace_publisher.source.pages import value_expression
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+
+
+class ChunkStatements:
+    """The statements of one (instance, version), and the key of a row that they give.
+
+    Args:
+        instance: the capture instance.
+        schema: the version whose columns are wanted.
+    """
+
+    def __init__(self, instance: CaptureInstance, schema: TableSchema) -> None:
+        self._keys = instance.identity_columns
+        self._width = len(schema.columns)
+        self._places = {column.name: place for place, column in enumerate(schema.columns)}
+        table = f"{quote_name(instance.table.schema)}.{quote_name(instance.table.table)}"
+        values = _expressions(instance, schema)
+        self.whole = f"SELECT {', '.join(values)} FROM {table}"
+        values += [server_text(column) for column in self._keys if needs_server_text(column)]
+        self._select = f"SELECT TOP (?) {', '.join(values)} FROM {table}"
+        self._order = " ORDER BY " + ", ".join(quote_name(column.name) for column in self._keys)
+
+    @property
+    def depth(self) -> int:
+        """How many columns the identity has, and statements it takes to read behind a key."""
+        return len(self._keys)
+
+    def first(self) -> str:
+        """The rows from the beginning on; parameter: rows at most."""
+        return self._select + self._order
+
+    def behind(self, level: int) -> str:
+        """The rows behind a key that have its first columns.
+
+        Args:
+            level: how many first columns are the same; the next one is larger. Parameters: rows at
+                most, then the texts of those columns and of the next one.
+        """
+        equal = [f"{quote_name(c.name)} = {typed_parameter(c)}" for c in self._keys[:level]]
+        next_one = self._keys[level]
+        greater = f"{quote_name(next_one.name)} > {typed_parameter(next_one)}"
+        return f"{self._select} WHERE {' AND '.join([*equal, greater])}{self._order}"
+
+    def values_of(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """Rows without the texts of the key behind the version's columns."""
+        if rows and len(rows[0]) > self._width:
+            return [row[: self._width] for row in rows]
+        return rows
+
+    def key_of(self, row: Sequence[Any]) -> list[str]:
+        """The texts of a row's key."""
+        texts: list[str] = []
+        written = self._width
+        for column in self._keys:
+            if needs_server_text(column):
+                texts.append(row[written])
+                written += 1
+            else:
+                texts.append(key_text(column, row[self._places[column.name]]))
+        return texts
+
+
+def _expressions(instance: CaptureInstance, schema: TableSchema) -> list[str]:
+    """Values as the change table would hold them: computed and dropped columns are NULL there."""
+    captured = {column.name: column for column in instance.columns}
+    return [
+        value_expression(column) if _has_values(captured, column) else "NULL"
+        for column in schema.columns
+    ]
+
+
+def _has_values(captured: Mapping[str, CapturedColumn], column: SchemaColumn) -> bool:
+    found = captured.get(column.name)
+    return found is not None and found.in_source and not found.is_computed

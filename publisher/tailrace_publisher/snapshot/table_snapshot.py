@@ -1,0 +1,202 @@
+"""The snapshot of one table: its chunks are read, wait for their fences, and are taken in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.change.page import ChangePage
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.row_identity import RowIdentity
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.snapshot.changed_rows import ChangedRows
+from tailrace_publisher.snapshot.fence import Fence
+from tailrace_publisher.snapshot.lanes import Lane
+from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
+from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_publisher.snapshot.table_reader import Chunk, ChunkLimits, TableReader
+from tailrace_publisher.source.windows import milliseconds
+from tailrace_schemas.lsn import Lsn
+
+_log = structlog.get_logger(__name__)
+
+QUEUED_MAX: Final = 2
+"""Readings that are asked for at once: the thread goes on while the main loop is elsewhere."""
+_POSITION_COLUMNS: Final = 5
+"""Of a change row, before its values."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """A chunk on its way.
+
+    Attributes:
+        future: brings it.
+        told_at: the time of :class:`ChangedRows` when it was asked for.
+        fence: behind it, once it is read.
+        fence_lsn: where the fence is, once it is reached.
+    """
+
+    future: Future[Chunk | None]
+    told_at: int
+    fence: Fence | None = None
+    fence_lsn: Lsn | None = None
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it was not read, once that is known."""
+        return self.future.exception() if self.future.done() else None
+
+    @property
+    def chunk(self) -> Chunk | None:
+        """The chunk, once it is read."""
+        return self.future.result() if self.future.done() and self.error is None else None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can be read behind it."""
+        return self.future.done() and (self.chunk is None or self.chunk.is_last)
+
+
+class TableSnapshot:
+    """The snapshot of one table, from where it was published to its end.
+
+    Attributes:
+        table: the table; its progress moves with what was taken.
+        readings: chunks on their way, oldest first.
+        lane: where it is read; None when no further chunk is.
+        has_failed: whether a chunk could not be read; those before it may be taken.
+
+    Args:
+        table: the table, and where to go on.
+        encoder: of its version.
+        lane: where it is read.
+        limits: what chunks may hold.
+    """
+
+    def __init__(
+        self, table: PendingTable, encoder: EnvelopeEncoder, lane: Lane, limits: ChunkLimits
+    ) -> None:
+        self.table = table
+        self.lane: Lane | None = lane
+        self.readings: deque[Reading] = deque()
+        self.has_failed = False
+        self._limits = limits
+        self._reader = TableReader(table, encoder.twin(), limits, lane.is_closing)
+        self._changed = ChangedRows(limits.chunk.size)
+        self._identity = RowIdentity(table.schema, table.instance.identity)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its chunks in memory, those that are being read counted as full."""
+        return sum(
+            self._limits.chunk.size if not reading.future.done() else _size(reading)
+            for reading in self.readings
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that the stream told is known; if not, it is read again."""
+        return self._changed.is_complete
+
+    def may_begin(self) -> bool:
+        """Whether another chunk may be asked for."""
+        if self.lane is None or (self.readings and self.readings[-1].is_final):
+            return False
+        return sum(not reading.future.done() for reading in self.readings) < QUEUED_MAX
+
+    def begin(self, position: Lsn) -> None:
+        """Ask for the next chunk.
+
+        Args:
+            position: the closed LSN up to which everything is out.
+        """
+        if self.lane is not None:
+            told_at = self._changed.mark()
+            self.readings.append(Reading(self.lane.submit(self._reader, position), told_at))
+
+    def tell(self, page: ChangePage) -> None:
+        """Keep the rows that the stream tells about."""
+        if not self.readings:
+            return
+        if self._identity.schema is not page.schema:
+            self._identity = RowIdentity(page.schema, self.table.instance.identity)
+        self._changed.tell(self._identity.of(page.rows, _POSITION_COLUMNS))
+
+    def newly_read(self) -> list[Reading]:
+        """Chunks that were read since the last call; leaves the lane when there are no more."""
+        while self.readings and self.readings[-1].future.done() and self.readings[-1].chunk is None:
+            if self.readings[-1].error is not None:
+                break
+            self.readings.pop()  # behind the last chunk, or behind one that was not read
+        read = [r for r in self.readings if r.future.done() and r.fence is None]
+        if any(r.error is not None or (r.chunk is not None and r.chunk.is_last) for r in read):
+            self.lane = None
+        return read
+
+    def give_up(self, reading: Reading) -> None:
+        """Leave a chunk that could not be read, and those behind it."""
+        self.has_failed = True
+        self.lane = None
+        while self.readings.pop() is not reading:
+            pass
+
+    def take(
+        self, encoder: EnvelopeEncoder, position: Lsn, utc_offset_minutes: int
+    ) -> SnapshotPart | None:
+        """The oldest chunk, whose fence is passed, without the rows that the stream told about.
+
+        Args:
+            encoder: in force now.
+            position: the closed LSN; the rows are current there.
+            utc_offset_minutes: how far the server's local time is ahead of UTC.
+
+        Returns:
+            None when it must be read again.
+        """
+        reading = self.readings.popleft()
+        chunk, fence = reading.chunk, reading.fence
+        if chunk is None or fence is None:
+            return None
+        kept = self._changed.unchanged(chunk.identities, reading.told_at)
+        if kept is not None and not self.table.is_cut:
+            return None
+        read_ms = milliseconds(fence.moment, utc_offset_minutes)
+        rows = _events(encoder, chunk, kept, position, read_ms)
+        progress = SnapshotProgress(
+            SnapshotState.DONE if chunk.is_last else SnapshotState.RUNNING,
+            position,
+            None if chunk.is_last else chunk.resume_key,
+            self.table.progress.rows + len(rows),
+        )
+        part = SnapshotPart(self.table, rows, progress)
+        self.table = replace(self.table, progress=progress)
+        if self.readings:
+            self._changed.forget_before(self.readings[0].told_at)
+        else:
+            self._changed.clear()
+        _log.info(
+            "snapshot_finished" if chunk.is_last else "snapshot_progress",
+            table=str(self.table.instance.table),
+            rows=progress.rows,
+            fence_lsn=str(position),
+        )
+        return part
+
+
+def _size(reading: Reading) -> int:
+    return 0 if reading.chunk is None else reading.chunk.size
+
+
+def _events(
+    encoder: EnvelopeEncoder, chunk: Chunk, kept: list[int] | None, position: Lsn, read_ms: int
+) -> EncodedRows:
+    images, keys = chunk.images, chunk.keys
+    if kept is not None:
+        images = [images[index] for index in kept]
+        keys = [keys[index] for index in kept]
+    return encoder.snapshot_events(images, keys, position, read_ms, chunk.is_last)

@@ -1,0 +1,118 @@
+"""The options of snapshots: unit, default, bounds, and what happens at both ends."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from tailrace_schemas.options import Section
+
+
+class SnapshotMode(StrEnum):
+    """What to publish of a table that has no checkpoint yet."""
+
+    INITIAL = "initial"
+    NO_DATA = "no_data"
+
+
+class SnapshotIsolation(StrEnum):
+    """How the rows of a snapshot are read."""
+
+    AUTO = "auto"
+    READ_COMMITTED = "read_committed"
+
+
+class OnGap(StrEnum):
+    """What becomes of a table whose change rows were cleaned up before they were read."""
+
+    STOP = "stop"
+    SNAPSHOT = "snapshot"
+
+
+class SnapshotConfig(Section):
+    """The first reading of a table that has no checkpoint."""
+
+    mode: SnapshotMode = Field(
+        default=SnapshotMode.INITIAL,
+        description="initial (default) publishes every row once as op r; no_data starts with the"
+        " changes from now on.",
+    )
+    on_gap: OnGap = Field(
+        default=OnGap.STOP,
+        description="What becomes of a table whose change rows were gone before they were read,"
+        " by cleanup or because its older capture instance was disabled too early: stop (default)"
+        " leaves it out, loudly, until the publisher is started again; snapshot takes a new"
+        " snapshot of it at once. In the lake a new snapshot replaces the table; subscribers of its"
+        " topic miss the changes that are gone.",
+    )
+    chunk_rows: int = Field(
+        default=50_000,
+        ge=1,
+        le=10_000_000,
+        description="Rows of a chunk at most, which is published at once when the capture job has"
+        " passed it; 1 to 10000000, default 50000. Chunks wait side by side, so few rows cost"
+        " round trips only; many hold up the changes of other tables while they are sent.",
+    )
+    chunk_mb: int = Field(
+        default=32,
+        ge=1,
+        le=4096,
+        description="Megabytes of a chunk at most, whichever comes first: wide rows make small"
+        " chunks; 1 to 4096, default 32, not above memory_mb. A chunk has at least one row. The"
+        " keys that change while chunks of a table wait may take as much; with more of them the"
+        " chunks are read again.",
+    )
+    memory_mb: int = Field(
+        default=256,
+        ge=1,
+        le=1_000_000,
+        description="Megabytes for all chunks that are read and wait for the capture job; 1 to"
+        " 1000000, default 256. No further one is read meanwhile, so too low makes a snapshot wait"
+        " for the capture job's polling interval (5 s by default) again and again. A table without"
+        " a primary key and without a unique index over non-null columns cannot be cut into"
+        " chunks: it is read at once, one such table at a time, and stops, alone, if it is larger.",
+    )
+    tables_at_once: int = Field(
+        default=2,
+        ge=1,
+        le=32,
+        description="Tables that are read at the same time, each over a connection of its own; 1 to"
+        " 32, default 2. More load the source, and one table whose rows are locked holds up the"
+        " others less.",
+    )
+    lock_timeout_s: float = Field(
+        default=5.0,
+        ge=0.1,
+        le=300.0,
+        description="Seconds to wait for rows that a writer has locked (SET LOCK_TIMEOUT); 0.1 to"
+        " 300, default 5. Then the table is tried again later, which is told once; the stream and"
+        " the other tables go on. Too low gives up behind every short transaction, too high"
+        " delays a stop and the table that is next.",
+    )
+    isolation: SnapshotIsolation = Field(
+        default=SnapshotIsolation.AUTO,
+        description="auto (default): where the database has ALLOW_SNAPSHOT_ISOLATION ON, rows are"
+        " read under SNAPSHOT isolation, each statement by itself, and no lock is waited for;"
+        " read_committed: always under the connection's default.",
+    )
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The option chunk_mb in bytes."""
+        return self.chunk_mb * 1_000_000
+
+    @property
+    def memory_bytes(self) -> int:
+        """The option memory_mb in bytes."""
+        return self.memory_mb * 1_000_000
+
+    @model_validator(mode="after")
+    def _chunk_fits(self) -> Self:
+        if self.chunk_mb > self.memory_mb:
+            raise ValueError(
+                f"chunk_mb = {self.chunk_mb} is above memory_mb = {self.memory_mb}: give it at most"
+                " that"
+            )
+        return self

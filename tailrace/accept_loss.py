@@ -10,12 +10,10 @@ from confluent_kafka import KafkaException
 from tailrace.resnapshot import SnapshotNotAsked, send
 from tailrace_publisher.checkpoint.published import newest_published
 from tailrace_publisher.checkpoint.reader import existing_topics, read_checkpoints
-from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.deliver.topics import TopicAdmin, signals_spec
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.runtime import database_topics, kafka_access
-from tailrace_schemas.checkpoint import CheckpointKey
 from tailrace_schemas.registry import RegistryError
 
 if TYPE_CHECKING:
@@ -64,13 +62,11 @@ def _lost(config: PublisherConfig) -> Published:
     existing = existing_topics(kafka_access(config, ports), wait_s)
     with ports.registry(config.registry) as registry:
         topics = database_topics(config, ports, registry)
-        if names.offsets in existing:
-            records = read_checkpoints(topics, wait_s)
-            if CheckpointKey(server, database, DATABASE_RECORD) in records:
-                raise LossNotAccepted(
-                    f"topic {names.offsets} holds the checkpoint of database {database}: nothing is"
-                    " lost; start the publisher. For new snapshots of tables: tailrace snapshot"
-                )
+        if names.offsets in existing and read_checkpoints(topics, wait_s).database is not None:
+            raise LossNotAccepted(
+                f"topic {names.offsets} holds the checkpoint of database {database}: nothing is"
+                " lost; start the publisher. For new snapshots of tables: tailrace snapshot"
+            )
         published = None
         if names.progress in existing:
             published = newest_published(topics, wait_s)

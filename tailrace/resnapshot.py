@@ -12,11 +12,9 @@ from confluent_kafka import KafkaException, Producer
 
 from tailrace.topics import existing_data_topics
 from tailrace_publisher.checkpoint.reader import read_checkpoints
-from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.runtime import database_topics
-from tailrace_schemas.checkpoint import CheckpointKey
 from tailrace_schemas.registry import RegistryError, SchemaRegistry
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_schemas.topics import TableName, value_subject
@@ -138,18 +136,17 @@ def send(config: PublisherConfig, signal: bytes) -> int:
 def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:
     """Wait until the checkpoint says that the signal was taken."""
     deadline = time.monotonic() + wait_s
-    key = CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
     ports = production_ports()
     with ports.registry(config.registry) as registry:
         topics = database_topics(config, ports, registry)
         while True:
             try:
-                records = read_checkpoints(topics, config.kafka.start_timeout_s)
+                own = read_checkpoints(topics, config.kafka.start_timeout_s).database
             except (PublisherError, RegistryError) as error:
                 raise SnapshotNotAsked(
                     f"asked, but the checkpoint cannot be read: {error}"
                 ) from error
-            if key in records and (records[key].signals_offset or 0) > offset:
+            if own is not None and (own.signals_offset or 0) > offset:
                 return
             if time.monotonic() > deadline:
                 raise SnapshotNotAsked(

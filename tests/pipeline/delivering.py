@@ -26,7 +26,7 @@ from tailrace_publisher.deliver import DeliveryOptions, KafkaDelivery, TopicSpec
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
+from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint
 from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, key_schema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
@@ -37,7 +37,7 @@ from tailrace_schemas.types import ColumnType
 
 SERVER = "airline"
 DATABASE = "flights"
-DATABASE_KEY = CheckpointKey(SERVER, DATABASE, "")
+DATABASE_KEY = CheckpointKey(SERVER, DATABASE)
 ROWS_PER_COMMIT = 10
 
 
@@ -89,25 +89,11 @@ def position_of(number: int) -> ChangePosition:
     return ChangePosition(commit, 1, seqval, operation)
 
 
-def checkpoint_at(number: int) -> dict[CheckpointKey, CheckpointRecord]:
+def checkpoint_at(number: int) -> DatabaseCheckpoint:
     """The database's checkpoint: all rows before that number are out. The number is kept in
-    ``snapshot_rows``, so that the tests need no second bookkeeping."""
+    ``signals_offset``, so that the tests need no second bookkeeping."""
     position = position_of(max(number - 1, 0))
-    record = CheckpointRecord(
-        start_lsn=str(position.commit_lsn),
-        seqval=str(position.seqval),
-        command_id=position.command_id,
-        operation=position.operation,
-        schema_lsn=None,
-        snapshot_state="done",
-        snapshot_fence_lsn=None,
-        snapshot_resume_key=None,
-        snapshot_rows=number,
-        database_guid=None,
-        recovery_fork_guid=None,
-        written_ms=0,
-    )
-    return {DATABASE_KEY: record}
+    return DatabaseCheckpoint(position, position.commit_lsn, 0, signals_offset=number)
 
 
 def commit(delivery: KafkaDelivery, start: int, stop: int) -> Progress:
@@ -117,7 +103,7 @@ def commit(delivery: KafkaDelivery, start: int, stop: int) -> Progress:
         closed_lsn=position_of(max(stop - 1, 0)).commit_lsn,
         closed_commit_ms=1,
         closed=True,
-        checkpoints=checkpoint_at(stop),
+        checkpoints={DATABASE_KEY: checkpoint_at(stop)},
     )
 
 
@@ -135,7 +121,7 @@ def topics_of(
 def next_row(bootstrap: str, topics: TopicNames, registry: SchemaRegistry) -> int:
     """Number of the row to go on with, by the checkpoint that was read back."""
     found = read_checkpoints(topics_of(bootstrap, topics, registry), 60.0)
-    return found[DATABASE_KEY].snapshot_rows if found else 0
+    return 0 if found.database is None else found.database.signals_offset or 0
 
 
 @contextmanager

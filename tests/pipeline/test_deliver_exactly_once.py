@@ -29,7 +29,6 @@ from tailrace_publisher.errors import (
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
 from tests.pipeline.delivering import (
-    DATABASE_KEY,
     Table,
     checkpoint_at,
     commit,
@@ -286,7 +285,8 @@ def test_a_checkpoint_behind_a_foreign_open_transaction_is_not_overlooked(
 ) -> None:
     def read(deadline_s: float) -> int:
         found = read_checkpoints(topics_of(kafka, topics, schemas), deadline_s)
-        return found[DATABASE_KEY].snapshot_rows
+        assert found.database is not None
+        return found.database.signals_offset or 0
 
     with delivering(kafka, topics, schemas, table) as delivery:
         commit(delivery, 0, 10)
@@ -311,8 +311,8 @@ def test_only_the_newest_checkpoint_of_ones_own_database_counts(
         for number in (10, 20, 30):
             commit(delivery, 0, number)
     mine = read_checkpoints(topics_of(kafka, topics, schemas), 60.0)
-    assert mine == checkpoint_at(30)
-    assert read_checkpoints(topics_of(kafka, topics, schemas, "other"), 60.0) == {}
+    assert mine.database == checkpoint_at(30)
+    assert read_checkpoints(topics_of(kafka, topics, schemas, "other"), 60.0).is_empty
 
 
 def test_a_record_too_large_is_refused_by_name_and_nothing_is_committed(

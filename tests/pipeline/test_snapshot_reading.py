@@ -289,3 +289,21 @@ def test_a_column_that_is_dropped_while_a_snapshot_is_read_stops_nothing(pipe: P
         assert not publisher.told("table_stopped")
 
     assert snapshot_ids(pipe, "t") == list(range(30))
+
+
+def test_a_snapshot_begins_when_the_stream_has_caught_up(pipe: Pipe):
+    source = pipe.source
+    filled(pipe, "live")
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+    for number in range(10, 50):
+        source.execute(f"INSERT dbo.live VALUES ({number}, 0)")
+    filled(pipe, "later")
+
+    with Running(pipe.config(window_transactions=1)) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshot is out")
+        windows = publisher.steps[: publisher.steps.index("snapshot_read")].count("window")
+
+    assert windows >= 40
+    assert snapshot_ids(pipe, "later") == [1, 2, 3, 4, 5]
+    pipe.assert_exactly_once("live")

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tailrace_publisher.encode.records import RecordDecoder, RecordEncoder
-from tailrace_schemas.checkpoint import CHECKPOINT_SCHEMA, CheckpointRecord
+from tailrace_schemas.checkpoint import CHECKPOINT_SCHEMA, TableCheckpoint
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.progress import (
     PROGRESS_SCHEMA,
     OperationCounts,
@@ -32,7 +34,9 @@ PROGRESS = Progress(
     [PartitionProgress("t", 3, 10, 20, 9, -(2**63), [1, 2], 2**40, OperationCounts(1, 2, 3, 3))],
     ["t2"],
 )  # fmt: skip
-CHECKPOINT = CheckpointRecord("a", "b", 2**32 - 1, 4, None, "done", None, None, 0, "g", None, 7)
+CHECKPOINT = TableCheckpoint(
+    "done", ChangePosition(Lsn(1, 2, 3), 2**31 - 1, Lsn(1, 2, 1), Operation.INSERT), Lsn(1, 0, 1)
+)
 
 
 def test_progress_reads_back() -> None:
@@ -57,9 +61,9 @@ def test_progress_of_the_first_form_does_not_know_bytes_and_operations() -> None
 def test_a_record_of_an_earlier_version_gets_the_defaults() -> None:
     fields = [f for f in CHECKPOINT_SCHEMA["fields"] if f["name"] != "snapshot_resume_key"]
     earlier = {**CHECKPOINT_SCHEMA, "fields": fields}
-    raw = RecordEncoder(earlier, 4).encode(CHECKPOINT)
+    raw = RecordEncoder(earlier, 4).encode(CHECKPOINT.to_record())
     record = RecordDecoder(CHECKPOINT_SCHEMA, Known(_4=earlier)).decode(raw)
-    assert CheckpointRecord(**record) == CHECKPOINT
+    assert TableCheckpoint.from_record(record) == CHECKPOINT
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x00\x00", b"{}{}{}", b"\x00\x00\x00\x00\x05\x00"])

@@ -96,6 +96,7 @@ OF_ONE_TABLE = {
     "PublisherError",
     "RecordTooLarge",
     "SchemaRefused",
+    "SnapshotTooLarge",
     "SourceError",
     "TopicCompacted",
     "TopicRefused",

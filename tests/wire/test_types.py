@@ -349,15 +349,28 @@ def test_datetime_rounds_to_its_nearest_unit(days, ticks):
 @pytest.mark.parametrize(
     ("text_in", "raw"),
     [
-        ("Ω", b"?"),
+        ("Ψ", b"?"),
         ("日本", b"??"),
         ("\U0001f600", b"??"),
         ("a\x81b", b"a\x81b"),
         ("€", b"\x80"),
+        ("Ωčł１", b"Ocl1"),
+        ("č\U0001f600ș", b"c???"),
+        ("č\ud800", b"c?"),
     ],
 )
-def test_what_code_page_1252_lacks_becomes_question_marks(text_in, raw):
+def test_what_code_page_1252_lacks_becomes_its_best_fit_or_question_marks(text_in, raw):
     assert code_page(1252).encode(text_in) == raw
+
+
+@pytest.mark.parametrize("number", [437, 850, 874, *range(1250, 1259), 932, 936, 949, 950])
+def test_a_best_fit_is_a_character_that_the_code_page_has(number):
+    page = code_page(number)
+    for code in [*range(0xA0, 0x3000), *range(0xFF00, 0xFFF0)]:
+        kept = page.kept(chr(code))
+        assert kept == "?" or page.kept(kept) == kept
+    text = "".join(map(chr, range(0x80, 0x250)))
+    assert page.encode(text) == b"".join(page.encode(character) for character in text)
 
 
 def test_utf8_parameters_are_decoded_as_their_collation_says():

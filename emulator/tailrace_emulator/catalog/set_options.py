@@ -89,6 +89,9 @@ class SetOptions:
     datefirst: int = 7
     language: str = "us_english"
     dateformat: str = "mdy"
+    datefirst_is_given: bool = False
+    """By SET DATEFIRST, which stands above what a language brings; dateformat_is_given alike."""
+    dateformat_is_given: bool = False
     rowcount: int = 0
     textsize: int = -1
     identity_insert: int | None = None

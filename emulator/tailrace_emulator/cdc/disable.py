@@ -52,8 +52,8 @@ def disable_table(
         capture_instance: name of the instance, or ``all``.
 
     Raises:
-        SqlError: 22901 database not enabled, 22963 parameter missing, 22985 table not enabled,
-            22960 no such instance of that table.
+        SqlError: 22901 database not enabled, 22963 parameter missing, 22985 table not there, or
+            not enabled (which is nothing for ``all``), 22960 no such instance of that table.
     """
     procedure = "sp_cdc_disable_table"
     require_enabled(database, procedure)
@@ -69,9 +69,11 @@ def disable_table(
     with engine.write() as connection:
         source = database.table(schema, table_name)
         instances = source_instances(connection, database, source) if source is not None else []
+        folded = wanted.strip().casefold()
+        if not instances and source is not None and folded == ALL_INSTANCES:
+            return
         if not instances:
             raise messages.error(22985, schema, table_name, procedure=procedure)
-        folded = wanted.strip().casefold()
         chosen = [i for i in instances if folded in {ALL_INSTANCES, i.name.casefold()}]
         if not chosen:
             raise messages.error(22960, wanted, schema, table_name, procedure=procedure)

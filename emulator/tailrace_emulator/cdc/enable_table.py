@@ -71,8 +71,16 @@ class Notice:
     severity: int = 0
 
 
-def enable_table(engine: Engine, database: Database, request: EnableTable) -> list[Notice]:
+def enable_table(
+    engine: Engine, database: Database, request: EnableTable, *, may_create_role: bool = True
+) -> list[Notice]:
     """Creates a capture instance; for the database's first table also the two jobs, started.
+
+    Args:
+        engine: the engine.
+        database: its database.
+        request: the parameters.
+        may_create_role: whether who asks for it may create the gating role.
 
     Returns:
         The messages to show: the jobs' starts, warnings.
@@ -92,7 +100,7 @@ def enable_table(engine: Engine, database: Database, request: EnableTable) -> li
         warning = _switch_warning(source, request)
         if warning:
             notices.append(Notice(warning, messages.text(warning), severity=10))
-        role = _gating_role(connection, database, request)
+        role = _gating_role(connection, database, source, request, may_create=may_create_role)
         first = not capture_instances(connection, database)
         _create_instance(
             connection,
@@ -251,7 +259,12 @@ def _captured_columns(
 
 
 def _gating_role(
-    connection: apsw.Connection, database: Database, request: EnableTable
+    connection: apsw.Connection,
+    database: Database,
+    source: Table,
+    request: EnableTable,
+    *,
+    may_create: bool,
 ) -> str | None:
     if request.role_name is None:
         return None
@@ -259,6 +272,15 @@ def _gating_role(
     if not role:
         raise messages.error(22907, procedure=PROCEDURE)
     principal = find_principal(database, role)
+    if principal is None and not may_create:
+        refused = messages.not_allowed()
+        raise messages.error(
+            22832,
+            f"[{source.schema}].[{source.name}]",
+            f"create role [{role.replace(']', ']]')}]",
+            *(refused.number, refused.message),
+            procedure="sp_cdc_enable_table_internal",
+        ) from refused
     if principal is None:
         principal = add_principal(connection, database, role, "R")
     return principal.name

@@ -43,7 +43,8 @@ AGENT_ERROR: Final = 22022
 JOB_STARTED: Final = 14243
 JOB_STOPPED: Final = 14254
 _NO_AGENT: Final = "SQLServerAgent is not currently running so it cannot be notified of this action"
-NETWORK_SERVICE: Final = "network service"
+NETWORK_SERVICE: Final = "networkservice"
+NT_AUTHORITY: Final = "nt authority"
 """The account under which the Agent cannot add a job step: it names no server that it knows."""
 
 
@@ -179,7 +180,7 @@ def add_job(
         raise messages.error(22911, procedure="sp_cdc_add_job")
     if any(job.job_type == wanted for job in jobs_of(connection, engine, database)):
         raise messages.error(14261, job_name(database, wanted), procedure="sp_verify_job")
-    if runtime(engine).service_account.casefold() == NETWORK_SERVICE:
+    if _is_network_service(runtime(engine).service_account):
         raise messages.error(
             22836,
             *(database.name, "sp_add_jobstep_internal"),
@@ -195,6 +196,12 @@ def add_job(
         create_metadata_table(connection, msdb, CDC_JOBS, "dbo")
     insert_rows(connection, metadata_table(msdb, CDC_JOBS, "dbo"), [_row(job)])
     return job
+
+
+def _is_network_service(account: str) -> bool:
+    """Whether an account is NETWORK SERVICE, by its short name or with its authority."""
+    authority, _, name = account.strip().casefold().rpartition("\\")
+    return name.replace(" ", "") == NETWORK_SERVICE and authority in {"", NT_AUTHORITY}
 
 
 def change_job(

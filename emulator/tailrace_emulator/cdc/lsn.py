@@ -27,3 +27,8 @@ def text(lsn: bytes) -> str:
     """The form of the dynamic management views, ``xxxxxxxx:xxxxxxxx:xxxx``."""
     digits = lsn.hex()
     return f"{digits[:8]}:{digits[8:16]}:{digits[16:]}"
+
+
+def terminated_text(lsn: bytes) -> str:
+    """As nvarchar(23) of sys.dm_cdc_log_scan_sessions and dm_cdc_errors has it: U+0000 ends it."""
+    return text(lsn) + "\0"

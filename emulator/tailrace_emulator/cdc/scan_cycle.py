@@ -54,6 +54,7 @@ from tailrace_emulator.cdc.scan_sessions import (
     ScanSession,
 )
 from tailrace_emulator.log.records import DdlChange, LogTransaction, RowChange
+from tailrace_emulator.log.transaction_log import without_changes
 from tailrace_emulator.storage import written_ahead
 from tailrace_emulator.storage.encoded_rows import HIDDEN_COLUMNS, with_encoded
 from tailrace_emulator.storage.model import Table
@@ -241,7 +242,8 @@ class ScanCycle:
             self._awaiting = self._awaiting[len(ready) :]
             self._recognised += ready
             self._entries += [
-                lsn_time_mapping.dummy_entry(i.enabled_lsn, i.enabled_ticks) for i in ready
+                lsn_time_mapping.transaction_entry(without_changes(i.enabled_lsn, i.enabled_ticks))
+                for i in ready
             ]
             self._choose_targets()
 

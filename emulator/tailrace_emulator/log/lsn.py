@@ -109,14 +109,15 @@ class LsnAllocator:
             self._last = self._next - 1
             return first
 
-    def take_last(self, connection: apsw.Connection) -> int:
+    def take_last(self, connection: apsw.Connection, behind: int = 0) -> int:
         """The position of a commit record, which is the last of its block: a commit flushes it.
 
         Args:
             connection: in whose write transaction the bound is raised above all that was taken.
+            behind: how many records it comes behind whose positions are taken with it.
         """
         with self._lock:
-            last = self._next
+            last = self._next + behind
             self._next = last + RECORDS_PER_BLOCK - last % RECORDS_PER_BLOCK
             self._last = last
             if self._next > self._reserved:

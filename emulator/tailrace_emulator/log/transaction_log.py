@@ -116,7 +116,7 @@ class TransactionLog:
             yield LogTransaction(
                 lsn_of(commit_position),
                 lsn_of(begin_position),
-                begin_position.to_bytes(6, "big"),
+                _tran_id(begin_position),
                 begin_ticks,
                 commit_ticks,
                 change_count,
@@ -202,12 +202,13 @@ class TransactionLog:
     def allocate_lsn(self, connection: apsw.Connection) -> bytes:
         """A new LSN, above every one that was handed out before.
 
-        For what the log's reader itself has to place in the order of the log.
+        For what the log's reader itself has to place in the order of the log. The position before
+        it is taken too, so that it may be that of a transaction (:func:`without_changes`).
 
         Args:
             connection: inside :meth:`Engine.write`; its commit makes the LSN durable.
         """
-        return lsn_of(self.allocator.take_last(connection))
+        return lsn_of(self.allocator.take_last(connection, behind=1))
 
     def commit(
         self, connection: apsw.Connection, journal: Journal, begin_ticks: int, commit_ticks: int
@@ -265,6 +266,23 @@ class TransactionLog:
                 few,
             ),
         )
+
+
+def without_changes(lsn: bytes, ticks: int) -> LogTransaction:
+    """A transaction that is its beginning and its end alone.
+
+    Args:
+        lsn: that was allocated for it (:meth:`TransactionLog.allocate_lsn`).
+        ticks: when it was.
+    """
+    begin_position = position_of(lsn) - 1
+    return LogTransaction(
+        lsn, lsn_of(begin_position), _tran_id(begin_position), ticks, ticks, 0, iter(())
+    )
+
+
+def _tran_id(begin_position: int) -> bytes:
+    return begin_position.to_bytes(6, "big")
 
 
 def _change(record: Record) -> RowChange | DdlChange:

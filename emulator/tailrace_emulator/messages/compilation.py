@@ -244,6 +244,12 @@ MESSAGES: Final = (
         10756, "The percentile value is not in the range between 0.0 and 1.0.", aborts=Aborts.SCOPE
     ),
     SystemMessage(
+        10759,
+        "Use of DISTINCT is not allowed with the OVER clause.",
+        severity=15,
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
         10760,
         "Scale argument is not valid. Valid expressions for data type %.*ls scale argument"
         " are integer constants and integer constant expressions.",

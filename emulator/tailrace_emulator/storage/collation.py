@@ -5,7 +5,10 @@ digits and digits before letters. Letters are ordered by their base letter first
 accents, then, where case counts, by case (the lower-case letter first). What the documents do not
 give, and is inferred: symbols of SQL collations are in the order of their codes; those of Windows
 collations in Windows' order, where hyphen and apostrophe count only between strings that are
-otherwise equal; letters are ordered alike in every language but for the two i of Turkish.
+otherwise equal; letters are ordered alike in every language but for the two i of Turkish. A SQL
+collation has an order of its own for non-Unicode text alone: nchar and nvarchar are in Windows'.
+
+Which texts are equal is the same in both orders of a SQL collation.
 
 A comparison is that of two keys: strings that are equal, and ordered, as the texts are.
 """
@@ -22,13 +25,15 @@ from typing import Any, Final
 import apsw
 
 from tailrace_emulator.values.collations import find_collation
-from tailrace_emulator.values.types import OFFSET_KEY_LENGTH, SqlType
+from tailrace_emulator.values.types import OFFSET_KEY_LENGTH, UNICODE_TYPES, SqlType
 from tailrace_emulator.values.variants import variant_key
 
-ORDER_VERSION: Final = 2
+ORDER_VERSION: Final = 3
 """To be raised when a key changes: indexes of older files are then built again."""
 
 CASE_INSENSITIVE: Final = "MSSQL_CI"
+NATIONAL: Final = "MSSQL_CI_W"
+"""Of nvarchar and of varchar under the default collation, and under most."""
 BINARY: Final = "MSSQL_BIN"
 VARIANT: Final = "MSSQL_VARIANT"
 OFFSET: Final = "MSSQL_OFFSET"
@@ -40,6 +45,7 @@ _WINDOWS_ORDER: Final = "'- \x7f!\"#$%&()*,./:;?@[\\]^_`{|}~+<=>"
 _DIGITS: Final = "0123456789"
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _IGNORED_FIRST: Final = str.maketrans("", "", "'-")
+_WORD_MARKS: Final = b"'-"
 _HALF_WIDTH: Final = range(0xFF61, 0xFFA0)
 
 
@@ -82,11 +88,16 @@ _RULES: Final = {
 
 
 @lru_cache(maxsize=1024)
-def sqlite_collation(collation: str | None) -> str:
-    """The SQLite collation that stands for a SQL Server collation name (None: the default)."""
+def sqlite_collation(collation: str | None, *, national: bool) -> str:
+    """The SQLite collation that stands for a SQL Server collation name (None: the default).
+
+    Args:
+        collation: the name.
+        national: of Unicode text.
+    """
     found = find_collation(collation) if collation is not None else None
     if found is None:
-        return CASE_INSENSITIVE
+        return NATIONAL if national else CASE_INSENSITIVE
     if found.binary:
         return BINARY
     return _Rule(
@@ -95,14 +106,14 @@ def sqlite_collation(collation: str | None) -> str:
         kana=not found.ignores_kana,
         width=not found.ignores_width,
         turkish=found.lcid in _TURKISH,
-        words=not found.sort_id,
+        words=national or not found.sort_id,
     ).name
 
 
 def ordering_of(sql_type: SqlType) -> str | None:
     """The SQLite collation of a type's values; None where SQLite's own order is right."""
     if sql_type.is_character:
-        return sqlite_collation(sql_type.collation)
+        return sqlite_collation(sql_type.collation, national=sql_type.name in UNICODE_TYPES)
     if sql_type.name == "datetimeoffset":
         return OFFSET
     return VARIANT if sql_type.name == "sql_variant" else None
@@ -117,7 +128,9 @@ def value_key(value: str, ordering: str) -> Hashable:
 
 @lru_cache(maxsize=4096)
 def _variant_key(value: str) -> tuple[Any, ...]:
-    return variant_key(value, lambda text, name: collation_key(text, sqlite_collation(name)))
+    return variant_key(
+        value, lambda text, name: collation_key(text, sqlite_collation(name, national=True))
+    )
 
 
 def _compare_offsets(left: str, right: str) -> int:
@@ -139,6 +152,8 @@ def collation_key(text: str, collation: str = CASE_INSENSITIVE) -> str:
     text = text.rstrip(" ")
     if collation == CASE_INSENSITIVE and text.isascii():
         return text.encode().translate(_CODE_WEIGHTS).decode()
+    if collation == NATIONAL and text.isascii() and "-" not in text and "'" not in text:
+        return text.encode().translate(_WINDOWS_WEIGHTS).decode()
     if collation == BINARY:
         return text
     rule = _RULES[collation]
@@ -216,9 +231,23 @@ def _compare_ci(left: str, right: str) -> int:
     return (a > b) - (a < b)
 
 
+def _compare_national(left: str, right: str) -> int:
+    if left == right:
+        return 0
+    if left.isascii() and right.isascii():
+        x = left.rstrip(" ").encode().translate(_WINDOWS_WEIGHTS, _WORD_MARKS)
+        y = right.rstrip(" ").encode().translate(_WINDOWS_WEIGHTS, _WORD_MARKS)
+        if x != y:
+            return 1 if x > y else -1
+    a = collation_key(left, NATIONAL)
+    b = collation_key(right, NATIONAL)
+    return (a > b) - (a < b)
+
+
 _COMPARISONS: Final = {
     **{name: _comparison(name) for name in (*_RULES, BINARY)},
     CASE_INSENSITIVE: _compare_ci,
+    NATIONAL: _compare_national,
     VARIANT: _compare_variants,
     OFFSET: _compare_offsets,
 }

@@ -35,6 +35,7 @@ from tailrace_emulator.storage.extensions import Extension, Part
 from tailrace_emulator.storage.identity import IdentityValues, RowVersions
 from tailrace_emulator.storage.locks import LockManager
 from tailrace_emulator.storage.model import Table
+from tailrace_emulator.storage.older_orders import rename_orders
 from tailrace_emulator.storage.sequence_values import SequenceValues
 from tailrace_emulator.storage.write_path import WritePath
 from tailrace_emulator.storage.write_scope import WriteScope
@@ -297,6 +298,7 @@ def _renew_order(connection: apsw.Connection) -> None:
     """Build the indexes of a file again whose texts were ordered by older rules."""
     ((version,),) = fetch(connection, "PRAGMA user_version")
     if version != ORDER_VERSION:
+        rename_orders(connection)
         connection.execute(f"REINDEX; PRAGMA user_version = {ORDER_VERSION}")
 
 

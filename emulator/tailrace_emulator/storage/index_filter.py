@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tailrace_emulator.storage.collation import collation_key, sqlite_collation
+from tailrace_emulator.storage.collation import collation_key, ordering_of
 from tailrace_emulator.storage.model import FilterTerm, Table
 from tailrace_emulator.values.types import StorageValue
 
@@ -84,7 +84,7 @@ def row_filter(table: Table, terms: Sequence[FilterTerm]) -> RowFilter:
     prepared = []
     for term in terms:
         sql_type = table.columns[at[term.column_id]].type
-        collation = sqlite_collation(sql_type.collation) if sql_type.is_character else ""
+        collation = (ordering_of(sql_type) or "") if sql_type.is_character else ""
         values = tuple(
             collation_key(value, collation) if isinstance(value, str) else value
             for value in term.values

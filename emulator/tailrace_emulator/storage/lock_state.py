@@ -32,12 +32,19 @@ class PendingRows:
     doubtful: bool = False
 
 
+WHOLE_TABLE: Final = object()
+"""In :attr:`LockOwner.acquired`: the lock of the table itself."""
+
+WRITING: Final = object()
+"""In :attr:`LockOwner.acquired`: that the table has uncommitted changes."""
+
+
 class LockOwner:
     """Whoever holds locks: a session, or one use of the engine's own write path."""
 
     __slots__ = (
-        "blockers", "cancelled", "doomed", "pending", "priority", "session_id", "tables",
-        "timeout_ms", "wants",
+        "acquired", "blockers", "cancelled", "doomed", "pending", "priority", "session_id",
+        "tables", "timeout_ms", "wants",
     )  # fmt: skip
 
     def __init__(self, session_id: int = 0) -> None:
@@ -51,6 +58,8 @@ class LockOwner:
         """Resources held per table; the table's own lock is not among them."""
         self.pending: dict[str, PendingRows] = {}
         """Uncommitted changes per table."""
+        self.acquired: list[tuple[str, Hashable]] | None = None
+        """While its transaction has savepoints: tables and what was locked there since, in turn."""
         self.priority = 0
         """SET DEADLOCK_PRIORITY: -10 to 10."""
         self.doomed = False
@@ -161,6 +170,32 @@ def ungrant(entry: TableLocks, owner: LockOwner, resource: Hashable) -> None:
             del entry.rows[resource]
     if entry.updates and entry.updates.get(resource) is owner:
         del entry.updates[resource]
+
+
+def give_back(entry: TableLocks, owner: LockOwner, table: str, what: Hashable) -> None:
+    """Releases one thing of :attr:`LockOwner.acquired`, if it is still held as that.
+
+    What was escalated since is the table's lock now, and stays.
+    """
+    held = owner.tables.get(table)
+    pending = owner.pending.get(table)
+    if what is WRITING:
+        if not any(entry.rows.get(each) is owner for each in held or ()):
+            entry.writers.discard(owner)
+            owner.pending.pop(table, None)
+    elif what is WHOLE_TABLE:
+        if entry.exclusive is owner:
+            entry.exclusive = None
+            entry.readable = False
+        entry.shared.discard(owner)
+    elif held is not None and what in held:
+        held.discard(what)
+        ungrant(entry, owner, what)
+        if pending is not None and isinstance(what, int):
+            pending.rows.pop(what, None)
+    is_whole = entry.exclusive is owner or owner in entry.shared
+    if held is not None and not (held or is_whole or table in owner.pending):
+        del owner.tables[table]
 
 
 def circle(start: Iterable[LockOwner], target: LockOwner) -> list[LockOwner]:

@@ -24,10 +24,13 @@ from typing import Final
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import Aborts, SqlError
 from tailrace_emulator.storage.lock_state import (
+    WHOLE_TABLE,
+    WRITING,
     LockOwner,
     PendingRows,
     TableLocks,
     circle,
+    give_back,
     grant,
     reading_blockers,
     row_blockers,
@@ -108,6 +111,9 @@ class LockManager:
             held = owner.tables.get(table)
             if held is None:
                 held = owner.tables[table] = set()
+            if owner.acquired is not None:
+                resources = list(resources)
+                owner.acquired += [(table, each) for each in resources if each not in held]
             rows = entry.rows
             writes = mode == "X"
             free = writes and entry.exclusive is None and not entry.shared and not entry.updates
@@ -148,6 +154,8 @@ class LockManager:
                 return False
             owner.wants = (table, None, "S" if shared else "U" if readable else "X")
             waited = self._acquire(owner, partial(table_blockers, entry, owner, shared))
+            if owner.acquired is not None and owner not in entry.shared:
+                owner.acquired.append((table, WHOLE_TABLE))
             if shared:
                 entry.shared.add(owner)
             else:
@@ -163,6 +171,8 @@ class LockManager:
             self._tables.setdefault(table, TableLocks()).writers.add(owner)
             owner.tables.setdefault(table, set())
             pending = owner.pending[table] = PendingRows()
+            if owner.acquired is not None:
+                owner.acquired.append((table, WRITING))
             return pending
 
     def others_writing(self, owner: LockOwner, table: str) -> list[PendingRows]:
@@ -241,6 +251,23 @@ class LockManager:
                     ungrant(entry, owner, resource)
             owner.pending = {}
             owner.tables = {}
+            if self.waiters:
+                self._changed.notify_all()
+
+    def release_since(self, owner: LockOwner, count: int) -> None:
+        """Release what was locked since that many locks had been (:attr:`LockOwner.acquired`).
+
+        Locks that were held in a weaker mode before stay as they are, and so do those that became
+        one of the whole table: "with the exception of escalations and conversions".
+        """
+        with self._mutex:
+            acquired = owner.acquired or []
+            # Whether it still writes a table shows when its row locks are gone.
+            for table, what in sorted(acquired[count:], key=lambda each: each[1] is WRITING):
+                entry = self._tables.get(table)
+                if entry is not None:
+                    give_back(entry, owner, table, what)
+            del acquired[count:]
             if self.waiters:
                 self._changed.notify_all()
 

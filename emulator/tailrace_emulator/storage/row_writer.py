@@ -1,20 +1,21 @@
 """INSERT, UPDATE, DELETE and TRUNCATE of rows into a session's overlay, with locks, checks and log.
 
 Key updates, as SQL Server logs them (KB 238254; for change tables: operations 1 and 2 with one
-``__$seqval``): a row whose unique or clustered key gets another value is logged as a DELETE and an
-INSERT that share one seqval. In a statement over several rows they are deferred: all rows are
-deleted before the first is inserted, so ``UPDATE t SET id = id + 1`` never meets itself. The
+``__$seqval``): where a statement sets a column of a unique or clustered key, each row is logged as
+a DELETE and an INSERT that share one seqval, also where the value stays. In a statement over
+several rows they are deferred: all rows are deleted before the first is inserted, so ``UPDATE t SET
+id = id + 1`` never meets itself. The
 command ids count on through both phases; sorted by (command id, seqval, operation), deletes come
 first, and inserts have later command ids with seqvals that lie below those of other deletes.
 
 Inferred, not documented: that the command id counts row operations and not statements; that rows
-of the same statement whose key stays are logged as updates, before the inserts; that an update
-which leaves every column as it was is not logged at all.
+whose key a cascade leaves alone are logged as updates, before the inserts; that an update which
+sets no key and leaves every column as it was is not logged at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, cast
 
 from tailrace_emulator import messages
@@ -126,9 +127,15 @@ def insert_rows(work: Work, table: Table, rows: Iterable[GivenRow]) -> tuple[lis
     return rids, last_identity
 
 
-def update_rows(work: Work, table: Table, changes: Iterable[tuple[int, GivenRow]]) -> int:
+def update_rows(
+    work: Work,
+    table: Table,
+    changes: Iterable[tuple[int, GivenRow]],
+    assigned: Collection[int] = (),
+) -> int:
     """UPDATE: see :meth:`StoreSession.update`."""
     writer = RowWriter(work, table, "UPDATE")
+    sets_key = writer.table.is_tracked and not writer.plan.keys.isdisjoint(assigned)
     staged = writer.stage(changes)
     moved = writer.stage()
     seen = SeenRows()
@@ -136,7 +143,7 @@ def update_rows(work: Work, table: Table, changes: Iterable[tuple[int, GivenRow]
     for chunk in staged.chunks():
         once = [change for change in chunk if seen.add(change[0])]
         count += len(once)
-        moved.extend(_update_in_place(writer, once))
+        moved.extend(_update_in_place(writer, once, sets_key=sets_key))
     staged.close()
     for deferred_chunk in moved.chunks():
         rids = [rid for rid, _, _ in deferred_chunk]
@@ -151,9 +158,9 @@ def update_rows(work: Work, table: Table, changes: Iterable[tuple[int, GivenRow]
 
 
 def _update_in_place(
-    writer: RowWriter, chunk: list[tuple[int, GivenRow]]
+    writer: RowWriter, chunk: list[tuple[int, GivenRow]], *, sets_key: bool
 ) -> list[tuple[int, int, Row]]:
-    """Write the rows that keep their keys, take away the others.
+    """Write the rows that keep their keys, take away the others; all where the key is set.
 
     Returns:
         (row id, log position, new row) of those others.
@@ -170,7 +177,7 @@ def _update_in_place(
     for rid, old, new in zip(rids, overlay.rows(rids), new_rows, strict=True):
         if old is None:
             raise StatementRestart(work.owner.session_id)
-        if plan.key_changed(old, new):
+        if sets_key or plan.key_changed(old, new):
             moves.append((rid, old, new))
         elif old != new:
             stays.append((rid, old, new))

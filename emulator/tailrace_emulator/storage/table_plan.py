@@ -90,6 +90,7 @@ class TablePlan:
         self.key_positions = tuple(
             position for position, column_id in enumerate(self.column_ids) if column_id in moved
         )
+        self.keys = frozenset(self.key_positions)
         indexed = {c for index in kept for c in index.column_ids}
         self.indexed_positions = tuple(
             position for position, column_id in enumerate(self.column_ids) if column_id in indexed

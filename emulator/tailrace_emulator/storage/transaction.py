@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import apsw
@@ -110,13 +110,20 @@ class StoreSession(TransactionControl):
                 self.last_identity = last_identity
             return rids
 
-    def update(self, table: Table, changes: Iterable[tuple[int, tuple[GivenValue, ...]]]) -> int:
+    def update(
+        self,
+        table: Table,
+        changes: Iterable[tuple[int, tuple[GivenValue, ...]]],
+        assigned: Collection[int] = (),
+    ) -> int:
         """Update rows.
 
         Args:
             table: where.
             changes: (row id, full new row). Of several for one row the first counts, as UPDATE ..
                 FROM takes one of the matches.
+            assigned: positions of the columns that the statement sets: a key among them makes each
+                row a DELETE and an INSERT of the log, also where its value stays.
 
         Returns:
             How many rows.
@@ -125,7 +132,7 @@ class StoreSession(TransactionControl):
             SqlError: 515, 2627, 2601, 547, 1222, 1205, 3960. StatementRestart.
         """
         with self._within_statement():
-            return update_rows(self.work, table, changes)
+            return update_rows(self.work, table, changes, assigned)
 
     def delete(self, table: Table, rids: Iterable[int]) -> int:
         """Delete rows by id, each once; returns how many.

@@ -178,7 +178,7 @@ class TransactionControl:
         self.savepoint_names.append(name.casefold())
 
     def rollback_to(self, name: str) -> None:
-        """ROLLBACK TRANSACTION to the newest savepoint of that name; locks stay.
+        """ROLLBACK TRANSACTION to the newest savepoint of that name.
 
         Raises:
             SqlError: 3903 outside a transaction, 6401 unknown savepoint.

@@ -60,6 +60,8 @@ class Savepoint:
     mark: WorkMark
     sqlite_name: str = ""
     catalog: CatalogSnapshot | None = None
+    lock_count: int = 0
+    """How many locks had been taken since the first savepoint."""
 
 
 class Work:
@@ -159,6 +161,15 @@ class Work:
         for pending in self.owner.pending.values():
             pending.doubtful = True
 
+    def _show_pending_as_it_is(self) -> None:
+        """The rows that are still locked, with the images that they have again."""
+        for name, pending in self.owner.pending.items():
+            overlay = self.view.overlays.get(name)
+            if overlay is not None:
+                rids = list(pending.rows)
+                pending.rows.update(zip(rids, overlay.rows(rids), strict=True))
+                pending.doubtful = False
+
     # -- statements -------------------------------------------------------------------------------
 
     def begin(self, ticks: int) -> None:
@@ -202,7 +213,11 @@ class Work:
 
     def savepoint(self, name: str) -> None:
         """SAVE TRANSACTION."""
-        saved = Savepoint(name, self._undo_count(), self.mark())
+        if self.owner.acquired is None:
+            self.owner.acquired = []
+        saved = Savepoint(
+            name, self._undo_count(), self.mark(), lock_count=len(self.owner.acquired)
+        )
         if self.view.scope is not None:
             sqlite_name = f"saved_{len(self._savepoints)}"
             self.connection.execute(f"SAVEPOINT {sqlite_name}")
@@ -211,7 +226,10 @@ class Work:
         self._savepoints.append(saved)
 
     def rollback_to(self, name: str) -> bool:
-        """ROLLBACK TRANSACTION to a savepoint, which stays; returns whether there is one."""
+        """ROLLBACK TRANSACTION to a savepoint, which stays; returns whether there is one.
+
+        What was locked since is released.
+        """
         for position in range(len(self._savepoints) - 1, -1, -1):
             if self._savepoints[position].name == name:
                 break
@@ -224,6 +242,7 @@ class Work:
             if saved.catalog is not None:
                 self.engine.write_path.restore_catalog(saved.catalog)
             self.restore(saved.mark)
+            self.engine.locks.release_since(self.owner, saved.lock_count)
             return True
         if self.view.scope is not None:
             self._leave_exclusive()
@@ -234,6 +253,8 @@ class Work:
             mark = saved.mark.journals.get(key)
             journal.truncate(0 if mark is None else mark.count)
         self.command_count = saved.mark.command_count
+        self.engine.locks.release_since(self.owner, saved.lock_count)
+        self._show_pending_as_it_is()
         return True
 
     def _undo_count(self) -> int:
@@ -384,6 +405,7 @@ class Work:
         if self._savepoints:
             self.connection.execute("DELETE FROM temp.undo")
             self._savepoints.clear()
+            self.owner.acquired = None
         self._identity_tables.clear()
         self._resets.clear()
         self._row_version_databases.clear()

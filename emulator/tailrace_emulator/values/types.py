@@ -44,6 +44,7 @@ TICKS_PER_DAY: Final = 864_000_000_000
 DECIMAL_BIAS: Final = 10**38
 
 INTEGER_TYPES: Final = ("bit", "tinyint", "smallint", "int", "bigint")
+UNICODE_TYPES: Final = frozenset({"nchar", "nvarchar", "ntext", "xml", "sysname"})
 CHARACTER_TYPES: Final = ("char", "varchar", "nchar", "nvarchar", "text", "ntext", "xml", "sysname")
 BINARY_TYPES: Final = ("binary", "varbinary", "image", "timestamp", "rowversion")
 DECIMAL_TYPES: Final = ("decimal", "numeric", "money", "smallmoney")

@@ -2,7 +2,7 @@
 
 Every byte of a single-byte code page has a character, as in Windows: bytes that a code page leaves
 open are control characters below 0xA0 and private ones above. A character that a code page lacks
-becomes '?', once for each of its UTF-16 units.
+becomes its best fit (best_fit.py), or '?', once for each of its UTF-16 units.
 
 MS-TDS 2.2.5.1.2: a collation is five bytes, an LCID of 20 bits, flags, a version and a sort id.
 With a sort id the code page is the sort order's, else the locale's.
@@ -11,8 +11,11 @@ With a sort id the code page is the sort order's, else the locale's.
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
+
+from tailrace_emulator.wire.best_fit import best_fit
 
 UTF8: Final = 65001
 UTF8_FLAG: Final = 0x04000000
@@ -81,7 +84,7 @@ class CodePage:
         self.is_multibyte = is_multibyte
 
     def encode(self, text: str) -> bytes:
-        """The bytes of a text; '?' for what the code page lacks."""
+        """The bytes of a text; best fit or '?' for what the code page lacks."""
         raise NotImplementedError
 
     def decode(self, raw: bytes) -> str:
@@ -112,10 +115,32 @@ class CodePage:
         return len(self.encode(text))
 
 
+def _fitting(number: int, has: Callable[[str], bool]) -> str:
+    """The name of an error handler that takes the best fit of what a code page lacks, or '?'.
+
+    Args:
+        number: of the code page.
+        has: whether the code page has a character.
+    """
+
+    def replaced(character: str) -> str:
+        unknown = "??" if ord(character) > 0xFFFF else "?"
+        return next(filter(has, best_fit(character, number)), unknown)
+
+    def handle(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        return "".join(map(replaced, error.object[error.start : error.end])), error.end
+
+    name = f"tailrace_best_fit_{number}"
+    codecs.register_error(name, handle)
+    return name
+
+
 class _SingleByte(CodePage):
     """A code page of 256 characters."""
 
-    __slots__ = ("_characters", "_to_bytes")
+    __slots__ = ("_characters", "_fitting", "_to_bytes")
 
     def __init__(self, number: int) -> None:
         super().__init__(number, is_multibyte=False)
@@ -125,15 +150,15 @@ class _SingleByte(CodePage):
             known = bytes((byte,)).decode(f"cp{number}", "ignore")
             characters.append(known or chr(private.get(byte, byte)))
         self._characters = "".join(characters)
+        self._fitting = _fitting(number, self._has)
         self._to_bytes = codecs.charmap_build(self._characters)
 
     def encode(self, text: str) -> bytes:
         """One byte for each UTF-16 unit."""
-        try:
-            return codecs.charmap_encode(text, "strict", self._to_bytes)[0]
-        except UnicodeEncodeError:
-            units = "".join("??" if ord(c) > 0xFFFF else c for c in text)
-            return codecs.charmap_encode(units, "replace", self._to_bytes)[0]
+        return codecs.charmap_encode(text, self._fitting, self._to_bytes)[0]
+
+    def _has(self, character: str) -> bool:
+        return character in self._characters
 
     def decode(self, raw: bytes) -> str:
         """One character for each byte."""
@@ -143,26 +168,21 @@ class _SingleByte(CodePage):
 class _DoubleByte(CodePage):
     """A code page of one and two bytes."""
 
-    __slots__ = ("_codec",)
+    __slots__ = ("_codec", "_fitting")
 
     def __init__(self, number: int) -> None:
         super().__init__(number, is_multibyte=True)
         self._codec = _MULTIBYTE[number]
+        self._fitting = _fitting(number, self._has)
 
     def encode(self, text: str) -> bytes:
         """One or two bytes for each character."""
-        try:
-            return text.encode(self._codec)
-        except UnicodeEncodeError:
-            return b"".join(map(self._one, text))
+        if self.number == 936 and "€" in text:
+            return _EURO_936.join(map(self.encode, text.split("€")))
+        return text.encode(self._codec, self._fitting)
 
-    def _one(self, character: str) -> bytes:
-        try:
-            return character.encode(self._codec)
-        except UnicodeEncodeError:
-            if self.number == 936 and character == "€":
-                return _EURO_936
-            return b"??" if ord(character) > 0xFFFF else b"?"
+    def _has(self, character: str) -> bool:
+        return self.decode(character.encode(self._codec, "replace")) == character
 
     def decode(self, raw: bytes) -> str:
         """Bytes that are no character become U+FFFD."""

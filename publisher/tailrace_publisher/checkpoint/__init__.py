@@ -1,6 +1,6 @@
 """Reading back what was committed: the state a publisher goes on from."""
 
-from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
 from tailrace_publisher.checkpoint.watermarks import high_watermarks
 
-__all__ = ["high_watermarks", "read_checkpoints"]
+__all__ = ["Stored", "high_watermarks", "read_checkpoints"]

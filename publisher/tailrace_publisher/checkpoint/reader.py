@@ -9,6 +9,8 @@ the true end (high watermark) is asked for first, and reading goes on until it i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
@@ -18,17 +20,42 @@ from tailrace_publisher.errors import CheckpointError, CheckpointUnavailable
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.checkpoint import (
-    CHECKPOINT_KEY_SCHEMA,
     CHECKPOINT_SCHEMA,
     CheckpointKey,
-    CheckpointRecord,
+    DatabaseCheckpoint,
+    TableCheckpoint,
+    older_instance,
 )
+from tailrace_schemas.topics import TableName
+
+
+@dataclass(slots=True)
+class Stored:
+    """The newest committed checkpoint of one database.
+
+    Attributes:
+        database: the database's own record; None when there is no checkpoint.
+        tables: the tables' records.
+        older_instances: records of releases that wrote one per capture instance, by its name.
+        older_keys: keys of records in forms of earlier releases, as they are in the topic: once
+            what they say is written anew, they are taken away.
+    """
+
+    database: DatabaseCheckpoint | None = None
+    tables: dict[TableName, TableCheckpoint] = field(default_factory=dict)
+    older_instances: dict[str, TableCheckpoint] = field(default_factory=dict)
+    older_keys: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is stored."""
+        return self.database is None and not self.tables and not self.older_instances
 
 
 def read_checkpoints(
     topics: DatabaseTopics, deadline_s: float, isolation: str = "read_committed"
-) -> dict[CheckpointKey, CheckpointRecord]:
-    """The newest committed checkpoint of every key of one database.
+) -> Stored:
+    """The newest committed checkpoint of one database.
 
     Args:
         topics: of the database.
@@ -74,21 +101,36 @@ def existing_topics(kafka: KafkaAccess, timeout_s: float) -> set[str]:
         raise CheckpointUnavailable(f"listing topics: {error}") from error
 
 
-def _decode(
-    newest: Mapping[bytes, bytes | None], topics: DatabaseTopics
-) -> dict[CheckpointKey, CheckpointRecord]:
-    keys = RecordDecoder(CHECKPOINT_KEY_SCHEMA, topics.registry)
+def _decode(newest: Mapping[bytes, bytes | None], topics: DatabaseTopics) -> Stored:
+    keys = RecordDecoder(None, topics.registry)  # as they were written: they had other fields
     values = RecordDecoder(CHECKPOINT_SCHEMA, topics.registry)
-    found: dict[CheckpointKey, CheckpointRecord] = {}
+    found = Stored()
     for raw_key, raw_value in newest.items():
         if raw_value is None:
             continue
         try:
-            key = CheckpointKey(**keys.decode(raw_key))
-            if (key.server, key.database) == (topics.server, topics.database):
-                found[key] = CheckpointRecord(**values.decode(raw_value))
-        except (TypeError, ValueError) as error:
+            key = keys.decode(raw_key)
+            if (key["server"], key["database"]) == (topics.server, topics.database):
+                _take(found, raw_key, key, values.decode(raw_value))
+        except (TypeError, ValueError, KeyError) as error:
             raise CheckpointError(
-                f"topic {topics.names.offsets} holds a foreign record: {error}"
+                f"topic {topics.names.offsets} holds a foreign record: {error!r}"
             ) from error
     return found
+
+
+def _take(found: Stored, raw_key: bytes, key: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    """Take a record in; one of the present form goes before one of an earlier."""
+    if "capture_instance" not in key:
+        table = CheckpointKey.from_record(key).table
+        if table is None:
+            found.database = DatabaseCheckpoint.from_record(record)
+        else:
+            found.tables[table] = TableCheckpoint.from_record(record)
+        return
+    found.older_keys.append(raw_key)
+    name = key["capture_instance"]
+    if name:
+        found.older_instances[name] = older_instance(name, record)
+    elif found.database is None:
+        found.database = DatabaseCheckpoint.from_record(record)

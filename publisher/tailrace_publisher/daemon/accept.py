@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.daemon.publisher_state import known_identity
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.errors import CheckpointError
@@ -20,7 +20,7 @@ from tailrace_schemas.checkpoint import (
     CHECKPOINT_KEY_SCHEMA,
     CHECKPOINT_SCHEMA,
     CheckpointKey,
-    CheckpointRecord,
+    DatabaseCheckpoint,
 )
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import key_subject, value_subject
@@ -58,7 +58,6 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
     """
     database = config.source.database
     ports = ports or production_ports()
-    key = CheckpointKey(config.server_name, database, DATABASE_RECORD)
     with (
         ports.connect(config.source) as connection,
         ports.registry(config.registry) as registry,
@@ -80,23 +79,21 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
         )
         try:
             producer.init_transactions(timeout_s)
-            records = read_checkpoints(topics, timeout_s)
-            own = records.get(key)
+            own = read_checkpoints(topics, timeout_s).database
             if own is None:
                 raise nothing
-            position = Lsn.parse(own.start_lsn)
+            position = own.position.commit_lsn
             check_not_backwards(database, position, newest, is_secondary=False)
-            message = _encoded(topics, key, _as_found(own, found, ports.clock.now_ms()))
+            message = _encoded(topics, _as_found(own, found, ports.clock.now_ms()))
             producer.begin()
             producer.produce(topics.names.offsets, [(*message, 0)], {})
             producer.commit()
         finally:
             producer.close()
-    known = DatabaseIdentity(own.database_guid, own.recovery_fork_guid, own.family_guid)
-    return Accepted(known, found, position)
+    return Accepted(known_identity(own), found, position)
 
 
-def _as_found(own: CheckpointRecord, found: DatabaseIdentity, now_ms: int) -> CheckpointRecord:
+def _as_found(own: DatabaseCheckpoint, found: DatabaseIdentity, now_ms: int) -> DatabaseCheckpoint:
     """The record with the database as it is now, and no commit to know it by."""
     return replace(
         own,
@@ -109,13 +106,12 @@ def _as_found(own: CheckpointRecord, found: DatabaseIdentity, now_ms: int) -> Ch
     )
 
 
-def _encoded(
-    topics: DatabaseTopics, key: CheckpointKey, record: CheckpointRecord
-) -> tuple[bytes, bytes]:
+def _encoded(topics: DatabaseTopics, record: DatabaseCheckpoint) -> tuple[bytes, bytes]:
+    key = CheckpointKey(topics.server, topics.database)
     topic = topics.names.offsets
     key_id = topics.registry.register(key_subject(topic), CHECKPOINT_KEY_SCHEMA)
     record_id = topics.registry.register(value_subject(topic), CHECKPOINT_SCHEMA)
     return (
-        RecordEncoder(CHECKPOINT_KEY_SCHEMA, key_id).encode(key),
-        RecordEncoder(CHECKPOINT_SCHEMA, record_id).encode(record),
+        RecordEncoder(CHECKPOINT_KEY_SCHEMA, key_id).encode(key.to_record()),
+        RecordEncoder(CHECKPOINT_SCHEMA, record_id).encode(record.to_record()),
     )

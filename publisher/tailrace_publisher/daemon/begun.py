@@ -22,4 +22,4 @@ def has_begun(topics: DatabaseTopics, deadline_s: float) -> bool:
     """
     if not has_checkpoint_topic(topics, deadline_s):
         return False
-    return bool(read_checkpoints(topics, deadline_s, "read_uncommitted"))
+    return not read_checkpoints(topics, deadline_s, "read_uncommitted").is_empty

@@ -7,17 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tailrace_publisher.change.ranges import is_closed
-from tailrace_publisher.daemon.book import Book
+from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.merge import Block
 from tailrace_publisher.source.queries import CommitTime
-from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
+from tailrace_schemas.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
 from tailrace_schemas.position import POSITION_BYTES, ChangePosition
-
-Checkpoints = Mapping[CheckpointKey, CheckpointRecord | None]
 
 _END_OF_TRANSACTION = b"\xff" * (POSITION_BYTES - LSN_BYTES)
 
@@ -33,23 +31,23 @@ class Committer:
     Args:
         runtime: with the options rows_per_transaction, mb_per_transaction and linger_ms.
         delivery: takes the rows.
-        book: keeps the position.
+        state: keeps the position.
         snapshotting: data topics of tables that are not part of the cut yet.
-        on_committed: given the checkpoint records of each committed transaction.
+        on_committed: given the database's record of each committed transaction.
 
     Attributes:
-        book: what is out.
+        state: what is out.
     """
 
     def __init__(
         self,
         runtime: Runtime,
         delivery: KafkaDelivery,
-        book: Book,
+        state: PublisherState,
         snapshotting: Callable[[], list[str]],
-        on_committed: Callable[[Checkpoints], None],
+        on_committed: Callable[[DatabaseCheckpoint], None],
     ) -> None:
-        self.book = book
+        self.state = state
         self._delivery = delivery
         self._rows_max = runtime.config.rows_per_transaction
         self._bytes_max = runtime.config.bytes_per_transaction
@@ -118,7 +116,7 @@ class Committer:
             lsn: last commit of the window.
             is_last: whether we have caught up, so that waiting for more rows makes no sense.
         """
-        self.book.position = ChangePosition.end_of(lsn)
+        self.state.position = ChangePosition.end_of(lsn)
         self._position_ms = self._times.get(lsn.to_bytes(), self._position_ms)
         self._open_rows = self._open_bytes = 0
         if self._delivery.rows_in_transaction and is_last:
@@ -137,7 +135,7 @@ class Committer:
             known_ms: time up to which it is known that nothing newer was committed at the source,
                 milliseconds UTC; None when more is known to come.
         """
-        if not is_closed(self.book.position):
+        if not is_closed(self.state.position):
             return
         if known_ms is not None:
             self._position_ms = max(known_ms, self._position_ms or 0)
@@ -162,25 +160,27 @@ class Committer:
         Raises:
             DeliveryError, LeaseLost: see :meth:`KafkaDelivery.commit`.
         """
-        book = self.book
-        closed = is_closed(book.position)
-        closed_lsn = book.position.commit_lsn if closed else book.closed_lsn
+        state = self.state
+        closed = is_closed(state.position)
+        closed_lsn = state.position.commit_lsn if closed else state.closed_lsn
         closed_ms = self._position_ms if closed else self._closed_ms
         rows = self._delivery.rows_in_transaction
-        self._note_commit(book.position.commit_lsn)
-        checkpoints = book.records_to_write(closed_lsn, self._clock.now_ms)
+        self._note_commit(state.position.commit_lsn)
+        now_ms = self._clock.now_ms()
+        database = state.database_record(closed_lsn, now_ms)
+        checkpoints = state.records_to_write(database, now_ms)
         snapshotting = self._snapshotting()
         self._on_step(Step.BEFORE_COMMIT)
         self._delivery.commit(
-            after_lsn=book.closed_lsn,
+            after_lsn=state.closed_lsn,
             closed_lsn=closed_lsn,
             closed_commit_ms=closed_ms,
             closed=closed,
             snapshotting=snapshotting,
             checkpoints=checkpoints,
         )
-        self._on_committed(checkpoints)
-        book.written(closed_lsn)
+        self._on_committed(database)
+        state.written(closed_lsn)
         self._announced = set(snapshotting)
         self._closed_ms = closed_ms
         self._committed_at = self._clock.monotonic()
@@ -193,11 +193,11 @@ class Committer:
 
     def _note_commit(self, lsn: Lsn) -> None:
         """Keep the commit at the position, by which the database will be known again."""
-        if self.book.commit is not None and self.book.commit.commit_lsn == lsn:
+        if self.state.commit is not None and self.state.commit.commit_lsn == lsn:
             return
         index = bisect_left(self._commits, lsn, key=lambda commit: commit.commit_lsn)
         is_known = index < len(self._commits) and self._commits[index].commit_lsn == lsn
-        self.book.commit = self._commits[index] if is_known else None
+        self.state.commit = self._commits[index] if is_known else None
 
     def _send(self, parts: Iterable[EncodedRows]) -> None:
         if not self._delivery.rows_in_transaction:
@@ -209,7 +209,7 @@ class Committer:
 
     def _close(self, frontier: bytes) -> None:
         lsn = frontier[:LSN_BYTES]
-        self.book.position = ChangePosition.end_of(Lsn.from_bytes(lsn))
+        self.state.position = ChangePosition.end_of(Lsn.from_bytes(lsn))
         self._position_ms = self._times.get(lsn, self._position_ms)
         self._open_rows = self._open_bytes = 0
 
@@ -225,7 +225,7 @@ class Committer:
 
     def _leave_open(self, frontier: bytes, parts: list[EncodedRows]) -> None:
         """The source transaction goes on: commit inside it only when it alone fills one."""
-        self.book.position = ChangePosition.from_bytes(frontier)
+        self.state.position = ChangePosition.from_bytes(frontier)
         lsn = frontier[:LSN_BYTES]
         starts = [bisect_left(part.positions, lsn) for part in parts]
         if any(starts):

@@ -8,22 +8,20 @@ transactional id exactly one remains, and neither publishes anything twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tailrace_publisher.errors import LeaseLost
-from tailrace_schemas.checkpoint import CheckpointKey, CheckpointRecord
+from tailrace_schemas.checkpoint import DatabaseCheckpoint
 
 
 class FencingCheck:
     """What this process last knew to be the database's checkpoint.
 
     Args:
-        key: of the database's own checkpoint record.
+        database: the database.
     """
 
-    def __init__(self, key: CheckpointKey) -> None:
-        self._key = key
-        self._last: CheckpointRecord | None = None
+    def __init__(self, database: str) -> None:
+        self._database = database
+        self._last: DatabaseCheckpoint | None = None
         self._is_in_doubt = False
 
     @property
@@ -31,7 +29,7 @@ class FencingCheck:
         """Whether this process knows of a checkpoint."""
         return self._last is not None
 
-    def found(self, records: Mapping[CheckpointKey, CheckpointRecord]) -> bool:
+    def found(self, current: DatabaseCheckpoint | None) -> bool:
         """Look at the checkpoint at a start.
 
         Returns:
@@ -40,19 +38,18 @@ class FencingCheck:
         Raises:
             LeaseLost: we were fenced, and somebody else has committed since.
         """
-        current = records.get(self._key)
         if self._is_in_doubt and current != self._last:
             raise LeaseLost(
-                f"another publisher of database {self._key.database} with the same prefix has"
+                f"another publisher of database {self._database} with the same prefix has"
                 " taken over: end one of them, or give it a prefix of its own"
             )
         is_ours = current is not None and current == self._last
         self._last = current
         return is_ours
 
-    def written(self, records: Mapping[CheckpointKey, CheckpointRecord | None]) -> None:
-        """A transaction with these records is committed: nobody has fenced us."""
-        self._last = records.get(self._key, self._last)
+    def written(self, record: DatabaseCheckpoint) -> None:
+        """A transaction with this record is committed: nobody has fenced us."""
+        self._last = record
         self._is_in_doubt = False
 
     def doubt(self, error: LeaseLost) -> None:

@@ -8,7 +8,6 @@ import structlog
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
-from tailrace_publisher.daemon.book import DATABASE_RECORD
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.kept import Kept
@@ -21,13 +20,11 @@ from tailrace_publisher.errors import (
     PublisherError,
     ReplicaBehind,
     SchemaRefused,
-    SourceError,
     TableFailed,
 )
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime, Step, database_topics
-from tailrace_schemas.checkpoint import CheckpointKey
 from tailrace_schemas.registry import RegistryError
 
 _log = structlog.get_logger(__name__)
@@ -48,7 +45,7 @@ def run(
 
     What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
     and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
-    is what the source says, unless it cannot heal (:attr:`SourceError.may_heal`).
+    is what the source says, unless it cannot heal (:attr:`PublisherError.may_heal`).
 
     Args:
         config: the options.
@@ -77,9 +74,7 @@ class _Conductor:
         self._attempts = 0
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics)
-        self._fencing = FencingCheck(
-            CheckpointKey(config.server_name, config.source.database, DATABASE_RECORD)
-        )
+        self._fencing = FencingCheck(config.source.database)
         self._kept = Kept(self._fencing, self._stopped)
 
     def run(self) -> None:
@@ -119,7 +114,7 @@ class _Conductor:
         At a first start the same error says that the configuration is wrong. Where Kafka cannot
         tell which of them this is, the error goes first, too.
         """
-        if not isinstance(error, SourceError) or not error.may_heal:
+        if isinstance(error, RegistryError) or not error.may_heal:
             return False
         if self._fencing.has_checkpoint:
             return True

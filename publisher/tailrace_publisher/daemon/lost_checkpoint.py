@@ -6,7 +6,7 @@ import structlog
 
 from tailrace_publisher.checkpoint.published import accepting_offset, newest_published
 from tailrace_publisher.checkpoint.reader import existing_topics
-from tailrace_publisher.daemon.book import Book
+from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.errors import CheckpointLost
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.identity import DatabaseIdentity
@@ -23,7 +23,7 @@ def begin_without_checkpoint(
     deadline_s: float,
     *,
     is_secondary: bool,
-) -> Book:
+) -> PublisherState:
     """The state to begin with.
 
     Args:
@@ -45,7 +45,7 @@ def begin_without_checkpoint(
     published = newest_published(topics, deadline_s)
     if published is None:
         _log.info("checkpoint_missing", database=database, position=str(newest))
-        return Book.begin(server, database, identity, newest)
+        return PublisherState.begin(server, database, identity, newest)
     accepted_at = None
     signals = topics.names.signals
     if signals in existing_topics(topics.kafka, deadline_s):
@@ -61,7 +61,7 @@ def begin_without_checkpoint(
         position=str(newest),
         effect="new snapshots of all tables; subscribers miss the changes between the two LSNs",
     )
-    return Book.begin_again(
+    return PublisherState.begin_again(
         server,
         database,
         identity,

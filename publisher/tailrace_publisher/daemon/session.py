@@ -85,7 +85,7 @@ class Session:
 
     def _loop(self) -> None:
         config, clock, stop = self._runtime.config, self._runtime.clock, self._runtime.stop
-        parts, committer, book = self._parts, self._parts.committer, self._parts.committer.book
+        parts, committer, state = self._parts, self._parts.committer, self._parts.committer.state
         committer.heartbeat(None)
         looked_at = clock.monotonic()
         while not stop.is_set():
@@ -97,7 +97,7 @@ class Session:
                 known_ms = self._known_ms()
                 looked_at = clock.monotonic()
             more = parts.stream.poll()
-            if is_closed(book.position):
+            if is_closed(state.position):
                 parts.signals.take()
                 more = parts.snapshots.advance(is_caught_up=not more) or more
             if is_idle:
@@ -105,7 +105,7 @@ class Session:
             if not more:
                 clock.wait(config.poll_interval_ms / 1000, stop)
         committer.finish()
-        _log.info("stopped", position=str(book.position))
+        _log.info("stopped", position=str(state.position))
 
     def _known_ms(self) -> int | None:
         """Look at the capture job: the time up to which a poll that finds nothing has everything.

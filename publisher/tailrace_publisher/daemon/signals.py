@@ -1,7 +1,7 @@
 """Signals of operators, taken beside the stream.
 
-What a signal changes, and the offset behind it, go into the book, hence into the same Kafka
-transaction: a signal is taken once, whatever dies in between.
+What a signal changes, and the offset behind it, go into the publisher's state, hence into the same
+Kafka transaction: a signal is taken once, whatever dies in between.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tailrace_publisher.daemon.book import Book
+from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.deliver.topics import signals_spec
@@ -34,15 +34,19 @@ class Signals:
     Args:
         topics: with the signals topic.
         delivery: creates it.
-        book: keeps the offset behind the last signal.
+        state: keeps the offset behind the last signal.
         tables: what is published.
     """
 
     def __init__(
-        self, topics: DatabaseTopics, delivery: KafkaDelivery, book: Book, tables: PublishedTables
+        self,
+        topics: DatabaseTopics,
+        delivery: KafkaDelivery,
+        state: PublisherState,
+        tables: PublishedTables,
     ) -> None:
         self._topic = topic = topics.names.signals
-        self._book = book
+        self._state = state
         self._tables = tables
         self._consumer: KafkaConsumer | None = None
         try:
@@ -59,7 +63,7 @@ class Signals:
                 "auto.offset.reset": "earliest",
             }
         )
-        self._consumer.assign([TopicPartition(topic, 0, book.signals_offset or 0)])
+        self._consumer.assign([TopicPartition(topic, 0, state.signals_offset or 0)])
 
     def close(self) -> None:
         """End the connection."""
@@ -91,7 +95,7 @@ class Signals:
                 return
 
     def _take(self, offset: int, value: bytes | None) -> None:
-        self._book.signals_offset = offset + 1
+        self._state.signals_offset = offset + 1
         try:
             signal = read_signal(value)
         except ValueError as error:

@@ -42,7 +42,7 @@ class SnapshotDriver:
         self._snapshots = snapshots
         self._tables = tables
         self._committer = committer
-        self._book = committer.book
+        self._state = committer.state
         self._time = time
         self._waits_since: float | None = None
         self._is_told = False
@@ -63,7 +63,7 @@ class SnapshotDriver:
             TableFailed: a table may not be read any more, or cannot be.
             SourceError, DeliveryError, RegistryError: as their classes say.
         """
-        position = self._book.position.commit_lsn
+        position = self._state.position.commit_lsn
         pending = self._settled(position)
         if self._snapshots.look(position):
             self._runtime.on_step(Step.SNAPSHOT_READ)
@@ -141,7 +141,7 @@ class SnapshotDriver:
 
         The keys that changed since are known from that instance only.
         """
-        for reading in self._tables.readings(self._book.position.commit_lsn.increment()):
+        for reading in self._tables.readings(self._state.position.commit_lsn.increment()):
             if (
                 reading.table.topic == pending.topic
                 and reading.instance.object_id == pending.instance.object_id

@@ -1,4 +1,7 @@
-"""Tables that cannot go on: each stops alone, or is taken up anew, and the others go on.
+"""Why tables cannot go on: each stops alone, or is taken up anew, and the others go on.
+
+Where a table is, is kept in the publisher's state; here is what it cannot go on for, from one life
+to the next, and what was told of it.
 
 What was lost or cannot be carried concerns one table. It is named in every progress record like a
 table whose snapshot is not over, so no reader takes its lake table for a part of the cut. A signal
@@ -13,21 +16,17 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.daemon.book import Book, InstanceState
 from tailrace_publisher.daemon.preflight import TableProblem
+from tailrace_publisher.daemon.table_state import TableState
 from tailrace_publisher.errors import PositionExpired, PreflightError, PublisherError
 from tailrace_publisher.metrics import Metrics
-from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_publisher.snapshot_options import OnGap, SnapshotConfig, SnapshotMode
+from tailrace_publisher.snapshot_options import OnGap, SnapshotConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
 _EFFECT: Final = "the other tables go on; this one is not part of the lake's cuts"
-
-_STOPPED: Final = SnapshotProgress(SnapshotState.STOPPED)
 
 
 class StoppedTables:
@@ -96,8 +95,8 @@ class StoppedTables:
         """Whether the configuration wants a new snapshot rather than a stop."""
         return isinstance(error, PositionExpired) and self._options.on_gap is OnGap.SNAPSHOT
 
-    def stop(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
-        """Write into the book that a table is not followed any more."""
+    def tell(self, table: TableName) -> None:
+        """Tell that a table is stopped, and for what."""
         error = self._errors[table]
         _log.error(
             "table_stopped",
@@ -109,30 +108,24 @@ class StoppedTables:
             f" '{table.schema}.{table.table}', or restart the publisher",
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(1)
-        for instance in instances:
-            if instance.low_watermark is not None:
-                covers_from = _covers_from(book, instance, instance.low_watermark)
-                book.set_instance(instance.name, InstanceState(covers_from, None, _STOPPED))
 
-    def take_up(self, book: Book, table: TableName, instances: Iterable[CaptureInstance]) -> None:
-        """Write into the book that a table begins again, with what its instances hold now."""
+    def take_up(self, table: TableName, out: Lsn, state: TableState) -> None:
+        """Tell that a table begins again: what stopped it counts no more.
+
+        Args:
+            table: the table.
+            out: LSN up to which changes are out: what is missing is behind it.
+            state: how it begins.
+        """
         error = self._errors.pop(table, None)
-        wanted = self._options.mode is SnapshotMode.INITIAL or self.is_taken_up(error)
-        state = SnapshotState.PENDING if wanted else SnapshotState.SKIPPED
         _log.warning(
             "table_restarted",
             table=str(table),
-            gap_behind=str(book.position.commit_lsn),
-            snapshot=state.value,
+            gap_behind=str(out),
+            state=state.value,
             reason=None if error is None else str(error),
         )
         self._metrics.stopped_tables.labels(table=str(table)).set(0)
-        for instance in instances:
-            if instance.low_watermark is not None:
-                progress = SnapshotProgress(state)
-                book.set_instance(
-                    instance.name, InstanceState(instance.low_watermark, None, progress)
-                )
 
     def fail(self, tables: Iterable[TableName]) -> PublisherError:
         """The error to end with when no table can go on: that of the first."""
@@ -141,8 +134,3 @@ class StoppedTables:
         if isinstance(error, PublisherError):
             return error
         return PreflightError([f"table {first}: {error}"])
-
-
-def _covers_from(book: Book, instance: CaptureInstance, start: Lsn) -> Lsn:
-    known = book.instances.get(instance.name)
-    return start if known is None else known.covers_from

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.daemon.coverage import Reading
 from tailrace_publisher.daemon.server_time import ServerTime
-from tailrace_publisher.daemon.tables import PublishedTables, Reading
+from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
@@ -80,7 +81,7 @@ class Stream:
         self._source = source
         self._tables = tables
         self._committer = committer
-        self._book = committer.book
+        self._state = committer.state
         self._observe = observe
         self._row_sizes: dict[str, RowSize] = {}
         self._snapshotting: set[str] = set()
@@ -108,9 +109,9 @@ class Stream:
     def _poll(self) -> bool:
         limit = self._runtime.config.window_transactions
         control, time = self._source.control, self._source.time
-        commits = commits_from(control, first_lsn_after(self._book.position), limit, time.zone)
+        commits = commits_from(control, first_lsn_after(self._state.position), limit, time.zone)
         window = plan_window(
-            self._book.position,
+            self._state.position,
             commits,
             limit,
             self._tables.newer_covers_from(),
@@ -138,7 +139,7 @@ class Stream:
             raise self._refused(readings, window, error) from error
         # Asked behind both: what it shows of DDL and cleanup is not older than what they showed.
         state = catalog_state(control)
-        if self._tables.state is None or not state.same_as(self._tables.state):
+        if self._tables.catalog_state is None or not state.same_as(self._tables.catalog_state):
             self._tables.refresh()
             return True
         if gone is not None:

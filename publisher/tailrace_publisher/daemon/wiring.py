@@ -14,17 +14,20 @@ import structlog
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.begun import has_begun
-from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
+from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
+from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.session import Session, SessionParts
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.stopped import StoppedTables
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
+from tailrace_publisher.daemon.table_intake import TableIntake
+from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
@@ -37,6 +40,7 @@ from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
+from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.loss import (
     check_continues,
     check_not_backwards,
@@ -73,17 +77,25 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
-        book = _opened_book(control, topics, kept)
-        tables = PublishedTables(runtime, control, registry, delivery.ensure_topics, book, kept)
+        state = _opened_state(control, topics, kept)
+        versions = RegisteredVersions(runtime, registry, kept.schemas)
+        intake = TableIntake(
+            runtime,
+            lambda: read_catalog(control, topics.database, config.message_keys, kept.catalog),
+            versions,
+            TableTopics(config, delivery.ensure_topics, kept.stopped),
+            state,
+        )
+        tables = PublishedTables(runtime, intake, versions, state)
         tables.refresh()
         committer = Committer(
             runtime,
             delivery,
-            book,
+            state,
             lambda: [table.topic for table in tables.snapshotting()],
             kept.fencing.written,
         )
-        signals = Signals(topics, delivery, book, tables)
+        signals = Signals(topics, delivery, state, tables)
         resources.callback(signals.close)
         snapshots = _snapshots(runtime, control, resources)
         time = ServerTime(control, runtime.clock)
@@ -152,47 +164,47 @@ def _refuse_or_leave_out(
     stopped.leave_out(problems)
 
 
-def _opened_book(control: Connection, topics: DatabaseTopics, kept: Kept) -> Book:
-    records = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
-    if not kept.fencing.found(records):
+def _opened_state(control: Connection, topics: DatabaseTopics, kept: Kept) -> PublisherState:
+    stored = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
+    if not kept.fencing.found(stored.database):
         kept.schemas.forget()  # somebody else has published meanwhile, or may have
     identity = visible_identity(control)
     newest = max_lsn(control)
-    book = Book.restore(topics.server, topics.database, identity, records)
-    if book is None:
-        book = begin_without_checkpoint(
+    state = PublisherState.restore(topics.server, topics.database, identity, stored)
+    if state is None or stored.database is None:
+        state = begin_without_checkpoint(
             topics,
             identity,
             newest or Lsn.ZERO,
             _CHECKPOINT_DEADLINE_S,
             is_secondary=is_read_only(control),
         )
-        book.commit = continuity(control, book.position.commit_lsn).commit
-        return book
-    _check_continues(control, book, book.known_identity(records), identity, newest)
-    _log.info("checkpoint_found", database=topics.database, position=str(book.position))
-    return book
+        state.commit = continuity(control, state.position.commit_lsn).commit
+        return state
+    _check_continues(control, state, known_identity(stored.database), identity, newest)
+    _log.info("checkpoint_found", database=topics.database, position=str(state.position))
+    return state
 
 
 def _check_continues(
     control: Connection,
-    book: Book,
+    state: PublisherState,
     known: DatabaseIdentity,
     found: DatabaseIdentity,
     newest: Lsn | None,
 ) -> None:
     """Check that the database's log continues what was published."""
-    position = book.position.commit_lsn
-    check_same_database(book.database, known, found, position)
+    position = state.position.commit_lsn
+    check_same_database(state.database, known, found, position)
     if position > Lsn.ZERO:
-        check_not_backwards(book.database, position, newest, is_secondary=is_read_only(control))
+        check_not_backwards(state.database, position, newest, is_secondary=is_read_only(control))
     entry = continuity(control, position)
-    if book.commit is None:
-        book.commit = entry.commit
+    if state.commit is None:
+        state.commit = entry.commit
     else:
-        check_continues(book.database, book.commit, entry)
-    if known != book.identity and known.database_guid:
-        _log.info("database_moved", database=book.database, was=str(known), found=str(found))
+        check_continues(state.database, state.commit, entry)
+    if known != state.identity and known.database_guid:
+        _log.info("database_moved", database=state.database, was=str(known), found=str(found))
 
 
 def warn_of_two_servers(control: Connection, bulk: Connection) -> None:

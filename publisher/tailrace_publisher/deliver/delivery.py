@@ -41,7 +41,8 @@ from tailrace_schemas.checkpoint import (
     CHECKPOINT_KEY_SCHEMA,
     CHECKPOINT_SCHEMA,
     CheckpointKey,
-    CheckpointRecord,
+    DatabaseCheckpoint,
+    TableCheckpoint,
 )
 from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
@@ -51,6 +52,9 @@ from tailrace_schemas.topics import key_subject, value_subject
 _COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
 _LARGE_BYTES: Final = 100_000  # from here on each record is reported: a broker may refuse it
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
+
+
+Checkpoints = Mapping[CheckpointKey | bytes, DatabaseCheckpoint | TableCheckpoint | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,7 @@ class KafkaDelivery:
         closed_commit_ms: int | None,
         closed: bool,
         snapshotting: Sequence[str] = (),
-        checkpoints: Mapping[CheckpointKey, CheckpointRecord | None],
+        checkpoints: Checkpoints,
     ) -> Progress:
         """Commit what was sent together with its progress record and the checkpoints.
 
@@ -222,7 +226,8 @@ class KafkaDelivery:
             closed_commit_ms: its commit time, milliseconds UTC.
             closed: false inside a source transaction that goes on in the next Kafka transaction.
             snapshotting: data topics of tables that are not part of the cut yet.
-            checkpoints: the records that changed; None takes one away.
+            checkpoints: the records that changed; None takes one away, also one of another form, by
+                its key as it is in the topic.
 
         Returns:
             The progress record that was committed.
@@ -259,7 +264,11 @@ class KafkaDelivery:
             encode_key = self._records["CheckpointKey"].encode
             encode_value = self._records["Checkpoint"].encode
             messages = [
-                (encode_key(key), None if record is None else encode_value(record), 0)
+                (
+                    key if isinstance(key, bytes) else encode_key(key.to_record()),
+                    None if record is None else encode_value(record.to_record()),
+                    0,
+                )
                 for key, record in checkpoints.items()
             ]
             producer.produce(self._topics.offsets, messages, {})

@@ -81,7 +81,6 @@ class EnvelopeEncoder:
         self.topic = topic
         self.key_schema_id = key_schema_id
         self.schema_id = value_schema_id
-        self._surrogates = surrogates
         self._half_pairs = HalfPairs(surrogates, str(schema.table))
         self._columns = [column_encoder(column) for column in schema.columns]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
@@ -218,15 +217,15 @@ class EnvelopeEncoder:
         return EncodedRows(self.topic, self.schema_id, [position] * len(images), keys, values)
 
     def twin(self) -> EnvelopeEncoder:
-        """An encoder of the same version for another thread: what they remember is their own."""
-        return EnvelopeEncoder(
-            self.server_name,
-            self.schema,
-            self.topic,
-            self.schema_id,
-            self.key_schema_id,
-            self._surrogates,
+        """An encoder of the same version for another thread: what they remember is their own.
+
+        What is told of half a surrogate pair is told once by both.
+        """
+        twin = EnvelopeEncoder(
+            self.server_name, self.schema, self.topic, self.schema_id, self.key_schema_id
         )
+        twin._half_pairs = self._half_pairs
+        return twin
 
     def _keys(self, encoded: list[list[bytes]], count: int) -> list[bytes | None]:
         """Framed keys: a key column's bytes are the same in the key as in the row."""

@@ -46,12 +46,12 @@ class RecordDecoder:
     """Reads framed records, whatever earlier version of the schema wrote them.
 
     Args:
-        schema: the record schema that is wanted.
+        schema: the record schema that is wanted; None for the one that each was written with.
         registry: knows the schemas that wrote them.
     """
 
-    def __init__(self, schema: dict[str, Any], registry: Registry) -> None:
-        self._schema = fastavro.parse_schema(schema)
+    def __init__(self, schema: dict[str, Any] | None, registry: Registry) -> None:
+        self._schema = None if schema is None else fastavro.parse_schema(schema)
         self._registry = registry
         self._writers: dict[int, Any] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tailrace_publisher.encode.columns import column_encoder
+from tailrace_publisher.encode.columns import ColumnEncoder, column_encoder
 from tailrace_schemas.envelope import TableSchema
 
 
@@ -41,5 +41,23 @@ class RowIdentity:
         """
         if not self._is_known:
             return None
-        parts = [encode([row[offset + place] for row in rows]) for place, encode in self._columns]
+        parts = [
+            _encoded(encode, [row[offset + place] for row in rows])
+            for place, encode in self._columns
+        ]
         return list(map(b"".join, zip(*parts, strict=True))) if parts else [b""] * len(rows)
+
+
+def _encoded(encode: ColumnEncoder, values: Sequence[Any]) -> list[bytes]:
+    """The Avro bytes of values; of text with half a surrogate pair, which has none, its own."""
+    try:
+        return encode(values)
+    except UnicodeEncodeError:
+        return [_encoded_text(encode, value) for value in values]
+
+
+def _encoded_text(encode: ColumnEncoder, value: str) -> bytes:
+    try:
+        return encode((value,))[0]
+    except UnicodeEncodeError:
+        return b"\xff" + value.encode("utf-16le", "surrogatepass")

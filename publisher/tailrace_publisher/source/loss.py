@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tailrace_publisher.errors import (
@@ -39,14 +39,9 @@ def check_not_expired(instance: str, needed: Lsn, minimum: Lsn | None) -> None:
 
 
 def check_place_kept(
-    out: Lsn,
-    known: Mapping[str, Lsn],
-    covers: Mapping[str, Lsn],
-    *,
-    has_begun: bool,
-    may_begin: bool,
+    out: Lsn, covers_from: Lsn, covers: Mapping[str, Lsn], gone: Sequence[str], *, may_begin: bool
 ) -> None:
-    """Check that some instance of a followed table holds the changes that come next.
+    """Check that some instance of a published table holds the changes that come next.
 
     A newer instance holds its table's changes from its start on only. When the older one is
     disabled before its changes up to there were read, nothing holds them any more, and the newer
@@ -54,24 +49,20 @@ def check_place_kept(
 
     Args:
         out: last LSN up to which all changes are published.
-        known: LSN from which on each instance covers its table, of those met so far, gone or not;
-            empty for a table that is new.
-        covers: the same of the instances that the table has now and the capture process has
-            recognised.
-        has_begun: whether the table's snapshot has published rows: it was covered at their fence.
+        covers_from: LSN from which on the table was covered: one that begins behind what is out is
+            covered from there.
+        covers: LSN from which on each instance holds the table's changes, of those that the table
+            has now and the capture process has recognised.
+        gone: names of instances that held them and are gone, oldest first.
         may_begin: whether none of its changes was published: nothing is needed from before the
             snapshot that is still to come.
 
     Raises:
         PositionExpired: nothing holds what comes next.
     """
-    if not known:
-        return
-    # A table that begins behind what is out is covered from there.
-    place = out if has_begun else max(out, min(known.values()))
+    place = max(out, covers_from)
     if may_begin and place > out:
         return
-    gone = sorted(known.keys() - covers.keys(), key=lambda name: known[name])
     if not covers:
         if gone:
             raise PositionExpired(gone[-1], place.increment(), None, disabled=gone)

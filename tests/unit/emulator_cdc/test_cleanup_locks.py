@@ -61,3 +61,18 @@ def test_a_lock_timeout_is_told_as_a_failure(captured, other, claim):
     assert not other("COMMIT").errors
     assert captured(CLEANUP).rows == [(0,)]
     assert captured("SELECT id FROM cdc.dbo_t_CT").rows == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [*CLAIMS, "UPDATE cdc.lsn_time_mapping SET tran_id = 0x77", "UPDATE t SET v = 5 WHERE id = 2"],
+)
+def test_disabling_waits_for_who_has_changed_what_goes(captured, other, claim):
+    disable = "EXEC sys.sp_cdc_disable_table N'dbo', N't', N'all'"
+    assert not other(f"BEGIN TRAN; {claim}").errors
+    assert captured(f"SET LOCK_TIMEOUT 0; {disable}").errors == [1222]
+    assert captured("SELECT COUNT(*) FROM cdc.change_tables").rows == [(1,)]
+    assert not other("COMMIT").errors
+    assert not captured(disable).errors
+    assert captured("SELECT COUNT(*) FROM cdc.lsn_time_mapping").rows == [(0,)]
+    assert captured("SELECT OBJECT_ID('cdc.dbo_t_CT')").rows == [(None,)]

@@ -223,12 +223,14 @@ def test_disabling_one_instance_keeps_the_other(plain):
 
 def test_disabling_what_is_not_enabled(plain):
     for number, arguments in (
-        (22985, ("dbo", "orders", "all")),
+        (22985, ("dbo", "orders", "dbo_orders")),
+        (22985, ("dbo", "nothing", "all")),
         (22963, ("dbo", "orders", None)),
     ):
         with pytest.raises(SqlError) as error:
             disable_table(plain.engine, plain.database, *arguments)
         assert error.value.number == number
+    disable_table(plain.engine, plain.database, "dbo", "orders", "all")
     plain.track("orders")
     with pytest.raises(SqlError) as error:
         disable_table(plain.engine, plain.database, "dbo", "orders", "other")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime
 import uuid
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 from tailrace_emulator.storage.collation import (
     BINARY,
     CASE_INSENSITIVE,
+    NATIONAL,
     collation_key,
+    register_collations,
     sqlite_collation,
 )
 from tailrace_emulator.storage.values import (
@@ -71,9 +74,12 @@ def test_unknown_values_show_as_null() -> None:
 
 
 def test_collation_names() -> None:
-    assert sqlite_collation(None) == CASE_INSENSITIVE
-    assert sqlite_collation("SQL_Latin1_General_CP1_CI_AS") == CASE_INSENSITIVE
-    assert sqlite_collation("Latin1_General_100_BIN2_UTF8") == BINARY
+    for name in (None, "SQL_Latin1_General_CP1_CI_AS"):
+        assert sqlite_collation(name, national=False) == CASE_INSENSITIVE
+        assert sqlite_collation(name, national=True) == NATIONAL
+    for national in (True, False):
+        assert sqlite_collation("Latin1_General_CI_AS", national=national) == NATIONAL
+        assert sqlite_collation("Latin1_General_100_BIN2_UTF8", national=national) == BINARY
 
 
 @pytest.mark.parametrize(
@@ -105,8 +111,9 @@ def test_collation_names() -> None:
     ],
 )
 def test_equality(collation: str, left: str, right: str, equal: bool) -> None:
-    rule = sqlite_collation(collation)
-    assert (collation_key(left, rule) == collation_key(right, rule)) is equal
+    for national in (True, False):
+        rule = sqlite_collation(collation, national=national)
+        assert (collation_key(left, rule) == collation_key(right, rule)) is equal
 
 
 @pytest.mark.parametrize(
@@ -119,9 +126,21 @@ def test_equality(collation: str, left: str, right: str, equal: bool) -> None:
     ],
 )
 def test_order(collation: str, in_order: list[str]) -> None:
-    rule = sqlite_collation(collation)
+    rule = sqlite_collation(collation, national=False)
     shuffled = [*in_order[1::2], *in_order[::2]]
     assert sorted(shuffled, key=lambda text: collation_key(text, rule)) == in_order
+
+
+@pytest.mark.parametrize("ordering", [CASE_INSENSITIVE, NATIONAL])
+@given(words=st.lists(st.text(alphabet="aAbB-'_ 1é", max_size=4), max_size=12))
+def test_sqlite_orders_by_the_keys(ordering: str, words: list[str]) -> None:
+    connection = apsw.Connection(":memory:")
+    register_collations(connection)
+    marks = ", ".join("(?, ?)" for _ in words) or "('', 0)"
+    text = f"SELECT column1 FROM (VALUES {marks}) ORDER BY column1 COLLATE {ordering}, column2"
+    given_ = [part for n, word in enumerate(words) for part in (word, n)]
+    found = [row[0] for row in connection.execute(text, given_)]
+    assert found == sorted(words, key=lambda word: collation_key(word, ordering)) or not words
 
 
 def test_accented_letters_sort_by_their_base() -> None:

@@ -255,3 +255,78 @@ def test_locks_and_who_waits_can_be_seen(bank, other, engine):
     assert blocked == [(52, "suspended", 51)]
     assert waiting == [("KEY", "S", "WAIT")]
     assert bank(held.format(51)).rows == []
+
+
+UNDONE = [
+    ("UPDATE account SET balance = 0 WHERE id = 2", "SELECT balance FROM account", 5),
+    ("UPDATE account SET owner = 'z' WHERE id = 2", "SELECT id FROM account WHERE owner = 'z'", 0),
+    ("UPDATE account SET id = 9 WHERE id = 2", "SELECT id FROM account WHERE id IN (2, 9)", 1),
+    ("DELETE account WHERE id = 2", "SELECT id FROM account WHERE id = 2", 1),
+    ("INSERT account VALUES (6,'f',60)", "SELECT id FROM account", 5),
+    ("INSERT account VALUES (6,'f',60)", "SELECT id FROM account (UPDLOCK) WHERE id = 6", 0),
+    ("SELECT * FROM account (HOLDLOCK)", "UPDATE account SET balance = 1", 5),
+    ("SELECT * FROM account (UPDLOCK) WHERE id = 2", "UPDATE account SET balance = 1", 5),
+    ("SELECT * FROM account (TABLOCKX)", "SELECT id FROM account", 5),
+    ("SELECT * FROM account (REPEATABLEREAD)", "DELETE account", 5),
+    ("CREATE TABLE made (id int); ALTER TABLE account ADD c int", "SELECT id FROM account", 5),
+]
+
+
+@pytest.mark.parametrize("earlier", ["", "UPDATE account SET balance = 11 WHERE id = 1;"])
+@pytest.mark.parametrize(("change", "query", "count"), UNDONE)
+def test_a_savepoint_releases_what_was_locked_after_it(bank, other, change, query, count, earlier):
+    """ROLLBACK TRANSACTION: "releases any locks that are acquired beyond the savepoint"."""
+    assert not bank(f"BEGIN TRAN; {earlier} SAVE TRAN one; SAVE TRAN two").errors
+    assert not bank(change).errors
+    if "CREATE" not in change:
+        assert waits(other, query) is True
+    assert not bank("ROLLBACK TRAN one").errors
+    if earlier:  # which stays locked
+        assert waits(other, "SELECT balance FROM account WHERE id = 1") is True
+        assert waits(other, "SELECT balance FROM account (NOLOCK) WHERE id = 1") == [(11,)]
+        assert waits(other, "SELECT balance FROM account WHERE id = 2") == [(20,)]
+        assert waits(other, "SELECT id FROM account (READPAST)") == [(2,), (3,), (4,), (5,)]
+    else:
+        found = waits(other, query)
+        assert count in {found[0], len(found)} if found else count == 0
+    assert waits(other, "UPDATE account SET balance += 1 WHERE id = 2") in ([1], [0])
+    assert waits(other, "INSERT account VALUES (6,'f',60)") == [1]
+    assert not bank("COMMIT").errors
+
+
+def test_a_savepoint_keeps_escalated_and_converted_locks(bank, other):
+    """ROLLBACK TRANSACTION: "with the exception of escalations and conversions"."""
+    bank("BEGIN TRAN; SELECT * FROM account (UPDLOCK) WHERE id = 2; SAVE TRAN s")
+    assert not bank("UPDATE account SET balance = 0 WHERE id = 2; ROLLBACK TRAN s").errors
+    assert waits(other, "SELECT * FROM account WHERE id = 2") is True
+    assert waits(other, "SELECT * FROM account WHERE id = 3") == [(3, "c", 30)]
+    bank("ROLLBACK; BEGIN TRAN; SAVE TRAN s")
+    many = (
+        "INSERT account SELECT 100 + a.id * 6000 + n.n, 'm', 0 FROM account AS a CROSS JOIN (SELECT"
+        " TOP 1500 ROW_NUMBER() OVER (ORDER BY (SELECT 1)) AS n FROM account a, account b,"
+        " account c, account d, account e) AS n"
+    )
+    assert not bank(f"{many}; ROLLBACK TRAN s").errors
+    assert waits(other, "SELECT * FROM account WHERE id = 3") is True
+    bank("COMMIT")
+    assert waits(other, "SELECT * FROM account WHERE id = 3") == [(3, "c", 30)]
+
+
+def test_locks_before_an_inner_savepoint_stay(bank, other):
+    bank("BEGIN TRAN; SAVE TRAN one; UPDATE account SET balance = 0 WHERE id = 1; SAVE TRAN two")
+    bank("UPDATE account SET balance = 0 WHERE id IN (1, 2); ROLLBACK TRAN two")
+    assert waits(other, "SELECT balance FROM account WHERE id = 1") is True
+    assert waits(other, "SELECT balance FROM account (NOLOCK) WHERE id = 1") == [(0,)]
+    assert waits(other, "SELECT balance FROM account WHERE id = 2") == [(20,)]
+    bank("UPDATE account SET balance = 5 WHERE id = 2; ROLLBACK TRAN one")
+    assert waits(other, "SELECT balance FROM account WHERE id < 3") == [(10,), (20,)]
+    assert not bank("UPDATE account SET balance = 6 WHERE id = 2; COMMIT").errors
+    assert waits(other, "SELECT balance FROM account WHERE id < 3") == [(10,), (6,)]
+
+
+def test_a_savepoint_releases_application_locks(bank, other):
+    get = "DECLARE @r int; EXEC @r = sp_getapplock 'name', 'Exclusive', 'Transaction', 0; SELECT @r"
+    bank(f"BEGIN TRAN; SAVE TRAN s; {get}; ROLLBACK TRAN s")
+    assert bank("SELECT APPLOCK_MODE('public', 'name', 'Transaction')").rows == [("NoLock",)]
+    assert other(f"BEGIN TRAN; {get}; COMMIT").rows == [(0,)]
+    bank("COMMIT")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.storage.collation import collation_key, ordering_of, value_key
 from tailrace_emulator.tsql.conversions import assigner, check_allowed, convert
 from tailrace_emulator.values.types import (
     BIGINT,
@@ -170,13 +171,15 @@ def expected(pair: Pair, target: SqlType | None) -> Expected:
 
 @pytest.fixture(scope="module")
 def tables(calculator):
-    """A session with a table for each type: ``t<n>``, and as #temp table ``#t<n>``."""
+    """A session with tables for each type: ``t<n>``, #temp ``#t<n>``, and ``u<n>`` with a key."""
     calculator("CREATE DATABASE pairs")
     calculator("USE pairs")
     for n, name in enumerate(NAMES):
         for table in (f"t{n}", f"#t{n}"):
             made = calculator(f"CREATE TABLE {table} (v {name} NULL)")
             assert not made.errors, made.texts
+        made = calculator(f"CREATE TABLE u{n} (n int PRIMARY KEY, v {name} NULL)")
+        assert not made.errors, made.texts
     yield calculator
     calculator("USE shop; DROP DATABASE pairs")
 
@@ -233,7 +236,16 @@ QUERIES = [
     "SELECT CASE n WHEN 1 THEN @a ELSE @b END FROM (VALUES (1), (2)) AS x(n)",
     "SELECT IIF(n = 1, @a, @b) FROM (VALUES (1), (2)) AS x(n)",
     "SELECT CHOOSE(n, @a, @b) FROM (VALUES (1), (2)) AS x(n)",
+    "SELECT COALESCE(CASE n WHEN 1 THEN @a END, @b) FROM (VALUES (1), (2)) AS x(n)",
+    "SELECT v FROM (SELECT 1 AS n, @a AS v UNION ALL SELECT 2, @b) AS x ORDER BY n",
 ]
+DISTINCT = [
+    "SELECT @a UNION SELECT @b",
+    "SELECT @a UNION SELECT @b EXCEPT SELECT @a WHERE 1 = 0",
+    "(SELECT @a UNION ALL SELECT @b) INTERSECT (SELECT @a UNION ALL SELECT @b)",
+]
+UNCOMPARED = {"text", "ntext", "image", "xml"}
+"""Types of which no two values are compared."""
 INSERTS = [
     "INSERT t{0} SELECT @a UNION ALL SELECT @b",
     "INSERT t{0} SELECT v FROM (VALUES (@a), (@b)) AS x(v)",
@@ -242,12 +254,16 @@ INSERTS = [
     "INSERT t{0} VALUES ((SELECT @a)), ((SELECT @b))",
     "INSERT t{0} VALUES (CAST({1} AS {2})), (CAST({3} AS {4}))",
     "INSERT t{0} VALUES (CAST({1} AS {2})), (@b)",
+    "INSERT t{0} SELECT COALESCE(CASE n WHEN 1 THEN @a END, @b) FROM (VALUES (1), (2)) AS x(n)",
+    "TRUNCATE TABLE u{0}; INSERT u{0} VALUES (1, NULL), (2, NULL);"
+    " MERGE u{0} AS t USING (VALUES (1, @a), (2, @b)) AS x(n, v) ON t.n = x.n"
+    " WHEN MATCHED THEN UPDATE SET v = x.v; INSERT t{0} SELECT v FROM u{0}",
 ]
 
 
 @pytest.mark.parametrize("first", KINDS, ids=NAMES)
 def test_queries(tables, pairs, first):
-    """UNION ALL, VALUES in FROM, CASE, COALESCE, IIF and CHOOSE: one type, and the values in it."""
+    """UNION ALL, VALUES in FROM, CASE, IIF, CHOOSE, COALESCE: one type, and the values in it."""
     for second in KINDS:
         pair = pairs[first, second]
         given = [("@a", *pair[0]), ("@b", *pair[1])]
@@ -274,6 +290,106 @@ def test_queries_into_tables(tables, pairs, first):
             sql = text_.format(n, *written)
             found = tables(f"TRUNCATE TABLE t{n}; {sql} SELECT v FROM t{n}", *given)
             check(found, wanted, f"{sql}: {first.type} beside {second.type}")
+
+
+@pytest.mark.parametrize("first", KINDS, ids=NAMES)
+def test_sets_of_rows(tables, pairs, first):
+    """UNION, EXCEPT and INTERSECT: the same type, and rows that are equal in it come once."""
+    for second in KINDS:
+        pair = pairs[first, second]
+        given = [("@a", *pair[0]), ("@b", *pair[1])]
+        wanted = expected(pair, None)
+        middle = united(first.type, second.type)
+        if middle.name in UNCOMPARED:
+            continue
+        for sql in DISTINCT:
+            found = tables(sql, *given)
+            said = f"{sql}: {first.type} beside {second.type}"
+            if wanted.errors:
+                check(found, wanted, said)
+                continue
+            assert not found.errors, (said, found.texts)
+            assert found.types == [str(middle)], said
+            kept = {wanted.rows[0]} if same(middle, *wanted.rows) else set(wanted.rows)
+            assert set(found.rows) <= set(wanted.rows), said
+            assert len(found.rows) == len(kept), said
+
+
+def same(sql_type: SqlType, left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    """Whether two values of a type are equal."""
+    a, b = left[0], right[0]
+    if isinstance(a, str) and sql_type.name not in {"sql_variant", "datetimeoffset"}:
+        return collation_key(a) == collation_key(b)
+    if isinstance(a, bytes) and sql_type.name in {"binary", "varbinary"}:
+        return bool(a.rstrip(b"\0") == b.rstrip(b"\0"))
+    ordering = ordering_of(sql_type)
+    return bool(value_key(a, ordering) == value_key(b, ordering) if ordering else a == b)
+
+
+EQUALITIES = [
+    "SELECT CASE WHEN @a IN (@b) THEN 1 ELSE 0 END",
+    "SELECT CASE WHEN @b IN (@a, @a) THEN 1 ELSE 0 END",
+    "SELECT CASE WHEN @a = @b THEN 1 ELSE 0 END",
+    "SELECT CASE @a WHEN @b THEN 1 ELSE 0 END",
+    "SELECT CASE WHEN NULLIF(@a, @b) IS NULL THEN 1 ELSE 0 END",
+    "SELECT CASE WHEN @a IN (SELECT @b) THEN 1 ELSE 0 END",
+    "SELECT COUNT(*) FROM (SELECT @a AS v) AS x JOIN (SELECT @b AS v) AS y ON x.v = y.v",
+]
+
+
+@pytest.mark.parametrize("first", KINDS, ids=NAMES)
+def test_equal_values(tables, pairs, first):
+    """IN, =, CASE and NULLIF compare a value with what it is converted to, in the type of both."""
+    for second in KINDS:
+        middle = united(first.type, second.type)
+        if UNCOMPARED & {first.type.name, second.type.name, middle.name}:
+            continue
+        (_, value), _ = pairs[first, second]
+        try:
+            check_allowed(first.type, second.type, explicit=False)
+            check_allowed(second.type, middle, explicit=False)
+            check_allowed(first.type, middle, explicit=False)
+            other = value if first.type == second.type else convert(value, first.type, second.type)
+            sides = [
+                (v if t == middle else convert(v, t, middle),)
+                for v, t in ((value, first.type), (other, second.type))
+            ]
+        except SqlError:
+            continue
+        given = [("@a", first.type, value), ("@b", second.type, other)]
+        for sql in EQUALITIES:
+            found = tables(sql, *given)
+            said = f"{sql}: {first.type} beside {second.type}: {value!r}, {other!r}"
+            assert not found.errors, (said, found.texts)
+            assert found.rows == [(int(same(middle, *sides)),)], said
+
+
+LITERALS = {
+    "1": INT,
+    "123456789012": SqlType("numeric", precision=12),
+    "15.756": SqlType("numeric", precision=5, scale=3),
+    "1.25e3": FLOAT,
+    "$1.5": MONEY,
+    "'12'": text("varchar", 2),
+    "N'1300'": SqlType("nvarchar", length=4, collation=DEFAULT_COLLATION),
+    "0x2A": varbinary(1),
+    "'2024-02-29'": text("varchar", 10),
+}
+
+
+@pytest.mark.parametrize("target", NAMES)
+def test_literals(tables, target):
+    """Constants as they are written, beside each other in VALUES."""
+    n = NAMES.index(target)
+    for first, first_type in LITERALS.items():
+        for second, second_type in LITERALS.items():
+            values = tables(f"SELECT {first}, {second}").rows[0]
+            pair = [(first_type, values[0]), (second_type, values[1])]
+            wanted = expected(pair, KINDS[n].type)
+            found = tables(
+                f"TRUNCATE TABLE t{n}; INSERT t{n} VALUES ({first}), ({second}); SELECT v FROM t{n}"
+            )
+            check(found, wanted, f"{first} beside {second} into {target}")
 
 
 BESIDE = [

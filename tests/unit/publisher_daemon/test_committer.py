@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.book import Book
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.metrics import Metrics
@@ -92,13 +92,13 @@ def publish(
     page_rows: int,
     up_to: int = 99,
     bytes_max: int = 1_000_000,
-) -> tuple[Recorder, Book]:
+) -> tuple[Recorder, PublisherState]:
     recorder = Recorder()
-    book = Book.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
+    state = PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO)
     committer = Committer(
         runtime(rows_max, Metrics(), bytes_max),
         cast(KafkaDelivery, recorder),
-        book,
+        state,
         list,
         lambda _: None,
     )
@@ -116,7 +116,7 @@ def publish(
     for block in merge(pages):
         committer.add(block)
     committer.pass_to(lsn(up_to), is_last=True)
-    return recorder, book
+    return recorder, state
 
 
 def commits_of(recorder: Recorder) -> list[tuple[list[int], bool, int]]:
@@ -131,10 +131,10 @@ def commits_of(recorder: Recorder) -> list[tuple[list[int], bool, int]]:
 
 
 def test_whole_transactions_until_there_are_rows_enough():
-    recorder, book = publish([table(0, [1, 1, 2, 2, 3, 3])], rows_max=3, page_rows=100)
+    recorder, state = publish([table(0, [1, 1, 2, 2, 3, 3])], rows_max=3, page_rows=100)
 
     assert commits_of(recorder) == [([1, 1, 2, 2], True, 2), ([3, 3], True, 99)]
-    assert book.position == ChangePosition.end_of(lsn(99))
+    assert state.position == ChangePosition.end_of(lsn(99))
 
 
 def test_a_transaction_larger_than_that_spans_several_and_closes_with_the_last():
@@ -173,8 +173,8 @@ def test_a_position_inside_a_transaction_is_that_of_the_last_row_out():
 
     for commit in recorder.commits[:-1]:
         record = next(iter(commit["checkpoints"].values()))
-        assert record.start_lsn == str(lsn(1))
-        assert Lsn.parse(record.seqval).to_bytes() == max(commit["positions"])[14:24]
+        assert record.position.commit_lsn == lsn(1)
+        assert record.position.seqval.to_bytes() == max(commit["positions"])[14:24]
 
 
 @given(
@@ -228,7 +228,7 @@ def test_rows_are_counted_when_they_are_committed():
         return Committer(
             runtime(100, metrics),
             cast(KafkaDelivery, refuser),
-            Book.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
+            PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
             list,
             lambda _: None,
         )

@@ -48,48 +48,44 @@ OLD, AT, NEW = Lsn(1, 2, 10), Lsn(1, 2, 20), Lsn(1, 2, 21)
 
 
 @pytest.mark.parametrize(
-    ("known", "covers", "has_begun", "may_begin"),
+    ("covers_from", "covers", "gone", "may_begin"),
     [
-        ({}, {"b": NEW}, False, False),  # a new table that begins behind the position
-        ({"b": NEW}, {"b": NEW}, False, True),  # the same, in the book
-        ({"b": NEW}, {"b": NEW}, False, False),  # the same, without a snapshot
-        ({"a": OLD, "b": NEW}, {"a": OLD, "b": NEW}, True, False),
-        ({"a": OLD, "b": AT}, {"b": AT}, True, False),  # everything up to its start is out
-        ({"a": OLD}, {"b": AT}, True, False),
-        ({"a": NEW}, {"b": Lsn(1, 2, 30)}, False, True),  # nothing was published of it
-        ({}, {}, False, False),
-        ({"a": OLD}, {"a": OLD}, True, False),
+        (NEW, {"b": NEW}, [], True),  # a table that begins behind the position
+        (NEW, {"b": NEW}, [], False),  # the same, without a snapshot
+        (OLD, {"a": OLD, "b": NEW}, [], False),
+        (OLD, {"b": AT}, ["a"], False),  # everything up to its start is out
+        (NEW, {"b": Lsn(1, 2, 30)}, ["a"], True),  # nothing was published of it
+        (OLD, {"a": OLD}, [], False),
+        (OLD, {}, [], False),
     ],
 )
 def test_a_table_that_is_covered_keeps_its_place(
-    known: dict[str, Lsn], covers: dict[str, Lsn], has_begun: bool, may_begin: bool
+    covers_from: Lsn, covers: dict[str, Lsn], gone: list[str], may_begin: bool
 ):
-    check_place_kept(OUT, known, covers, has_begun=has_begun, may_begin=may_begin)
+    check_place_kept(OUT, covers_from, covers, gone, may_begin=may_begin)
 
 
 @pytest.mark.parametrize(
-    ("known", "covers", "has_begun", "may_begin"),
+    ("covers_from", "covers", "gone", "may_begin"),
     [
-        ({"a": OLD, "b": NEW}, {"b": NEW}, True, False),
-        ({"a": OLD, "b": NEW}, {"b": NEW}, False, False),  # no snapshot was wanted
-        ({"a": OLD, "b": NEW}, {"b": NEW}, False, True),  # changes are out, the snapshot is not
-        ({"a": OLD}, {"b": NEW}, True, False),
-        ({"a": OLD}, {"b": NEW, "c": Lsn(1, 2, 30)}, True, False),
-        ({"a": OLD}, {}, True, False),  # the next one is not recognised yet
-        ({"a": NEW}, {"b": Lsn(1, 2, 30)}, False, False),  # followed from behind the position
-        ({"b": NEW}, {"b": NEW}, True, False),  # the older one was forgotten already
+        (OLD, {"b": NEW}, ["a"], False),
+        (OLD, {"b": NEW}, ["a"], True),  # changes are out, the snapshot is not
+        (OLD, {"b": NEW, "c": Lsn(1, 2, 30)}, ["a"], False),
+        (OLD, {}, ["a"], False),  # the next one is not recognised yet
+        (NEW, {"b": Lsn(1, 2, 30)}, ["a"], False),  # followed from behind the position
+        (OLD, {"b": NEW}, [], False),  # the older one was forgotten already
     ],
 )
 def test_a_table_whose_rows_are_in_no_instance_has_lost_its_place(
-    known: dict[str, Lsn], covers: dict[str, Lsn], has_begun: bool, may_begin: bool
+    covers_from: Lsn, covers: dict[str, Lsn], gone: list[str], may_begin: bool
 ):
     with pytest.raises(PositionExpired) as raised:
-        check_place_kept(OUT, known, covers, has_begun=has_begun, may_begin=may_begin)
+        check_place_kept(OUT, covers_from, covers, gone, may_begin=may_begin)
 
     error = raised.value
     assert error.requested >= OUT.increment()
     assert error.minimum == min(covers.values(), default=None)
-    assert ("a was disabled (sys.sp_cdc_disable_table)" in str(error)) == ("a" in known)
+    assert ("a was disabled (sys.sp_cdc_disable_table)" in str(error)) == ("a" in gone)
 
 
 POSITION = Lsn(1, 2, 3)

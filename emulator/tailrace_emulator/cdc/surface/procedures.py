@@ -33,9 +33,11 @@ from tailrace_emulator.cdc.capture_instance import (
 from tailrace_emulator.cdc.change_table import METADATA_COLUMNS
 from tailrace_emulator.cdc.enable_table import EnableTable, enable_table
 from tailrace_emulator.cdc.log_readers import refuse_beside_log_reader
+from tailrace_emulator.cdc.metadata_tables import CDC_SCHEMA, LSN_TIME_MAPPING
 from tailrace_emulator.cdc.surface.declarations import procedure
 from tailrace_emulator.cdc.surface.instance_access import may_read_instance
 from tailrace_emulator.cdc.surface.transactions import as_ddl, refuse_within_ddl
+from tailrace_emulator.security.access import Securable
 from tailrace_emulator.values.results import Event, Message, ReturnValue
 from tailrace_emulator.values.types import (
     BIGINT,
@@ -109,8 +111,13 @@ def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
         allow_partition_switch=flag(args["@allow_partition_switch"]) is not False,
     )
     source = context.database.table(request.source_schema or "", request.source_name or "")
+    may_create_role = context.security.has(Securable(context.database), "CREATE ROLE")
     notices = as_ddl(
-        context, lambda: enable_table(context.engine, context.database, request), source
+        context,
+        lambda: enable_table(
+            context.engine, context.database, request, may_create_role=may_create_role
+        ),
+        source,
     )
     for notice in notices:
         yield Message(notice.number, notice.text, severity=notice.severity)
@@ -125,10 +132,18 @@ def _enable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
 def _disable_table(context: SessionContext, args: Arguments) -> Iterator[Event]:
     schema, name = text(args["@source_schema"]), text(args["@source_name"])
     instance = text(args["@capture_instance"])
+    database = context.database
+    source = database.table(schema or "", name or "")
+    known = capture_instances(context.store.connection, database)
+    # With the last instance all entries go, those that somebody has changed when he is done.
+    emptied = None
+    if source is not None and all(i.source_object_id == source.object_id for i in known):
+        emptied = database.table(CDC_SCHEMA, LSN_TIME_MAPPING.name) if known else None
     as_ddl(
         context,
-        lambda: disable.disable_table(context.engine, context.database, schema, name, instance),
-        context.database.table(schema or "", name or ""),
+        lambda: disable.disable_table(context.engine, database, schema, name, instance),
+        source,
+        emptied,
     )
     yield from ()
 

@@ -11,7 +11,12 @@ from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.storage.stage import SeenRows
 from tailrace_emulator.tsql.compile.arithmetic import arithmetic
 from tailrace_emulator.tsql.compile.common_tables import table_names
-from tailrace_emulator.tsql.compile.large_writes import is_write, partly_written, written_value
+from tailrace_emulator.tsql.compile.large_writes import (
+    columns_set,
+    is_write,
+    partly_written,
+    written_value,
+)
 from tailrace_emulator.tsql.compile.named_targets import resolve_target
 from tailrace_emulator.tsql.compile.output import OutputPlan, compile_output
 from tailrace_emulator.tsql.compile.plan import Execution, Plan, found_rows, limited
@@ -439,6 +444,7 @@ def assignments(
             current = next(c for c in bound.columns if c.name == column.name).value()
             value = arithmetic(node.operator[0], current, value, compiler.compilation.semantics)
         texts[position] = stored(value, column, target, compiler.compilation.semantics).sql
+    columns_set(target, texts)
     return texts
 
 

@@ -12,7 +12,7 @@ from tailrace_emulator import messages
 from tailrace_emulator.storage.collation import sqlite_collation
 from tailrace_emulator.tsql.compile import types_of
 from tailrace_emulator.tsql.compile.values import Value, constant, converted
-from tailrace_emulator.tsql.conversions.families import Family, family
+from tailrace_emulator.tsql.conversions.families import Family, family, is_national
 from tailrace_emulator.tsql.syntax.nodes import (
     Case,
     Comparison,
@@ -25,11 +25,12 @@ from tailrace_emulator.values.types import DEFAULT_COLLATION, MAX
 
 EQUALITY: Final = frozenset({"=", "<>", "!="})
 """The comparisons that ANSI_NULLS concerns."""
+_EQUALITIES: Final = EQUALITY | {"IS", "IS NOT"}
 
 
 def compared(operator: str, left: Value, right: Value) -> str:
     """``left operator right`` as a condition."""
-    left_text, right_text = comparable(left, right)
+    left_text, right_text = comparable(left, right, equality=operator in _EQUALITIES)
     return f"({left_text} {operator} {right_text})"
 
 
@@ -67,7 +68,7 @@ def compared_to_null(
             only when it is NULL, is compared otherwise than under ANSI_NULLS ON.
         right_bare: the same of the right side.
     """
-    texts = comparable(left, right)
+    texts = comparable(left, right, equality=True)
     negation = "" if operator == "=" else "NOT "
     if left_bare and right_bare:
         return f"({texts[0]} IS {negation}{texts[1]})"
@@ -81,8 +82,13 @@ def compared_to_null(
     return f"(CASE WHEN {bare.sql} IS NULL THEN {is_null} ELSE {usual} END)"
 
 
-def comparable(left: Value, right: Value) -> tuple[str, str]:
+def comparable(left: Value, right: Value, *, equality: bool = False) -> tuple[str, str]:
     """Texts of both sides, ready for a comparison operator of SQLite.
+
+    Args:
+        left: one side.
+        right: the other.
+        equality: whether only that they are equal matters, and not which comes first.
 
     Raises:
         SqlError: 206 or 402 when the types do not compare; 468 for two collations.
@@ -97,24 +103,34 @@ def comparable(left: Value, right: Value) -> tuple[str, str]:
         if value.type.name in {"text", "ntext", "image", "xml"}:
             raise messages.incompatible_types(left.type.name, right.type.name, "equal to")
     if left_family is Family.TEXT and right_family is Family.TEXT:
-        return f"{left.sql} COLLATE {_shared_collation(left, right)}", right.sql
+        return f"{left.sql} COLLATE {_shared_collation(left, right, equality)}", right.sql
     if left_family is Family.BINARY and right_family is Family.BINARY:
         return _binary(left, right)
     target = types_of.common_type(left.type, right.type)
+    if target.is_character:  # of bytes beside text
+        sides = converted(left, target), converted(right, target)
+        return comparable(*sides, equality=equality)
     if target.name in {"sql_variant", "datetimeoffset"}:
         return converted(left, target).collated, converted(right, target).sql
     return converted(left, target).sql, converted(right, target).sql
 
 
-def _shared_collation(left: Value, right: Value) -> str:
-    """The collation of a comparison: an explicit or column one beats the database's."""
+def _shared_collation(left: Value, right: Value, equality: bool) -> str:
+    """The collation of a comparison: an explicit or column one beats the database's.
+
+    Text beside Unicode text is compared as that. For equality, which is the same in either order,
+    it is that of the one column, in which SQLite may find an index.
+    """
     first, second = (v.type.collation or DEFAULT_COLLATION for v in (left, right))
     if first != second:
         ranks = _rank(left), _rank(right)
         if ranks[0] == ranks[1] and ranks[0] != _COERCIBLE:
             raise messages.error(468, second, first, "equal to")
         first = first if ranks[0] >= ranks[1] else second
-    return sqlite_collation(first)
+    national = is_national(left.type) or is_national(right.type)
+    if equality and left.stored != right.stored:
+        national = is_national(left.type if left.stored else right.type)
+    return sqlite_collation(first, national=national)
 
 
 _COERCIBLE: Final = 0

@@ -359,8 +359,8 @@ class ExpressionCompiler:
             value = self.value(column, scope)
             pairs = [comparable(value, self.value(other, scope)) for other in others]
             slots = twin_slots([right for _, right in pairs])
-            collated = value.type.is_character and value.stored
-            if slots is None or any(left != value.sql and not collated for left, _ in pairs):
+            plain = {value.sql, value.collated} if value.stored else {value.sql}
+            if slots is None or any(left not in plain for left, _ in pairs):
                 return text
             lefts.append(value.sql)
             rights.append(pairs[0][1])
@@ -389,7 +389,7 @@ class ExpressionCompiler:
             text = "(" + " OR ".join(terms) + ")"
             return f"(NOT {text})" if node.negated else text
         value = self.value(node.operand, scope)
-        pairs = [comparable(value, self.value(item, scope)) for item in node.items]
+        pairs = [comparable(value, self.value(item, scope), equality=True) for item in node.items]
         operand = pairs[0][0]
         if all(left == operand for left, _ in pairs):
             text = f"({operand} IN ({', '.join(right for _, right in pairs)}))"
@@ -398,7 +398,8 @@ class ExpressionCompiler:
         return f"(NOT {text})" if node.negated else text
 
     def _distinct(self, node: DistinctFrom, scope: Scope) -> str:
-        left, right = comparable(self.value(node.left, scope), self.value(node.right, scope))
+        sides = self.value(node.left, scope), self.value(node.right, scope)
+        left, right = comparable(*sides, equality=True)
         return f"({left} IS {'' if node.negated else 'NOT '}{right})"
 
     def _in_query(self, node: InQuery, scope: Scope) -> str:
@@ -407,7 +408,7 @@ class ExpressionCompiler:
         if len(columns) != 1:
             raise messages.error(116)
         alias = self.compilation.alias("q")
-        left, right = comparable(value, replace(columns[0], sql=f"{alias}.v0"))
+        left, right = comparable(value, replace(columns[0], sql=f"{alias}.v0"), equality=True)
         if not self.compilation.semantics.ansi_nulls:
             text = f"(EXISTS (SELECT 1 FROM ({text}) AS {alias} WHERE {left} IS {right}))"
             return f"(NOT {text})" if node.negated else text

@@ -40,6 +40,13 @@ def partly_written(target: Target, positions: Iterable[int]) -> None:
         stored.written.update(positions)
 
 
+def columns_set(target: Target, positions: Iterable[int]) -> None:
+    """Columns that a statement sets, whether to other values or not."""
+    stored = target.stored if isinstance(target, TriggeredTarget) else target
+    if isinstance(stored, StoredTarget):
+        stored.assigned.update(positions)
+
+
 def written_value(
     compiler: ExpressionCompiler, node: Call, column: Column, target: Target, scope: Scope
 ) -> Value:

@@ -64,6 +64,8 @@ class StoredTarget:
     database: Database
     written: set[int] = field(default_factory=set, compare=False)
     """Positions of columns that .WRITE() changes: it looks itself at how much is added."""
+    assigned: set[int] = field(default_factory=set, compare=False)
+    """Positions of columns that the statement sets, whether to other values or not."""
 
     @property
     def shown(self) -> str:
@@ -97,7 +99,7 @@ class StoredTarget:
             lambda rids: self.read(context, rids),
             self.written,
         )
-        return context.store.update(self.table, changes)
+        return context.store.update(self.table, changes, self.assigned)
 
     def delete(self, context: SessionContext, rids: Iterable[int]) -> int:
         """See :class:`Target`."""

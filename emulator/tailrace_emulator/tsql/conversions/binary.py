@@ -8,7 +8,7 @@ from typing import Any
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
-from tailrace_emulator.tsql.conversions.families import Family, family, is_national
+from tailrace_emulator.tsql.conversions.families import INTEGER_BYTES, Family, family, is_national
 from tailrace_emulator.values.collations import page_of
 from tailrace_emulator.values.tds_types import to_wire
 from tailrace_emulator.values.types import MAX, SqlType, unpack_decimal, unpack_guid
@@ -18,7 +18,6 @@ from tailrace_emulator.wire.types.decimals import magnitude_bytes
 from tailrace_emulator.wire.types.registry import decoder, encoder
 
 _RIGHT_ALIGNED = frozenset({"money", "smallmoney", "datetime", "smalldatetime"})
-_INTEGER_SIZES = {"bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
 
 
 def to_binary(source: SqlType, target: SqlType, style: int | None) -> Callable[[Any], bytes] | None:
@@ -39,7 +38,7 @@ def to_binary(source: SqlType, target: SqlType, style: int | None) -> Callable[[
             return None
         return lambda value: _left(value, length, fixed=fixed)
     if kind is Family.INTEGER:
-        size = _INTEGER_SIZES[source.name]
+        size = INTEGER_BYTES[source.name]
 
         def from_integer(value: int) -> bytes:
             raw = value.to_bytes(size, "big", signed=source.name not in {"tinyint", "bit"})

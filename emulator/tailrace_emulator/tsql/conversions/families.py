@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from tailrace_emulator.values.types import SqlType
+from tailrace_emulator.values.types import UNICODE_TYPES, SqlType
 
 
 class Family(Enum):
@@ -46,6 +46,8 @@ INTEGER_RANGES: Final = {
     "bigint": (-(2**63), 2**63 - 1),
 }
 
+INTEGER_BYTES: Final = {"bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
+
 INTEGER_DIGITS: Final = {"bit": 1, "tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Precision of an integer type when it meets a decimal."""
 
@@ -57,4 +59,4 @@ def family(sql_type: SqlType) -> Family:
 
 def is_national(sql_type: SqlType) -> bool:
     """Whether text of this type is UTF-16."""
-    return sql_type.name in {"nchar", "nvarchar", "ntext", "xml"}
+    return sql_type.name in UNICODE_TYPES

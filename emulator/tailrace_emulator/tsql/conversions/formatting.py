@@ -124,7 +124,7 @@ def moment_formatter(source: SqlType, style: int | None) -> Callable[[int, int],
         if with_offset:
             separator = "" if number == 126 else " "
             return formatted + separator + offset_text(offset)
-        return formatted + ("Z" if number == 127 else "")
+        return formatted + ("Z" if utc else "")
 
     return text
 

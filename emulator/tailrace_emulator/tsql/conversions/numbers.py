@@ -15,8 +15,13 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 from tailrace_emulator import messages
-from tailrace_emulator.messages.errors import Aborts
-from tailrace_emulator.tsql.conversions.families import INTEGER_RANGES, Family, family
+from tailrace_emulator.messages.errors import Aborts, not_supported
+from tailrace_emulator.tsql.conversions.families import (
+    INTEGER_BYTES,
+    INTEGER_RANGES,
+    Family,
+    family,
+)
 from tailrace_emulator.tsql.conversions.temporal import DAYS_1900
 from tailrace_emulator.values.types import TICKS_PER_DAY, SqlType, pack_decimal, unpack_decimal
 
@@ -74,6 +79,8 @@ def to_integer(source: SqlType, target: SqlType) -> Number | None:
         return narrow
     if kind is Family.TEXT:
         return _text_to_integer(source, name, low, high)
+    if kind is Family.BINARY:
+        return _integer_of_bytes(name)
     whole = _whole(source, kind)
 
     def checked(value: Any) -> int:
@@ -105,21 +112,18 @@ def _whole(source: SqlType, kind: Family) -> Callable[[Any], int]:
         return lambda value: math.trunc(value) if math.isfinite(value) else 2**80
     if kind is Family.MOMENT:
         return lambda value: math.floor(_days(value) + 0.5)
-    size = 8
-
-    def from_bytes(value: bytes) -> int:
-        return int.from_bytes(value[-size:], "big")
-
-    return lambda value: _signed(from_bytes(value), len(value))
+    raise not_supported(f"the conversion of {source.name} to an integer")
 
 
-def _signed(number: int, size: int) -> int:
-    """Bytes read as the two's complement of 4 or 8 bytes when they fill it."""
-    if size == 4 and number >= 2**31:
-        return number - 2**32
-    if size >= 8 and number >= 2**63:
-        return number - 2**64
-    return number
+def _integer_of_bytes(name: str) -> Callable[[bytes], int]:
+    """The last bytes, as many as the type has; fewer are padded with zeros on the left."""
+    size = INTEGER_BYTES[name]
+    signed = name != "tinyint"
+
+    def read(value: bytes) -> int:
+        return int.from_bytes(value[-size:].rjust(size, b"\0"), "big", signed=signed)
+
+    return read
 
 
 def _to_bit(source: SqlType) -> Number | None:
@@ -322,6 +326,7 @@ def _float_of(source: SqlType) -> Number | None:
     return parse
 
 
+_MAX_PRECISION: Final = 38
 _BINARY_HEAD: Final = 4
 """Precision, scale, zero and sign, before the magnitude of a decimal's bytes."""
 
@@ -333,9 +338,11 @@ def _scaled_of_binary(source: SqlType, target: SqlType) -> Callable[[bytes], int
         return lambda value: int.from_bytes(value[-size:].rjust(size, b"\0"), "big", signed=True)
 
     def read(value: bytes) -> int:
-        if len(value) <= _BINARY_HEAD:
-            raise messages.error(8114, source.name, "numeric", aborts=Aborts.STATEMENT)
         magnitude = int.from_bytes(value[_BINARY_HEAD:], "little")
+        if len(value) <= _BINARY_HEAD or not (
+            value[1] <= value[0] <= _MAX_PRECISION and magnitude < 10 ** value[0]
+        ):
+            raise messages.error(8114, source.name, "numeric", aborts=Aborts.STATEMENT)
         return rescale(magnitude if value[3] else -magnitude, value[1], target.scale)
 
     return read

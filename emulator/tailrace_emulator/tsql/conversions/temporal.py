@@ -133,6 +133,16 @@ _TIME_PATTERN: Final = re.compile(rf"\s*{_TIME}{_ZONE}\s*\Z", re.VERBOSE)
 _YEAR_PATTERN: Final = re.compile(r"\s*(\d{4})\s*\Z")
 
 
+_ISO_OF_UTC: Final = re.compile(
+    r"\s*\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?Z\s*\Z", re.IGNORECASE
+)
+
+
+def is_iso_of_utc(text: str) -> bool:
+    """Whether text is ``yyyy-mm-ddThh:mi:ss[.mmm]Z``, the only zone that datetime reads."""
+    return _ISO_OF_UTC.match(text) is not None
+
+
 def parse_moment(text: str, *, order: str = "", legacy: bool = False) -> Moment:
     """A date, a time or both, in the forms that English languages accept.
 

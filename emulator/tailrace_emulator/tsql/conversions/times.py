@@ -15,6 +15,7 @@ from tailrace_emulator.tsql.conversions.temporal import (
     TICKS_MAX,
     TICKS_PER_MINUTE,
     expand_datetime,
+    is_iso_of_utc,
     parse_moment,
     round_fraction,
     round_moment,
@@ -127,7 +128,9 @@ def _from_text(source: SqlType, target: SqlType, style: int | None) -> _Local:
             if legacy and _looks_out_of_range(value):
                 raise messages.date_out_of_range(source.name, target.name) from error
             raise messages.date_conversion_failed(target.name) from error
-        if legacy and (moment.fraction_digits > 3 or moment.offset is not None):
+        if legacy and (
+            moment.fraction_digits > 3 or (moment.offset is not None and not is_iso_of_utc(value))
+        ):
             raise messages.date_conversion_failed(target.name)
         if moment.offset is not None and target.name in {"datetime2", "date", "time"}:
             return moment.ticks, None

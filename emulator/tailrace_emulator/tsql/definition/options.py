@@ -147,6 +147,7 @@ def _set_date_first(context: SessionContext, value: str) -> None:
     if not 1 <= day <= 7:
         raise messages.error(2742, day)
     _put(context, "datefirst", day)
+    _put(context, "datefirst_is_given", True)
 
 
 def _set_date_format(context: SessionContext, value: str) -> None:
@@ -155,6 +156,7 @@ def _set_date_format(context: SessionContext, value: str) -> None:
     if order not in ORDERS:
         raise messages.error(2741, value)
     _put(context, "dateformat", order)
+    _put(context, "dateformat_is_given", True)
 
 
 def _set_language(context: SessionContext, value: str) -> Iterator[Event]:
@@ -171,10 +173,13 @@ def _set_language(context: SessionContext, value: str) -> Iterator[Event]:
 
 
 def in_language(options: SetOptions, language: Language) -> SetOptions:
-    """The options with a language, and what it decides."""
+    """The options with a language, and what it decides: no DATEFORMAT or DATEFIRST that was SET."""
     options = options.changed("language", language.name)
-    options = options.changed("dateformat", language.dateformat)
-    return options.changed("datefirst", language.datefirst)
+    if not options.dateformat_is_given:
+        options = options.changed("dateformat", language.dateformat)
+    if not options.datefirst_is_given:
+        options = options.changed("datefirst", language.datefirst)
+    return options
 
 
 def _set_row_count(context: SessionContext, value: str) -> None:

@@ -50,6 +50,7 @@ AGGREGATE_NAMES: Final = frozenset(
      "STRING_AGG", "APPROX_COUNT_DISTINCT", "CHECKSUM_AGG", "GROUPING", "GROUPING_ID"}
 )  # fmt: skip
 _RANKING: Final = {"ROW_NUMBER": "row_number", "RANK": "rank", "DENSE_RANK": "dense_rank"}
+TAKES_DISTINCT: Final = AGGREGATE_NAMES - {"GROUPING", "GROUPING_ID"}
 WINDOW_NAMES: Final = AGGREGATE_NAMES | frozenset(
     {*_RANKING, "NTILE", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "PERCENT_RANK", "CUME_DIST",
      "PERCENTILE_CONT", "PERCENTILE_DISC", "GROUPING", "GROUPING_ID"}
@@ -94,6 +95,8 @@ def _children(node: Expression) -> list[Expression]:
 def aggregate(compiler: Expressions, node: Call, scope: Scope) -> Value:
     """An aggregate, or any function with OVER."""
     name = node.name[0].upper()
+    if node.distinct and node.over is not None:
+        raise messages.error(10759)
     if name in {"GROUPING", "GROUPING_ID"}:
         return _grouping(compiler, node, scope)
     if name.startswith("PERCENTILE_"):

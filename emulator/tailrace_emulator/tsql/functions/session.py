@@ -16,7 +16,7 @@ from tailrace_emulator.tsql.compile.scope import Scope
 from tailrace_emulator.tsql.compile.user_functions import scalar_call
 from tailrace_emulator.tsql.compile.values import Value, converted
 from tailrace_emulator.tsql.conversions import convert
-from tailrace_emulator.tsql.functions.aggregates import WINDOW_NAMES, aggregate
+from tailrace_emulator.tsql.functions.aggregates import TAKES_DISTINCT, WINDOW_NAMES, aggregate
 from tailrace_emulator.tsql.functions.registry import BUILDERS, builtin
 from tailrace_emulator.tsql.syntax.nodes import Call, ColumnName, Literal, Variable
 from tailrace_emulator.values.types import (
@@ -43,6 +43,8 @@ def compile_call(compiler: Expressions, node: Call, scope: Scope) -> Value:
         SqlError: 195, 4121 or 208 for an unknown function, 174 for a wrong number of arguments.
     """
     name = node.name[-1].upper()
+    if node.distinct and (len(node.name) > 1 or name not in TAKES_DISTINCT):
+        raise messages.keyword_syntax("DISTINCT", node.line)
     if len(node.name) == 1:
         if name in WINDOW_NAMES:
             return aggregate(compiler, node, scope)

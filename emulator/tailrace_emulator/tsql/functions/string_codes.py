@@ -44,7 +44,13 @@ def _ascii(text: str, page: int) -> int | None:
 @builtin("UNICODE", 1)
 def unicode_code(compiler: Expressions, arguments: list[Value]) -> Value:
     """Code point of the first character."""
-    return Value(f"unicode({compiler.as_text(arguments[0]).sql})", INT)
+    return Value(f"t_unicode({compiler.as_text(arguments[0]).sql})", INT)
+
+
+@sqlite_function("t_unicode", 1)
+def _unicode(text: str) -> int | None:
+    """Not SQLite's own, for which U+0000 is the end of a text."""
+    return ord(text[0]) if text else None
 
 
 @builtin("CHAR", 1)

@@ -353,13 +353,13 @@ def _method(cursor: TokenCursor, operand: Expression, method: str) -> Expression
 def _call(cursor: TokenCursor, name: tuple[str, ...], line: int) -> Expression:
     """The arguments and clauses of a function call."""
     cursor.expect("(")
-    distinct = False
     arguments: tuple[Expression, ...] = ()
     if len(name) == 1 and name[0].upper() == "TRIM":
         return _trim(cursor, line)
-    if not cursor.at(")"):
-        distinct = cursor.accept("DISTINCT")
-        cursor.accept("ALL")
+    unique = cursor.accept_any("ALL", "DISTINCT")
+    if unique:  # one argument, and no *
+        arguments = (cursor.fail() if cursor.at("*") else condition(cursor),)
+    elif not cursor.at(")"):
         arguments = _arguments(cursor)
     cursor.expect(")")
     within: tuple[OrderItem, ...] = ()
@@ -373,7 +373,7 @@ def _call(cursor: TokenCursor, name: tuple[str, ...], line: int) -> Expression:
             raise not_supported("IGNORE NULLS")
         cursor.position += 2
     over = _over(cursor) if cursor.accept("OVER") else None
-    return Call(name, arguments, line, distinct, over, within)
+    return Call(name, arguments, line, unique == "DISTINCT", over, within)
 
 
 def _trim(cursor: TokenCursor, line: int) -> Expression:

@@ -1,0 +1,142 @@
+"""What a table's changes are held by, and from which LSN on (pure).
+
+What is covered is the table's: ``covers_from`` is kept with its record, and says from where on its
+changes are held without a gap. Within it, the capture instance that it began with holds them from
+there, and each newer one from its own low watermark when it was first seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.daemon.table_record import TableRecord
+from tailrace_publisher.daemon.table_state import TableState
+from tailrace_publisher.source.instances import choose_instance
+from tailrace_publisher.source.loss import check_place_kept
+from tailrace_publisher.source.versions import version_at
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+
+
+@dataclass(slots=True)
+class PublishedTable:
+    """A table with everything that its rows need.
+
+    Attributes:
+        name: the table.
+        topic: where its events go.
+        instances: its capture instances, oldest first.
+        versions: per recognised capture instance its schema versions, oldest first; empty while
+            nothing is read.
+        covers: per recognised capture instance the LSN from which on it holds the table's changes.
+        object_ids: of the change tables of its instances when it was last taken in: an instance
+            that was disabled and made again under its name has another one.
+        is_told: whether it was told that it is stopped.
+    """
+
+    name: TableName
+    topic: str
+    instances: list[CaptureInstance]
+    versions: dict[str, tuple[TableSchema, ...]] = field(default_factory=dict)
+    covers: dict[str, Lsn] = field(default_factory=dict)
+    object_ids: dict[str, int] = field(default_factory=dict)
+    is_told: bool = False
+
+    @property
+    def recognised(self) -> dict[str, Lsn]:
+        """Low watermarks of the instances that the capture process has come to, oldest first."""
+        return {
+            instance.name: instance.low_watermark
+            for instance in self.instances
+            if instance.low_watermark is not None
+        }
+
+    def made_again(self) -> set[str]:
+        """Names of instances that are others than when the table was last taken in."""
+        return {
+            instance.name
+            for instance in self.instances
+            if self.object_ids.get(instance.name, instance.object_id) != instance.object_id
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """From where a table is read in a window.
+
+    Attributes:
+        table: the table.
+        instance: the capture instance.
+        schema: the version in force.
+        covers_from: LSN from which on the instance holds the table's changes.
+    """
+
+    table: PublishedTable
+    instance: CaptureInstance
+    schema: TableSchema
+    covers_from: Lsn
+
+
+def reading_of(table: PublishedTable, lsn: Lsn) -> Reading | None:
+    """From where a table's changes of a commit are read; None while it has no version."""
+    covers = {name: table.covers[name] for name in table.versions}
+    instance = choose_instance(table.instances, covers, lsn)
+    if instance is None:
+        return None
+    schema = version_at(table.versions[instance.name], lsn)
+    return Reading(table, instance, schema, covers[instance.name])
+
+
+def covers_of(table: PublishedTable, record: TableRecord) -> dict[str, Lsn]:
+    """From which LSN on each recognised instance of a table holds its changes.
+
+    Args:
+        table: the table, as it was last taken in and with the instances found now.
+        record: what is known of it.
+    """
+    anew = table.made_again()
+    covers = {
+        name: low if name in anew else table.covers.get(name, low)
+        for name, low in table.recognised.items()
+    }
+    if record.covers_from is not None and record.instances:
+        first = record.instances[0]
+        if first in covers and first not in anew:
+            covers[first] = record.covers_from
+    return covers
+
+
+def still_covered(
+    table: PublishedTable, record: TableRecord, covers: Mapping[str, Lsn], out: Lsn
+) -> TableRecord:
+    """The record of a published table with the instances that hold its changes now.
+
+    Args:
+        table: the table.
+        record: what was known of it.
+        covers: as :func:`covers_of`.
+        out: last LSN up to which all changes are published.
+
+    Raises:
+        PositionExpired: nothing holds what comes next; what held it was disabled.
+    """
+    known = record.covers_from
+    if known is None:
+        return begun(record, covers)
+    anew = table.made_again()
+    gone = [name for name in record.instances if name in anew or name not in covers]
+    may_begin = record.state is TableState.PENDING
+    check_place_kept(out, known, covers, gone, may_begin=may_begin)
+    if not covers:
+        return record
+    if may_begin and known > out:
+        known = min(covers.values())
+    return replace(record, covers_from=known, instances=tuple(covers))
+
+
+def begun(record: TableRecord, covers: Mapping[str, Lsn]) -> TableRecord:
+    """The record of a table that begins with what its instances hold now; its state stays."""
+    return TableRecord(record.state, min(covers.values()), tuple(covers))

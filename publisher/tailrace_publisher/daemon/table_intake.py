@@ -1,0 +1,286 @@
+"""Taking tables in: what the catalog says of them now, against what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from tailrace_publisher.change.ranges import first_lsn_after
+from tailrace_publisher.daemon.coverage import (
+    PublishedTable,
+    begun,
+    covers_of,
+    reading_of,
+    still_covered,
+)
+from tailrace_publisher.daemon.publisher_state import PublisherState
+from tailrace_publisher.daemon.registered import RegisteredVersions
+from tailrace_publisher.daemon.table_record import TableRecord
+from tailrace_publisher.daemon.table_state import PUBLISHED, TableEvent, TableState
+from tailrace_publisher.daemon.table_topics import TableTopics
+from tailrace_publisher.errors import TableFailed
+from tailrace_publisher.one_table import of_one_table
+from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.snapshot_options import SnapshotMode
+from tailrace_publisher.source.instances import Catalog, by_table
+from tailrace_publisher.source.queries import CatalogState
+from tailrace_publisher.source.versions import current_columns, timeline
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+
+_log = structlog.get_logger(__name__)
+
+_NOT_CAPTURED: Final = "its capture instances are gone (sys.sp_cdc_disable_table or DROP TABLE)"
+
+
+class TableIntake:
+    """Takes in what is captured and selected, and moves each table to the state that follows.
+
+    Args:
+        runtime: what all parts share.
+        read: reads the catalog.
+        versions: the schema versions.
+        topics: makes the topics, and knows the tables that cannot go on.
+        state: what is out.
+
+    Attributes:
+        tables: those that are captured and selected.
+        catalog_state: of the catalog when it was last read; None before.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        read: Callable[[], Catalog],
+        versions: RegisteredVersions,
+        topics: TableTopics,
+        state: PublisherState,
+    ) -> None:
+        self._config = runtime.config
+        self._read = read
+        self._versions = versions
+        self._topics = topics
+        self._stopped = topics.stopped
+        self._state = state
+        self._lossless = {
+            name.casefold(): columns for name, columns in self._config.lossless_columns.items()
+        }
+        self.tables: dict[TableName, PublishedTable] = {}
+        self.catalog_state: CatalogState | None = None
+
+    def is_stopped(self, table: PublishedTable) -> bool:
+        """Whether a table cannot go on."""
+        return self._state.of(table.name).state is TableState.STOPPED
+
+    def take_up(self, table: PublishedTable) -> PublishedTable:
+        """Begin again with a table that is stopped; make the topic anew of one that is not.
+
+        Returns:
+            The table as it was taken in.
+
+        Raises:
+            TableFailed: its topic is refused.
+            PublisherError: as :meth:`refresh`.
+        """
+        if not self.is_stopped(table):
+            self._topics.make_again(table.name, table.topic)
+            return table
+        self._stopped.forgive(table.name)
+        del self.tables[table.name]
+        self.refresh()
+        return self.tables.get(table.name, table)
+
+    def refresh(self) -> None:
+        """Read the catalog again and take in what is new.
+
+        Raises:
+            PublisherError: no table can go on; that of the first.
+            SourceError, RegistryError, DeliveryError: a part did not answer or refused.
+        """
+        catalog = self._read()
+        found = {
+            name: instances
+            for name, instances in by_table(catalog.instances).items()
+            if self._config.tables.selects(name)
+        }
+        self._notice_gone(found)
+        topics = self._topics.names(found)
+        new = {name: topic for name, topic in topics.items() if name not in self.tables}
+        published = {
+            name
+            for name in new
+            if self._state.holds_events(name, [instance.name for instance in found[name]])
+        }
+        self._topics.make(new, published)
+        for name, topic in topics.items():
+            table = self.tables.setdefault(name, PublishedTable(name, topic, found[name]))
+            table.instances = found[name]
+            self._state.happened(name, TableEvent.CAPTURED)
+        self._versions.fetch(
+            topic for name, topic in topics.items() if self._stopped.error_of(name) is None
+        )
+        for name in topics:
+            self._take_in_or_stop(self.tables[name], catalog)
+        self._register_or_stop()
+        if self.tables and all(self.is_stopped(table) for table in self.tables.values()):
+            raise self._stopped.fail(self.tables)
+        self._forget_unread()
+        self.catalog_state = catalog.state
+
+    def _notice_gone(self, found: Iterable[TableName]) -> None:
+        captured = set(found)
+        for name in [name for name in self.tables if name not in captured]:
+            self._stopped.miss(name, _NOT_CAPTURED)
+            del self.tables[name]
+        self._stopped.miss_all_but(captured)
+
+    def _forget_unread(self) -> None:
+        """Forget tables that nothing is read of: not captured any more, or left out now.
+
+        The position goes on without them, so one that comes back later needs a new snapshot.
+        """
+        left = self._state.older_left()
+        for name in sorted(self._state.known() - self.tables.keys(), key=str):
+            left += self._state.of(name).instances
+            self._state.happened(name, TableEvent.GONE)
+        self._tell_left_behind(left)
+
+    def _tell_left_behind(self, instances: Iterable[str]) -> None:
+        for name in instances:
+            _log.warning(
+                "capture_instance_left_behind",
+                capture_instance=name,
+                reason="it is gone, replaced by a newer one, or left out by tables.exclude",
+            )
+
+    def _take_in_or_stop(self, table: PublishedTable, catalog: Catalog) -> None:
+        """Take a table in; what it cannot go on for stops it alone, or has it begin again."""
+        cause = self._stopped.error_of(table.name) or self._taken_in(table, catalog)
+        if cause is not None and self._stopped.is_taken_up(cause):
+            self._state.happened(table.name, TableEvent.PLACE_LOST)
+            if not table.recognised:
+                _log.info("capture_instance_not_ready", table=str(table.name))
+                table.versions.clear()
+                return
+            cause = self._taken_in(table, catalog)
+        if cause is not None:
+            self._stop(table)
+
+    def _register_or_stop(self) -> None:
+        """Register the newest versions, and make their encoders; tables that are refused stop."""
+        tables = {table.topic: table for table in self.tables.values() if table.versions}
+        refused = self._versions.register(
+            {
+                topic: [versions[-1] for versions in table.versions.values()]
+                for topic, table in tables.items()
+            }
+        )
+        for topic, error in refused.items():
+            self._stopped.add(error.table, error.cause)
+            self._stop(tables[topic])
+
+    def _stop(self, table: PublishedTable) -> None:
+        self._state.happened(table.name, TableEvent.FAILED)
+        table.versions.clear()
+        if not table.is_told:
+            self._stopped.tell(table.name)
+            table.is_told = True
+
+    def _taken_in(self, table: PublishedTable, catalog: Catalog) -> Exception | None:
+        """Take a table in; gives what it cannot go on for, which is noted."""
+        try:
+            with of_one_table(table.name, "taking in its capture instances and schema versions"):
+                self._take_in(table, catalog)
+        except TableFailed as error:
+            self._stopped.add(table.name, error.cause)
+            return error.cause
+        return None
+
+    def _take_in(self, table: PublishedTable, catalog: Catalog) -> None:
+        registered = self._versions.of_topic(table.topic)
+        self._state.adopt(table.name, self._names_of(table, registered))
+        record = self._state.of(table.name)
+        covers = table.recognised
+        if record.state in PUBLISHED:
+            covers = covers_of(table, record)
+            after = still_covered(table, record, covers, self._state.out)
+            self._tell_instances(table, record, after)
+            self._state.keep(table.name, after)
+        elif covers:
+            self._begin(table, record, covers)
+        table.versions.clear()
+        table.covers = covers
+        table.object_ids = {instance.name: instance.object_id for instance in table.instances}
+        if not covers:
+            _log.info("capture_instance_not_ready", table=str(table.name))
+            return
+        self._make_versions(table, catalog, registered)
+
+    def _names_of(self, table: PublishedTable, registered: list[TableSchema]) -> list[str]:
+        """Names of a table's instances, present or gone."""
+        present = [instance.name for instance in table.instances]
+        others = {i.name for other in self.tables.values() for i in other.instances} - set(present)
+        gone = {version.capture_instance for version in registered} - set(present) - others
+        return present + sorted(gone)
+
+    def _begin(self, table: PublishedTable, record: TableRecord, covers: dict[str, Lsn]) -> None:
+        """Begin with a table that is new, that has lost its place, or that was stopped."""
+        wanted = self._config.snapshot.mode is SnapshotMode.INITIAL or (
+            record.state is TableState.LOST
+            or (record.state is TableState.FOUND and self._state.reads_all_anew)
+        )
+        event = TableEvent.SNAPSHOT_WANTED if wanted else TableEvent.CHANGES_WANTED
+        after = self._state.happened(table.name, event, begun(record, covers))
+        if record.state is TableState.FOUND:
+            self._tell_instances(table, record, after)
+            self._tell_keyless(table)
+        else:
+            self._stopped.take_up(table.name, self._state.position.commit_lsn, after.state)
+            table.is_told = False
+
+    def _tell_instances(
+        self, table: PublishedTable, before: TableRecord, after: TableRecord
+    ) -> None:
+        for name in after.instances:
+            if name not in before.instances:
+                _log.info(
+                    "capture_instance_found",
+                    table=str(table.name),
+                    capture_instance=name,
+                    covers_from=str(table.recognised[name]),
+                    state=after.state.value,
+                )
+        self._tell_left_behind(name for name in before.instances if name not in after.instances)
+
+    def _tell_keyless(self, table: PublishedTable) -> None:
+        if not all(instance.key for instance in table.instances):
+            _log.warning(
+                "table_without_key",
+                table=str(table.name),
+                effect="its events have a null key and go to one partition",
+                fix="name its key columns in message_keys",
+            )
+
+    def _make_versions(
+        self, table: PublishedTable, catalog: Catalog, registered: list[TableSchema]
+    ) -> None:
+        first = first_lsn_after(self._state.position)
+        lossless = self._lossless.get(f"{table.name.schema}.{table.name.table}".casefold(), ())
+        for instance in table.instances:
+            if instance.name not in table.covers:
+                continue
+            table.versions[instance.name] = timeline(
+                instance,
+                current_columns(instance, lossless),
+                [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
+                [version for version in registered if version.capture_instance == instance.name],
+                max(first, table.covers[instance.name]),
+            )
+        reading = reading_of(table, first)
+        if reading is not None:
+            record = self._state.of(table.name)
+            self._state.keep(table.name, replace(record, schema_lsn=reading.schema.schema_lsn))

@@ -1,0 +1,129 @@
+"""What is kept of a table, and how it is read from records of this release and of earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tailrace_publisher.daemon.table_state import TableState
+from tailrace_schemas.checkpoint import TableCheckpoint
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
+
+_SKIPPED: Final = "skipped"
+"""In records of earlier releases: followed without a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """What is known of a table beyond the database's position.
+
+    Attributes:
+        state: where it is.
+        covers_from: LSN from which on its changes are held; cleanup moves the low watermark of what
+            holds them, not this. None while nothing holds them.
+        instances: names of the capture instances that hold them, oldest first.
+        schema_lsn: version in force at the position.
+        snapshot_fence: LSN at which the last published rows of its snapshot were current.
+        resume_key: JSON array of the last key of its snapshot that is out, or None.
+        snapshot_rows: rows of its snapshot that are out.
+    """
+
+    state: TableState = TableState.MISSING
+    covers_from: Lsn | None = None
+    instances: tuple[str, ...] = ()
+    schema_lsn: Lsn | None = None
+    snapshot_fence: Lsn | None = None
+    resume_key: str | None = None
+    snapshot_rows: int = 0
+
+    @classmethod
+    def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:
+        """Read a checkpoint record.
+
+        Raises:
+            ValueError: its state is none.
+        """
+        skipped = record.state == _SKIPPED
+        return cls(
+            state=TableState.FOLLOWED if skipped else TableState(record.state),
+            covers_from=record.covers_from,
+            instances=record.capture_instances,
+            schema_lsn=record.schema_lsn,
+            snapshot_fence=record.snapshot_fence,
+            resume_key=record.snapshot_resume_key,
+            snapshot_rows=record.snapshot_rows,
+        )
+
+    def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
+        """The checkpoint record.
+
+        Args:
+            position: where the stream is.
+            now_ms: milliseconds UTC.
+        """
+        return TableCheckpoint(
+            state=self.state.value,
+            position=position,
+            covers_from=self.covers_from,
+            snapshot_fence=self.snapshot_fence,
+            snapshot_resume_key=self.resume_key,
+            snapshot_rows=self.snapshot_rows,
+            schema_lsn=self.schema_lsn,
+            capture_instances=self.instances,
+            written_ms=now_ms,
+        )
+
+
+class OlderInstances:
+    """What releases up to 0.2 kept of single capture instances, until their tables take it over.
+
+    Args:
+        records: by name of the instance.
+
+    Raises:
+        ValueError: a state is none.
+    """
+
+    def __init__(self, records: Mapping[str, TableCheckpoint]) -> None:
+        self._records = {
+            name: TableRecord.from_checkpoint(record) for name, record in records.items()
+        }
+
+    def follow(self, instances: Iterable[str]) -> bool:
+        """Whether the changes of one of these were published."""
+        known = (self._records[name] for name in instances if name in self._records)
+        return any(record.state is not TableState.STOPPED for record in known)
+
+    def take(self, instances: Iterable[str], out: Lsn) -> TableRecord | None:
+        """Take over what was kept of a table's instances; None when that is nothing.
+
+        Args:
+            instances: their names.
+            out: last LSN up to which all changes are published.
+        """
+        found = [self._records.pop(name) for name in instances if name in self._records]
+        if not found:
+            return None
+        found.sort(key=lambda record: record.covers_from or Lsn.ZERO)
+        newest = found[-1]
+        names = tuple(name for record in found for name in record.instances)
+        covers_from = found[0].covers_from or Lsn.ZERO
+        has_begun = newest.state in {TableState.SNAPSHOTTING, TableState.FOLLOWED}
+        if has_begun and newest.snapshot_fence is not None and covers_from > out:
+            # Its rows were current at a fence: what held its changes there is not known any more.
+            covers_from, names = out, ()
+        is_stopped = any(record.state is TableState.STOPPED for record in found)
+        return replace(
+            newest,
+            state=TableState.STOPPED if is_stopped else newest.state,
+            covers_from=covers_from,
+            instances=names,
+        )
+
+    def left(self) -> list[str]:
+        """Names of those that no table has taken over; they are forgotten."""
+        left = sorted(self._records)
+        self._records.clear()
+        return left

@@ -1,0 +1,131 @@
+"""The states of a table, and what moves it from one to another, as data.
+
+A table's state is kept in one place (``PublisherState``) and changed by events only. What an event
+means in a state where it is not in the table below is nothing: it would be our own mistake, and is
+refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class TableState(StrEnum):
+    """Where a table is; the values are those of ``snapshot_state`` in its checkpoint record."""
+
+    MISSING = "missing"
+    """Not captured, not selected, or never seen: nothing is kept of it."""
+    FOUND = "found"
+    """Captured; nothing of it is published, and nothing decided. Nothing is kept of it yet."""
+    PENDING = "pending"
+    """Its changes are published, the snapshot of what was before them is to be read."""
+    SNAPSHOTTING = "running"
+    """Its changes and a part of its snapshot are published."""
+    FOLLOWED = "done"
+    """Its changes are published, and it is part of the cut."""
+    LOST = "lost"
+    """Changes are gone that were not published; it waits for a capture instance to begin anew."""
+    STOPPED = "stopped"
+    """It cannot go on, until an operator or a new start of the publisher takes it up."""
+
+
+class TableEvent(StrEnum):
+    """What happens to a table."""
+
+    CAPTURED = "captured"
+    """It is among the captured and selected tables."""
+    GONE = "gone"
+    """It is not, any more."""
+    SNAPSHOT_WANTED = "snapshot wanted"
+    """It is to begin with a snapshot, or to have a new one."""
+    CHANGES_WANTED = "changes wanted"
+    """It is to begin with its changes from now on."""
+    ROWS_OUT = "rows out"
+    """A part of its snapshot is published, and not the last one."""
+    SNAPSHOT_OUT = "snapshot out"
+    """The last part of its snapshot is published."""
+    PLACE_LOST = "place lost"
+    """Changes are gone that were not published, and it is to begin anew by itself."""
+    FAILED = "failed"
+    """It cannot go on."""
+
+
+_S, _E = TableState, TableEvent
+
+TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = MappingProxyType(
+    {
+        (_S.MISSING, _E.CAPTURED): _S.FOUND,
+        (_S.MISSING, _E.GONE): _S.MISSING,
+        (_S.FOUND, _E.CAPTURED): _S.FOUND,
+        (_S.FOUND, _E.GONE): _S.MISSING,
+        (_S.FOUND, _E.SNAPSHOT_WANTED): _S.PENDING,
+        (_S.FOUND, _E.CHANGES_WANTED): _S.FOLLOWED,
+        (_S.FOUND, _E.PLACE_LOST): _S.LOST,
+        (_S.FOUND, _E.FAILED): _S.STOPPED,
+        (_S.PENDING, _E.CAPTURED): _S.PENDING,
+        (_S.PENDING, _E.GONE): _S.MISSING,
+        (_S.PENDING, _E.ROWS_OUT): _S.SNAPSHOTTING,
+        (_S.PENDING, _E.SNAPSHOT_OUT): _S.FOLLOWED,
+        (_S.PENDING, _E.PLACE_LOST): _S.LOST,
+        (_S.PENDING, _E.FAILED): _S.STOPPED,
+        (_S.SNAPSHOTTING, _E.CAPTURED): _S.SNAPSHOTTING,
+        (_S.SNAPSHOTTING, _E.GONE): _S.MISSING,
+        (_S.SNAPSHOTTING, _E.ROWS_OUT): _S.SNAPSHOTTING,
+        (_S.SNAPSHOTTING, _E.SNAPSHOT_OUT): _S.FOLLOWED,
+        (_S.SNAPSHOTTING, _E.PLACE_LOST): _S.LOST,
+        (_S.SNAPSHOTTING, _E.FAILED): _S.STOPPED,
+        (_S.FOLLOWED, _E.CAPTURED): _S.FOLLOWED,
+        (_S.FOLLOWED, _E.GONE): _S.MISSING,
+        (_S.FOLLOWED, _E.SNAPSHOT_WANTED): _S.PENDING,
+        (_S.FOLLOWED, _E.PLACE_LOST): _S.LOST,
+        (_S.FOLLOWED, _E.FAILED): _S.STOPPED,
+        (_S.LOST, _E.CAPTURED): _S.LOST,
+        (_S.LOST, _E.GONE): _S.MISSING,
+        (_S.LOST, _E.SNAPSHOT_WANTED): _S.PENDING,
+        (_S.LOST, _E.PLACE_LOST): _S.LOST,
+        (_S.LOST, _E.FAILED): _S.STOPPED,
+        (_S.STOPPED, _E.CAPTURED): _S.STOPPED,
+        (_S.STOPPED, _E.GONE): _S.MISSING,
+        (_S.STOPPED, _E.SNAPSHOT_WANTED): _S.PENDING,
+        (_S.STOPPED, _E.CHANGES_WANTED): _S.FOLLOWED,
+        (_S.STOPPED, _E.PLACE_LOST): _S.LOST,
+        (_S.STOPPED, _E.FAILED): _S.STOPPED,
+    }
+)
+"""The next state by state and event; a pair that is not here does not happen."""
+
+KEPT: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.FOLLOWED, _S.LOST, _S.STOPPED})
+"""States that have a checkpoint record."""
+
+PUBLISHED: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.FOLLOWED})
+"""States in which a table's changes are published."""
+
+UNREAD: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING})
+"""States in which a part of a table's snapshot is still to be read."""
+
+OUT_OF_CUT: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.LOST, _S.STOPPED})
+"""States in which a table is named in every progress record: no reader may take it for whole."""
+
+
+class ForbiddenTransition(Exception):
+    """An event came in a state in which it does not happen: our own mistake."""
+
+    def __init__(self, state: TableState, event: TableEvent) -> None:
+        self.state = state
+        self.event = event
+        super().__init__(f"event {event.name} does not happen in state {state.name}")
+
+
+def state_after(state: TableState, event: TableEvent) -> TableState:
+    """The state behind an event.
+
+    Raises:
+        ForbiddenTransition: it does not happen in that state.
+    """
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise ForbiddenTransition(state, event) from None

@@ -1,0 +1,88 @@
+"""The topics of tables: each table's own; what is wrong with one stops its table alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.stopped import StoppedTables
+from tailrace_publisher.deliver.topics import TopicSpec, data_spec
+from tailrace_publisher.errors import DeliveryRejected, TableFailed, TopicCompacted
+from tailrace_schemas.topics import TableName
+
+
+class TableTopics:
+    """Names and makes the topics of tables.
+
+    Args:
+        config: the options.
+        ensure_topics: creates topics.
+        stopped: the tables that cannot go on.
+
+    Attributes:
+        stopped: the tables that cannot go on.
+    """
+
+    def __init__(
+        self,
+        config: PublisherConfig,
+        ensure_topics: Callable[[list[TopicSpec]], None],
+        stopped: StoppedTables,
+    ) -> None:
+        self.stopped = stopped
+        self._config = config
+        self._ensure_topics = ensure_topics
+
+    def names(self, tables: Iterable[TableName]) -> dict[TableName, str]:
+        """The topic of each table that can have one; the others count as missing."""
+        topics: dict[TableName, str] = {}
+        for table in tables:
+            try:
+                topics[table] = self._config.topics.data(table)
+            except ValueError as error:
+                self.stopped.miss(table, str(error))
+            else:
+                self.stopped.found(table)
+        return topics
+
+    def make(self, topics: Mapping[TableName, str], published: Iterable[TableName]) -> None:
+        """Create the topics that do not exist; one that is refused stops its table alone.
+
+        Args:
+            topics: by table.
+            published: tables whose events are in their topics: should one be gone, it is told.
+        """
+        holding = set(published)
+        self._make(
+            {
+                table: data_spec(topic, self._config.kafka, holds_events=table in holding)
+                for table, topic in topics.items()
+            }
+        )
+
+    def make_again(self, table: TableName, topic: str) -> None:
+        """Create a table's topic should it be gone; a new snapshot will fill it.
+
+        Raises:
+            TableFailed: it is refused.
+        """
+        try:
+            self._ensure_topics([data_spec(topic, self._config.kafka)])
+        except DeliveryRejected as error:
+            raise TableFailed(table, error) from error
+
+    def _make(self, new: dict[TableName, TopicSpec]) -> None:
+        if not new:
+            return
+        try:
+            self._ensure_topics(list(new.values()))
+        except TopicCompacted as error:
+            of_topic = {spec.name: table for table, spec in new.items()}
+            self.stopped.add(of_topic[error.topic], error)
+            self._make({n: s for n, s in new.items() if s.name != error.topic})
+        except DeliveryRejected as error:
+            if len(new) == 1:
+                self.stopped.add(next(iter(new)), error)
+                return
+            for table, spec in new.items():
+                self._make({table: spec})

@@ -1,0 +1,126 @@
+"""What holds a table's changes, and when nothing does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.daemon.coverage import (
+    PublishedTable,
+    begun,
+    covers_of,
+    reading_of,
+    still_covered,
+)
+from tailrace_publisher.daemon.table_record import TableRecord
+from tailrace_publisher.daemon.table_state import TableState
+from tailrace_publisher.errors import PositionExpired
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
+
+TABLE = TableName("db", "dbo", "t")
+
+
+def at(number: int) -> Lsn:
+    return Lsn(1, number, 1)
+
+
+def instance(name: str, low: int | None, object_id: int = 0) -> CaptureInstance:
+    return CaptureInstance(
+        name=name,
+        table=TABLE,
+        low_watermark=None if low is None else at(low),
+        create_date=datetime(2026, 1, 1),  # noqa: DTZ001
+        object_id=object_id or sum(map(ord, name)),
+        source_object_id=1,
+        supports_net_changes=False,
+        ordered_by_command_id=True,
+        columns=(),
+        key=(),
+        identity=(),
+    )
+
+
+def table(*instances: CaptureInstance, **parts: object) -> PublishedTable:
+    found = PublishedTable(TABLE, "topic", list(instances))
+    for name, value in parts.items():
+        setattr(found, name, value)
+    return found
+
+
+FOLLOWED = TableRecord(TableState.FOLLOWED, at(10), ("a", "b"))
+
+
+def test_the_first_instance_holds_from_where_the_table_is_covered_whatever_cleanup_took():
+    found = table(instance("a", 30), instance("b", 50))
+    assert covers_of(found, FOLLOWED) == {"a": at(10), "b": at(50)}
+
+
+def test_the_first_of_those_that_are_left_holds_what_comes_once_that_was_checked():
+    found = table(instance("b", 50))
+    left = still_covered(found, FOLLOWED, covers_of(found, FOLLOWED), at(60))
+
+    assert (left.covers_from, left.instances) == (at(10), ("b",))
+    assert covers_of(table(instance("b", 70)), left) == {"b": at(10)}
+
+
+def test_an_older_instance_that_goes_before_the_newer_one_holds_what_comes_is_a_lost_place():
+    found = table(instance("b", 50))
+    with pytest.raises(PositionExpired, match="a was disabled") as raised:
+        still_covered(found, FOLLOWED, covers_of(found, FOLLOWED), at(40))
+    assert raised.value.minimum == at(50)
+
+
+def test_an_instance_that_is_not_recognised_holds_nothing():
+    found = table(instance("c", None))
+    assert covers_of(found, FOLLOWED) == {}
+    with pytest.raises(PositionExpired, match="no other is recognised"):
+        still_covered(found, FOLLOWED, {}, at(60))
+
+
+def test_an_instance_made_again_under_its_name_is_another_one():
+    found = table(instance("a", 70, object_id=2), object_ids={"a": 1}, covers={"a": at(10)})
+    record = replace(FOLLOWED, instances=("a",))
+
+    assert covers_of(found, record) == {"a": at(70)}
+    with pytest.raises(PositionExpired, match="a was disabled"):
+        still_covered(found, record, covers_of(found, record), at(60))
+    assert still_covered(found, record, covers_of(found, record), at(80)).instances == ("a",)
+
+
+def test_a_newer_instance_holds_from_where_it_was_first_seen():
+    found = table(instance("a", 90), instance("b", 90), covers={"a": at(10), "b": at(50)})
+    assert covers_of(found, FOLLOWED) == {"a": at(10), "b": at(50)}
+
+
+def test_a_table_of_which_nothing_is_out_is_covered_from_what_it_has_now():
+    pending = TableRecord(TableState.PENDING, at(50), ("a",))
+    found = table(instance("b", 70))
+
+    record = still_covered(found, pending, covers_of(found, pending), at(40))
+
+    assert (record.covers_from, record.instances) == (at(70), ("b",))
+    assert record.state is TableState.PENDING
+
+
+def test_it_begins_with_what_its_instances_hold_and_forgets_what_was():
+    stopped = TableRecord(TableState.STOPPED, at(10), ("a",), resume_key='["1"]', snapshot_rows=5)
+    record = begun(stopped, {"b": at(50), "c": at(60)})
+    assert record == TableRecord(TableState.STOPPED, at(50), ("b", "c"))
+
+
+def test_rows_up_to_where_a_newer_instance_begins_are_read_from_the_older_one():
+    versions = {name: (TableSchema(TABLE, name, at(1), ()),) for name in "ab"}
+    found = table(
+        instance("a", 10),
+        instance("b", 50),
+        versions=versions,
+        covers={"a": at(10), "b": at(50)},
+    )
+    chosen = [reading_of(found, at(number)) for number in (20, 50, 51)]
+    assert [reading.instance.name for reading in chosen if reading] == ["a", "a", "b"]
+    assert reading_of(table(instance("a", 10)), at(20)) is None

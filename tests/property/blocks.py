@@ -10,17 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tailrace_publisher.encode.blocks.envelopes import HEADER_CELLS
 from tailrace_publisher.encode.blocks.kernels import Cells
 from tailrace_publisher.encode.forms import Cell, Form
 
 _WIDE = Context(prec=60)
-HEADER = (
-    Cell(Form.BYTES, 10),
-    Cell(Form.LONG, 8),
-    Cell(Form.BYTES, 10),
-    Cell(Form.LONG, 8),
-    Cell(Form.BYTES, 128),
-)
+HEADER = HEADER_CELLS
 
 
 def cells_of(cell: Cell, values: Sequence[Any]) -> Cells:

@@ -36,7 +36,7 @@ def block_of(encoder: BlockEncoder, rows: Sequence[Sequence[Any]]) -> EncodedBlo
         for cell, column in zip((*HEADER, *cells), columns, strict=True)
         if cell is not None
     ]
-    return encoder.encode_columns(found[:5], found[5:])
+    return encoder.encode_columns(found)
 
 
 def assert_same(left: EncodedRows, right: EncodedRows) -> None:
@@ -198,7 +198,7 @@ def test_a_value_longer_than_its_cell_is_declined() -> None:
     text.lengths[0] = 12
 
     with pytest.raises(Declined):
-        encoder.encode_columns(cells, [cells_of(of_key, (1,)), text])
+        encoder.encode_columns([*cells, cells_of(of_key, (1,)), text])
 
 
 def test_a_number_of_too_many_digits_is_declined() -> None:
@@ -212,7 +212,7 @@ def test_a_number_of_too_many_digits_is_declined() -> None:
     number.data[0, 3:5] = (0xE8, 0x03)  # 1000
 
     with pytest.raises(Declined):
-        encoder.encode_columns(header, [cells_of(of_key, (1,)), number])
+        encoder.encode_columns([*header, cells_of(of_key, (1,)), number])
 
 
 def test_tables_with_large_columns_are_declined_as_a_whole() -> None:

@@ -17,7 +17,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-NAMES: Final = ("encode", "emulator", "publisher", "publisher_memory", "sink", "end_to_end")
+NAMES: Final = (
+    *("encode", "page_paths", "emulator", "publisher", "publisher_memory", "sink", "end_to_end"),
+)
 RESULTS: Final = Path(__file__).parent / "results"
 
 

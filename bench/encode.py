@@ -30,11 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure inserts and updates."""
+    """Measure inserts and updates, and inserts of one transaction, whose command ids differ."""
     events = arguments.events
     measured: dict[str, Any] = {"events": events}
-    for kind, updates in (("inserts", False), ("updates", True)):
-        rows, commit_ms = workload.change_rows(events, updates=updates)
+    for kind, updates, is_one in (
+        ("inserts", False, False),
+        ("updates", True, False),
+        ("large_transaction", False, True),
+    ):
+        rows, commit_ms = workload.change_rows(events, updates=updates, one_transaction=is_one)
         ours, encoded = _best(lambda r=rows, c=commit_ms: _encode(r, c))  # type: ignore[misc]
         plain, expected = _best(lambda r=rows, c=commit_ms: _plain(r, c), repeats=2)  # type: ignore[misc]
         if encoded != expected:

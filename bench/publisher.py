@@ -6,8 +6,10 @@ anything is measured. Then, on the same machine at the same time of day:
 raw fetch     pyodbc reads the same change rows in order, and nothing else
 raw produce   the same events, encoded before, are produced in transactions of 10,000
 publisher     the daemon itself, from its first window to its last commit
+by row        the same with source.blocks off: the path of tables that blocks cannot take
 
-Each is repeated and the best counts. Broker, SQL Server and publisher share the cores.
+They take turns, several times, and the best of each counts. Broker, SQL Server and publisher share
+the cores.
 """
 
 from __future__ import annotations
@@ -55,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window-transactions", type=int, default=500, help="publisher: the option of that name"
     )
+    parser.add_argument(
+        "--transaction-rows",
+        type=int,
+        default=workload.ROWS_PER_TRANSACTION,
+        help="publisher: rows of a source transaction; at most 1000, a divisor of it",
+    )
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -70,31 +78,45 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         _source(stack.emulator) as source,
     ):
         window = arguments.window_transactions
-        configs = [_config(stack, f"bench{number}", window) for number in range(repeats)]
-        for config in configs:
+        configs = {
+            in_blocks: [
+                _config(stack, f"{name}{number}", window, blocks=in_blocks)
+                for number in range(repeats)
+            ]
+            for name, in_blocks in (("blocks", True), ("rows", False))
+        }
+        for config in (*configs[True], *configs[False]):
             _publish(config, lambda _: True)  # so that its checkpoint is before the rows
-        _load(source, rows)
-        fetched = _best(repeats, lambda: _fetch(stack.emulator, rows))
-        runs = [_publish(config, lambda sent: sent >= rows) for config in configs]
-        published = rows / min(elapsed for elapsed, _ in runs)
+        _load(source, rows, arguments.transaction_rows)
         events = _encoded(stack.emulator)
         bootstrap = stack.broker.bootstrap_servers
-        produced = rows / min(_produce(bootstrap, f"raw{n}", events) for n in range(repeats))
+        fetches: list[float] = []
+        produces: list[float] = []
+        runs: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+        for turn in range(repeats):
+            fetches.append(_fetch(stack.emulator, rows))
+            for in_blocks, ran in runs.items():
+                ran.append(_publish(configs[in_blocks][turn], lambda sent: sent >= rows))
+            produces.append(_produce(bootstrap, f"raw{turn}", events))
+    fetched, produced = rows / min(fetches), rows / min(produces)
+    published, by_row = (rows / min(elapsed for elapsed, _ in ran) for ran in runs.values())
+    on_core, on_core_by_row = (min(cpu for _, cpu in ran) for ran in runs.values())
     return {
         "rows": rows,
+        "rows_per_transaction": arguments.transaction_rows,
         "bytes_per_event": round(sum(len(value) for _, value in events) / rows),
         "publisher_rows_per_s": round(published),
-        "raw_fetch_rows_per_s": round(rows / fetched),
+        "by_row_rows_per_s": round(by_row),
+        "raw_fetch_rows_per_s": round(fetched),
         "raw_produce_rows_per_s": round(produced),
-        "ratio_to_raw_fetch": round(published * fetched / rows, 2),
+        "ratio_to_raw_fetch": round(published / fetched, 2),
         "ratio_to_raw_produce": round(published / produced, 2),
-        "publisher_cpu_us_per_row": round(min(cpu for _, cpu in runs) / rows * 1e6, 1),
+        "by_row_ratio_to_raw_fetch": round(by_row / fetched, 2),
+        "ratio_to_by_row": round(published / by_row, 2),
+        "publisher_cpu_us_per_row": round(on_core / rows * 1e6, 1),
+        "by_row_cpu_us_per_row": round(on_core_by_row / rows * 1e6, 1),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
-
-
-def _best(repeats: int, measure: Callable[[], float]) -> float:
-    return min(measure() for _ in range(repeats))
 
 
 @contextmanager
@@ -115,10 +137,10 @@ def _source(server: EmulatorProcess) -> Iterator[pyodbc.Connection]:
         connection.close()
 
 
-def _load(connection: pyodbc.Connection, rows: int) -> None:
-    """Insert the rows in transactions of ten and wait until all are captured.
+def _load(connection: pyodbc.Connection, rows: int, transaction: int) -> None:
+    """Insert the rows in transactions of so many and wait until all are captured.
 
-    A table of rows as the workload makes them is copied from, ten at a time, by a loop on the
+    A table of rows as the workload makes them is copied from, part by part, by a loop on the
     server: a client that sends every row would take most of the benchmark's time.
     """
     randomness = random.Random(7)  # noqa: S311 - the same rows in every run
@@ -134,8 +156,8 @@ def _load(connection: pyodbc.Connection, rows: int) -> None:
         f" WHILE @base < {rows} BEGIN"
         f" SET @low = @base % {_SEED_ROWS};"
         f" INSERT INTO dbo.orders SELECT id - @low + @base, {', '.join(names[1:])} FROM dbo.seed"
-        f" WHERE id >= @low AND id < @low + {workload.ROWS_PER_TRANSACTION};"
-        f" SET @base = @base + {workload.ROWS_PER_TRANSACTION}; END"
+        f" WHERE id >= @low AND id < @low + {transaction};"
+        f" SET @base = @base + {transaction}; END"
     )
     deadline = time.monotonic() + _LIMIT_S
     ticks = threading.Event()
@@ -145,7 +167,7 @@ def _load(connection: pyodbc.Connection, rows: int) -> None:
         ticks.wait(0.5)
 
 
-def _config(stack: LocalStack, prefix: str, window: int) -> PublisherConfig:
+def _config(stack: LocalStack, prefix: str, window: int, *, blocks: bool) -> PublisherConfig:
     return PublisherConfig.load(
         {
             "source": {
@@ -155,6 +177,7 @@ def _config(stack: LocalStack, prefix: str, window: int) -> PublisherConfig:
                 "user": LOGIN,
                 "password": stack.emulator.password,
                 "trust_server_certificate": True,
+                "blocks": blocks,
             },
             "kafka": {
                 "bootstrap": stack.broker.bootstrap_servers,

@@ -71,21 +71,25 @@ def values(number: int, randomness: random.Random) -> tuple[Any, ...]:
     )
 
 
-def change_rows(count: int, *, updates: bool) -> tuple[list[tuple[Any, ...]], dict[bytes, int]]:
+def change_rows(
+    count: int, *, updates: bool, one_transaction: bool = False
+) -> tuple[list[tuple[Any, ...]], dict[bytes, int]]:
     """Rows of the change table and the commit times of their transactions.
 
     Args:
         count: number of events; an update has two rows.
         updates: whether they are updates (of two columns) or inserts.
+        one_transaction: whether they are all of one transaction, each with a command id of its own.
     """
     randomness = random.Random(7)  # noqa: S311 - the same rows in every run
     rows: list[tuple[Any, ...]] = []
     commit_ms: dict[bytes, int] = {}
     for number in range(count):
         block = number // ROWS_PER_TRANSACTION + 1
-        commit = Lsn(42, block, 99).to_bytes()
+        commit = Lsn(42, 0 if one_transaction else block, 99).to_bytes()
         commit_ms[commit] = 1_760_000_000_000 + block
-        where = (commit, 1, Lsn(42, block, number % ROWS_PER_TRANSACTION + 1).to_bytes())
+        command_id = number + 1 if one_transaction else 1
+        where = (commit, command_id, Lsn(42, block, number % ROWS_PER_TRANSACTION + 1).to_bytes())
         row = values(number, randomness)
         if updates:
             changed = (row[0], row[1], *row[2:11], "returned")

@@ -112,6 +112,13 @@ class SourceConfig(Section):
         " 'ODBC Driver NN for SQL Server', else the one of the package mssql-python-odbc.",
     )
 
+    blocks: bool = Field(
+        default=True,
+        description="Read and encode change rows in blocks, several times faster, where numpy and"
+        " pyarrow are installed (the extra `fast`) and a table's types allow it; default true. The"
+        " events are the same. False reads everything row by row.",
+    )
+
     @model_validator(mode="after")
     def _one_password(self) -> Self:
         if (self.password is None) == (self.password_file is None):

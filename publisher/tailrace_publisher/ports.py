@@ -177,6 +177,10 @@ class Clock(Protocol):
         """Let time pass; less when the stop is set before."""
 
 
+def _no_blocks(_: SourceConfig) -> None:
+    """Everything is read row by row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The outside world.
@@ -187,6 +191,8 @@ class Ports:
         registry: opens a client of the schema registry.
         clock: time.
         executor: an executor for a purpose, by name: with one thread, but for "registry".
+        connect_blocks: opens a connection that reads in blocks (``source.block_reader``), a context
+            manager, or None where there is none; raises SourceError.
     """
 
     connect: Callable[[SourceConfig], Connection]
@@ -194,6 +200,7 @@ class Ports:
     registry: Callable[[RegistryConfig], Registry]
     clock: Clock
     executor: Callable[[str], Executor]
+    connect_blocks: Callable[[SourceConfig], Any] = _no_blocks
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,3 +84,9 @@ class ChangePosition:
 def pack_position(commit_lsn: bytes, command_id: int, seqval: bytes, operation: int) -> bytes:
     """:meth:`ChangePosition.to_bytes` from a change table's raw columns: the hot path's way."""
     return _LAYOUT.pack(commit_lsn, command_id, seqval, operation)
+
+
+def unpack_position(raw: bytes) -> tuple[bytes, int, bytes, int]:
+    """The inverse of :func:`pack_position`."""
+    commit_lsn, command_id, seqval, operation = _LAYOUT.unpack(raw)
+    return commit_lsn, command_id, seqval, operation

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace.resnapshot import ask
+from tailrace_publisher.encode.blocks.envelopes import BlockEncoder
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.snapshot.table_reader import TableReader
 from tests.pipeline.conftest import Pipe
@@ -184,3 +185,12 @@ def _break(monkeypatch: pytest.MonkeyPatch, where: str, topic: str) -> None:
         return whole(self, *arguments)
 
     monkeypatch.setattr(EnvelopeEncoder, name, broken)
+    if where == "stream":
+        in_blocks = BlockEncoder.encode
+
+        def broken_in_blocks(self: BlockEncoder, *arguments: Any) -> Any:
+            if topic == self.topic:
+                raise RuntimeError("a fault of ours")
+            return in_blocks(self, *arguments)
+
+        monkeypatch.setattr(BlockEncoder, "encode", broken_in_blocks)

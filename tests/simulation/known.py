@@ -24,9 +24,9 @@ class Known(Enum):
         " anew where the publisher tells table_restarted, as a record would have to say."
     )
     DDL_BESIDE_SNAPSHOT = (
-        "A column that is dropped or altered while a snapshot is pending is met by the reading"
-        " before the capture process has told of it: errors 207, or a value that does not fit,"
-        " stop the table. Kept away from: no such DDL while a table is not in the cut."
+        "A column that is dropped or altered while a snapshot is pending may stop the table (seed"
+        " 192: error 8115, a value that does not fit the version that is read). Kept away from: no"
+        " such DDL while a table is not in the cut."
     )
 
 

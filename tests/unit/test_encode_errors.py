@@ -203,6 +203,7 @@ def test_half_pairs_become_what_the_option_says(policy: Surrogates, expected: li
         ).values
     )
     assert [(log["event"], log["column"]) for log in logs] == [("half_surrogate_pairs", "text")]
+    assert broken.twin().encode(rows(BROKEN), COMMIT_MS).values == found[0]
     with pytest.raises(EncodeError, match="column text"):
         strict.encode(rows(BROKEN), COMMIT_MS)
 

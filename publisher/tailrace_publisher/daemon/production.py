@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Final
 
+import structlog
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.daemon.client_log import CLIENT_LOGGER
 from tailrace_publisher.ports import (
     KafkaAccess,
@@ -22,9 +24,11 @@ from tailrace_publisher.ports import (
     Stop,
 )
 from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_schemas.options import RegistryConfig
 from tailrace_schemas.registry import SchemaRegistry
 
+_log = structlog.get_logger(__name__)
 _THREADS: Final = {"registry": 8}
 """How many threads, where it is more than one: a registry answers within milliseconds, but a
 thousand tables one after another would take half a minute."""
@@ -75,6 +79,7 @@ def production_ports() -> Ports:
         registry=_open_registry,
         clock=SystemClock(),
         executor=_threads,
+        connect_blocks=_connect_blocks,
     )
 
 
@@ -88,6 +93,16 @@ def kafka_at(bootstrap: str, extra: Mapping[str, str] | None = None) -> KafkaAcc
     return KafkaAccess(
         ConfluentClients(), {"bootstrap.servers": bootstrap, **(extra or {})}, SystemClock()
     )
+
+
+def _connect_blocks(config: SourceConfig) -> BlockReading | None:
+    try:
+        from tailrace_publisher.source.block_reader import BlockPaths
+
+        return BlockPaths(config)
+    except (ImportError, OSError) as error:
+        _log.info("rows_are_read_one_by_one", reason=str(error))
+        return None
 
 
 def _open_registry(config: RegistryConfig) -> SchemaRegistry:

@@ -22,6 +22,7 @@ from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.merge import merge
+from tailrace_publisher.source.page_readers import BlockReading, Stamps
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages, read_ahead
 from tailrace_publisher.source.queries import catalog_state, commits_from, instances_with_news
@@ -37,12 +38,20 @@ class SourceAccess:
         bulk: connection of the reading thread.
         reader: executor with that one thread.
         time: the server's local time.
+        blocks: reads pages in blocks, on the same thread; None where everything is read by row.
     """
 
     control: Connection
     bulk: Connection
     reader: Executor
     time: ServerTime
+    blocks: BlockReading | None = None
+
+    @property
+    def queries(self) -> int:
+        """Number of statements sent so far."""
+        in_blocks = 0 if self.blocks is None else self.blocks.queries
+        return self.control.queries + self.bulk.queries + in_blocks
 
 
 class Stream:
@@ -55,7 +64,8 @@ class Stream:
         source: where to read.
         tables: what is published.
         committer: takes the blocks.
-        observe: sees every page of a topic, in the poll that publishes it.
+        observe: sees every page of a topic whose snapshot is not out, in the poll that publishes
+            it.
     """
 
     def __init__(
@@ -73,6 +83,7 @@ class Stream:
         self._state = committer.state
         self._observe = observe
         self._row_sizes: dict[str, RowSize] = {}
+        self._snapshotting: set[str] = set()
 
     def poll(self) -> bool:
         """Publish the next window.
@@ -86,11 +97,11 @@ class Stream:
             SourceError, DeliveryError, RegistryError: as their classes say.
         """
         source, metrics = self._source, self._runtime.metrics
-        before = source.control.queries + source.bulk.queries
+        before = source.queries
         try:
             return self._poll()
         finally:
-            sent = source.control.queries + source.bulk.queries - before
+            sent = source.queries - before
             metrics.queries.inc(sent)
             metrics.queries_per_poll.observe(sent)
 
@@ -155,6 +166,8 @@ class Stream:
         limit = PageLimit.of_each(
             config.page_rows, config.pages_bytes, ROWS_AHEAD_MAX, max(1, len(readings))
         )
+        # A snapshot must know which rows changed, so its table is read row by row until it is out.
+        self._snapshotting = {table.topic for table in self._tables.snapshotting()}
         for block in merge([self._pages(window, reading, limit) for reading in readings]):
             self._committer.add(block)
             if self._runtime.stop.is_set():
@@ -177,6 +190,11 @@ class Stream:
     ) -> Iterator[EncodedRows]:
         """The encoded pages of one instance; the first is on its way before it is asked for."""
         encoder = self._tables.encoder(reading.table, reading.schema)
+        row_size, now_ms = self._row_size(reading), self._runtime.clock.now_ms
+        blocks = None
+        if self._source.blocks is not None and reading.table.topic not in self._snapshotting:
+            stamps = Stamps(window.commit_ms, now_ms)
+            blocks = self._source.blocks.reader(encoder, limit, row_size, stamps)
         pages = read_ahead(
             ChangePages(
                 self._source.bulk,
@@ -185,14 +203,17 @@ class Stream:
                 window.span,
                 limit,
                 reading.covers_from,
-                self._row_size(reading),
+                row_size,
+                blocks,
             ),
             self._source.reader,
         )
         for page in pages:
             self._runtime.on_step(Step.PAGE)
-            if page.rows:
-                encoded = encoder.encode(page.rows, window.commit_ms, self._runtime.clock.now_ms())
+            if isinstance(page, EncodedRows):
+                yield page
+            elif page.rows:
+                encoded = encoder.encode(page.rows, window.commit_ms, now_ms())
                 self._observe(reading.table.topic, page)
                 yield encoded
 

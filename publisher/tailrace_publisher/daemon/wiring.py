@@ -109,8 +109,11 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         # Left in reverse: the thread ends before its connection is closed.
         bulk = resources.enter_context(ports.connect(config.source))
         warn_of_two_servers(control, bulk)
+        blocks = ports.connect_blocks(config.source) if config.source.blocks else None
+        if blocks is not None:
+            resources.enter_context(blocks)
         reader = resources.enter_context(ports.executor("change-tables"))
-        source = SourceAccess(control, bulk, reader, time)
+        source = SourceAccess(control, bulk, reader, time, blocks)
         yield Session(
             runtime,
             SessionParts(

@@ -76,10 +76,10 @@ class EnvelopeEncoder:
     ) -> None:
         if bool(schema.key_columns) != (key_schema_id is not None):
             raise ValueError(f"{schema.table}: key columns and key schema id do not agree")
-        self._server_name = server_name
-        self._key_schema_id = key_schema_id
+        self.server_name = server_name
         self.schema = schema
         self.topic = topic
+        self.key_schema_id = key_schema_id
         self.schema_id = value_schema_id
         self._half_pairs = HalfPairs(surrogates, str(schema.table))
         self._columns = [column_encoder(column) for column in schema.columns]
@@ -222,7 +222,7 @@ class EnvelopeEncoder:
         What is told of half a surrogate pair is told once by both.
         """
         twin = EnvelopeEncoder(
-            self._server_name, self.schema, self.topic, self.schema_id, self._key_schema_id
+            self.server_name, self.schema, self.topic, self.schema_id, self.key_schema_id
         )
         twin._half_pairs = self._half_pairs
         return twin

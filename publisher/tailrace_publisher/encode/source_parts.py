@@ -26,6 +26,9 @@ SUFFIXES_BYTES_MAX: Final = 262_144
 a thousand columns."""
 _ENTRY_BYTES: Final = 256
 """An entry beside the suffix and its names."""
+_LSN_LENGTH: Final = encode_long(len(str(Lsn.ZERO)))
+BEFORE_COMMIT_LSN: Final = PRESENT + _LSN_LENGTH
+"""What stands between the texts of change_lsn and commit_lsn."""
 
 SuffixKey = tuple[int, bytes | None, tuple[str, ...]]
 """(kind, update mask, names of unavailable columns)."""
@@ -73,7 +76,7 @@ def _serial_of(kind: Kind) -> bytes:
     return NULL if kind is Kind.READ else PRESENT + encode_long(1 + (kind in HAS_AFTER))
 
 
-_SERIALS: Final[dict[int, bytes]] = {kind: _serial_of(kind) + PRESENT for kind in Kind}
+SERIALS: Final[dict[int, bytes]] = {kind: _serial_of(kind) + PRESENT for kind in Kind}
 """``event_serial_no``, and the branch of ``command_id``."""
 
 
@@ -81,8 +84,8 @@ def serials(kinds: Sequence[int]) -> Iterable[bytes]:
     """``event_serial_no`` of events of these kinds, and what comes before their command id."""
     distinct = set(kinds)
     if len(distinct) == 1:
-        return repeat(_SERIALS[distinct.pop()])
-    return map(_SERIALS.__getitem__, kinds)
+        return repeat(SERIALS[distinct.pop()])
+    return map(SERIALS.__getitem__, kinds)
 
 
 def command_ids(commands: Sequence[int]) -> list[bytes]:
@@ -99,6 +102,12 @@ class SourceParts:
     Args:
         server_name: logical name of the server.
         schema: the version.
+
+    Attributes:
+        mask: reads update masks.
+        suffixes: see there.
+        before_commit_ms: source up to its commit time.
+        before_seqval: source between its commit time and the text of change_lsn.
     """
 
     def __init__(self, server_name: str, schema: TableSchema) -> None:
@@ -107,7 +116,8 @@ class SourceParts:
         self.suffixes = Suffixes(schema, self.mask)
         self._source = b"".join(map(encode_string, (VERSION, CONNECTOR, server_name)))
         self._table = b"".join(map(encode_string, (table.database, table.schema, table.table)))
-        self._lsn_length = encode_long(len(str(Lsn.ZERO)))
+        self.before_commit_ms = self._source
+        self.before_seqval = b"".join((NULL, self._table, PRESENT, _LSN_LENGTH))
 
     def commits(self, commit_ms: Mapping[bytes, int]) -> tuple[dict[bytes, bytes], ...]:
         """What is before the text of change_lsn, and behind it, for each transaction.
@@ -116,12 +126,10 @@ class SourceParts:
             commit_ms: commit time in milliseconds UTC by commit LSN.
         """
         heads = {
-            commit: b"".join(
-                (self._source, encode_long(ms), NULL, self._table, PRESENT, self._lsn_length)
-            )
+            commit: b"".join((self.before_commit_ms, encode_long(ms), self.before_seqval))
             for commit, ms in commit_ms.items()
         }
-        middles = {commit: PRESENT + encode_string(lsn_text(commit)) for commit in commit_ms}
+        middles = {commit: BEFORE_COMMIT_LSN + lsn_text(commit).encode() for commit in commit_ms}
         return heads, middles
 
     def snapshot(self, fence: Lsn, read_ms: int, state: str) -> bytes:
@@ -141,7 +149,7 @@ class SourceParts:
                 encode_string(str(Lsn.ZERO)),
                 PRESENT,
                 encode_string(str(fence)),
-                _SERIALS[Kind.READ],
+                SERIALS[Kind.READ],
                 encode_long(0),
                 self.suffixes[Kind.READ, None, ()],
                 envelope_end(read_ms),

@@ -16,16 +16,9 @@ from typing import Any, Final, Self
 import structlog
 
 from tailrace_publisher.config import SourceConfig
-from tailrace_publisher.errors import (
-    DatabaseUnknown,
-    EncryptionRefused,
-    LoginRefused,
-    PermissionMissing,
-    SourceBusy,
-    SourceError,
-    SourceUnavailable,
-)
+from tailrace_publisher.errors import SourceError
 from tailrace_publisher.source.driver import find_driver, load_pyodbc
+from tailrace_publisher.source.server_errors import source_error
 
 _DATETIMEOFFSET: Final = -155
 """SQL_SS_TIMESTAMPOFFSET, https://learn.microsoft.com/sql/relational-databases/native-client-odbc-date-time/data-type-support-for-odbc-date-and-time-improvements"""
@@ -38,38 +31,6 @@ _DATETIMEOFFSET_LAYOUT: Final = struct.Struct("<6hI2h")
 # "(<native number>)" behind each further one; the number is not available otherwise. Numbers in
 # parentheses within a message (a length, a column) do not stand before the next record or the end.
 _NATIVE_NUMBER: Final = re.compile(r"\((-?\d+)\)(?= \(SQL|;?\s*\[\w{5}\] |;?\s*$)")
-
-_LOGIN_REFUSED: Final = frozenset({18456, 18470, 18486, 18487, 18488, 4064, 18452})
-_DATABASE_UNKNOWN: Final = frozenset({4060, 911, 916})
-_PERMISSION_MISSING: Final = frozenset({229, 230, 262, 297, 300, 371, 22904})
-_BUSY: Final = frozenset(
-    {
-        *(1205, 1222),  # a deadlock's victim, a lock that was not given in time
-        *(3960, 3961),  # snapshot isolation: an update conflict, DDL since the transaction began
-        *(41301, 41302, 41305, 41325, 41839),  # memory-optimized tables: validation failed
-        *(701, 802, 1204, 8645, 8651),  # no memory or no locks for the statement now
-    }
-)
-_UNAVAILABLE: Final = frozenset(
-    {
-        # Azure SQL is moving or throttling the database, or its limits are reached for now.
-        *(40143, 40197, 40501, 40613, 10928, 10929, 49918, 49919, 49920),
-        # The availability group's replica changes its role, or does not take readers yet.
-        *(976, 978, 982, 983, 4221),
-        # The database is in recovery, being restored, in transition, offline, or one user's.
-        *(921, 922, 924, 927, 942, 952, 954),
-        # The server starts, upgrades its system tables, is kept for its administrator, or stops.
-        *(6005, 17197, 18401, 18451, 18461),
-        # The connection broke, or the session was ended.
-        *(64, 121, 233, 596, 10053, 10054, 10060),
-    }
-)
-"""Microsoft's transient list and what its documentation of these errors says; 4060, which is on the
-list too, is also what a wrong name brings, so it is for :attr:`SourceError.may_heal`.
-
-https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
-"""
-_UNAVAILABLE_STATES: Final = frozenset({"08001", "08S01", "08003", "08007", "HYT01"})
 
 
 LONG_TEXT: Final = 1000
@@ -323,45 +284,7 @@ class OdbcConnection:
         sqlstate = str(error.args[0]) if error.args else ""
         text = str(error.args[-1]) if error.args else ""
         numbers = [int(number) for number in _NATIVE_NUMBER.findall(text)]
-        make, advice = self._classify(sqlstate, set(numbers), is_login=doing == "connecting")
-        where = f"SQL Server {self._config.host}:{self._config.port}"
-        number = next((n for n in numbers if n > 0), 0)
-        return make(
-            f"{where}, database {self._config.database}: {advice}{text}",
-            sqlstate=sqlstate,
-            number=number,
-        )
-
-    def _classify(
-        self, sqlstate: str, numbers: set[int], *, is_login: bool
-    ) -> tuple[Callable[..., SourceError], str]:
-        config = self._config
-        # A login during a failover or recovery brings one of these with 4060 and 18456: what waits
-        # to become available is neither unknown nor refused.
-        if numbers & _UNAVAILABLE:
-            return SourceUnavailable, "not available. "
-        # 18456 follows 4060 when the login may not open the database, so the database goes first.
-        if numbers & _DATABASE_UNKNOWN and (is_login or 916 in numbers):
-            return DatabaseUnknown, (
-                f"database {config.database} does not exist or login {config.user} has no user in"
-                " it: check source.database, or CREATE USER for the login. "
-            )
-        if numbers & _LOGIN_REFUSED or sqlstate == "28000":
-            return LoginRefused, (
-                f"login {config.user} was refused: check source.user and source.password. "
-            )
-        if is_login and sqlstate == "08001" and -1 in numbers and max(numbers) <= 0:
-            return EncryptionRefused, (
-                "TLS failed: trust the server's certificate on this machine, or set"
-                " source.trust_server_certificate where the network is private. "
-            )
-        if numbers & _PERMISSION_MISSING:
-            return PermissionMissing, f"login {config.user} lacks a permission. "
-        if numbers & _BUSY or sqlstate == "40001" or (sqlstate == "HYT00" and not is_login):
-            return SourceBusy, "busy. "
-        if sqlstate in _UNAVAILABLE_STATES or sqlstate == "HYT00":
-            return SourceUnavailable, "not reachable. "
-        return SourceError, ""
+        return source_error(self._config, sqlstate, numbers, text, is_login=doing == "connecting")
 
 
 def _all_rows(cursor: Any) -> list[Any]:

@@ -113,6 +113,10 @@ class RowSize:
             size += sys.getsizeof(row[place])
         return size
 
+    def of_block(self, rows: int, values: int) -> int:
+        """Bytes that rows take whose values take so many bytes side by side."""
+        return self._fixed * rows + values
+
     def learn(self, rows: int, size: int) -> None:
         """Take in what rows took: more at once, less by halves, because large ones come back.
 

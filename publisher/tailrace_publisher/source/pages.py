@@ -13,6 +13,9 @@ One thread reads: while a page is encoded and sent, the next one of each instanc
 A page is bounded in bytes, too (``page_size``): one that gets too large ends with the row that made
 it so, what else the server had for it is thrown away unread, and the low watermark is asked for by
 a statement of its own.
+
+Rows come from a reader (``page_readers``). Where there is one that reads and encodes in blocks, it
+gives the pages until it declines one; that one and the rest of the range are the reference's.
 """
 
 from __future__ import annotations
@@ -20,26 +23,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Final
+from enum import Enum, auto
+from typing import Any, Final
+
+import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.page import ChangePage, ChangeRow, join_carried, position_of
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
+from tailrace_publisher.encode.forms import Declined
+from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.loss import check_not_expired
+from tailrace_publisher.source.page_readers import (
+    EncodingReader,
+    PageReader,
+    RowReader,
+    Rows,
+)
 from tailrace_publisher.source.page_size import PageLimit, RowSize
-from tailrace_publisher.source.queries import INVALID_OBJECT, change_table, lsn_or_none
+from tailrace_publisher.source.queries import INVALID_OBJECT, change_table
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.types import ColumnType
 
 ROWS_AHEAD_MAX: Final = 200_000
 """Bound on change rows in memory over all instances with news, two pages of each."""
 
-_LOW_WATERMARK: Final = "SELECT sys.fn_cdc_get_min_lsn(?)"
+_PAIR: Final = 2
+"""Rows of an update."""
+
+_log = structlog.get_logger(__name__)
 
 _Bound = tuple[str, tuple[object, ...]]
 """A statement with its parameters."""
@@ -114,6 +131,14 @@ class PageStatements:
         )
 
 
+class _Ends(Enum):
+    """What ends with the last row that was read."""
+
+    NOTHING = auto()
+    TRANSACTION = auto()
+    RANGE = auto()
+
+
 class ChangePages:
     """The pages of one capture instance in a range; used by one thread at a time.
 
@@ -127,6 +152,7 @@ class ChangePages:
         covers_from: LSN from which on the instance holds the table's changes; rows before it are
             not needed from it.
         row_size: what was learned of the instance's rows; it learns from these.
+        blocks: reads and encodes in blocks; None where that cannot be.
     """
 
     def __init__(
@@ -138,8 +164,10 @@ class ChangePages:
         limit: PageLimit,
         covers_from: Lsn,
         row_size: RowSize,
+        blocks: EncodingReader | None = None,
     ) -> None:
-        self._connection = connection
+        self._reader = RowReader(connection, instance.name, limit, row_size)
+        self._blocks = blocks if limit.rows >= _PAIR else None
         self._instance = instance
         self._schema = schema
         self._up_to = span.up_to
@@ -156,7 +184,7 @@ class ChangePages:
         self._is_finished = False
         self._sees_range = False
 
-    def read(self) -> ChangePage | None:
+    def read(self) -> ChangePage | EncodedRows | None:
         """The next page; it is empty when only a before image was read, None at the end.
 
         Raises:
@@ -167,37 +195,63 @@ class ChangePages:
         """
         if self._is_finished:
             return None
-        rows, self._is_finished = self._read_rows()
+        if self._blocks is not None:
+            try:
+                return self._read_encoded(self._blocks)
+            except Declined as error:
+                _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(error))
+                self._blocks = None
+                self._sees_range = False  # another connection, perhaps another server
+        rows, ends = self._read_rows(self._reader)
+        self._pass(rows, ends)
         try:
             whole, self._carried = join_carried(self._carried, rows)
         except ValueError as error:
             raise SourceError(f"change table of {self._instance.name}: {error}") from error
-        if self._is_finished and self._carried is not None:
+        if ends is _Ends.RANGE and self._carried is not None:
             raise SourceError(
                 f"change table of {self._instance.name}: the before image at"
                 f" {position_of(self._carried)} has no after image"
             )
         return ChangePage(self._schema, whole)
 
-    def _read_rows(self) -> tuple[list[ChangeRow], bool]:
-        """Rows behind the position, which moves, and whether they are the last ones."""
-        asked = self._row_size.rows_of(self._limit)
-        is_last = False
+    def _read_encoded(self, blocks: EncodingReader) -> EncodedRows:
+        """The next page from blocks, encoded; nothing has moved when it is declined.
+
+        Instead of being carried, a before image at the end of a page is read again with the next.
+        """
+        read: tuple[Any, _Ends] = self._read_rows(blocks)
+        rows, ends = read
+        if rows and rows[-1][3] == Operation.UPDATE_BEFORE:
+            if ends is not _Ends.NOTHING or len(rows) < _PAIR:
+                raise Declined("a before image without its after image")
+            rows = rows.without_last()
+        encoded = blocks.encode(rows)
+        self._pass(rows, ends)
+        return encoded
+
+    def _read_rows(self, reader: PageReader[Rows]) -> tuple[Rows, _Ends]:
+        """Rows behind the position, and what ends with them."""
+        asked = max(self._row_size.rows_of(self._limit), reader.rows_min)
         if is_closed(self._after):
-            rows, is_last = self._fetch([self._behind(asked)], asked)
+            rows, is_all = self._fetch(reader, [self._behind(asked)], asked)
         elif self._is_in_large_transaction:
-            rows, is_finished = self._fetch(self._rest(asked), asked)
-            if is_finished:
-                self._after = ChangePosition.end_of(self._after.commit_lsn)
-                self._is_in_large_transaction = False
-                return rows, False
+            rows, is_all = self._fetch(reader, self._rest(asked), asked)
+            return rows, _Ends.TRANSACTION if is_all else _Ends.NOTHING
         else:
             # One round trip for both; the later transactions are of no use when it is a large one.
-            rows, is_last = self._fetch([*self._rest(asked), self._behind(asked)], asked)
-        if rows:
+            rows, is_all = self._fetch(reader, [*self._rest(asked), self._behind(asked)], asked)
+        return rows, _Ends.RANGE if is_all else _Ends.NOTHING
+
+    def _pass(self, rows: Sequence[ChangeRow], ends: _Ends) -> None:
+        """Move the position behind the rows."""
+        self._is_finished = ends is _Ends.RANGE
+        if ends is _Ends.TRANSACTION:
+            self._after = ChangePosition.end_of(self._after.commit_lsn)
+            self._is_in_large_transaction = False
+        elif rows:
             self._is_in_large_transaction = rows[0][0] == rows[-1][0]
             self._after = position_of(rows[-1])
-        return rows, is_last
 
     def _rest(self, asked: int) -> list[_Bound]:
         """The statements of the remaining rows of a transaction, in the order of their rows."""
@@ -218,68 +272,37 @@ class ChangePages:
         bounds = (self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
         return self._statements.behind, (asked, *bounds)
 
-    def _fetch(self, statements: Sequence[_Bound], asked: int) -> tuple[list[ChangeRow], bool]:
+    def _fetch(
+        self, reader: PageReader[Rows], statements: Sequence[_Bound], asked: int
+    ) -> tuple[Rows, bool]:
         """Rows of consecutive statements, and whether they are all.
 
         They are vouched for by what was read before and behind them.
         """
         name = self._instance.name
-        first = "" if self._sees_range else "SELECT sys.fn_cdc_get_max_lsn(); "
         batch = " ".join(statement for statement, _ in statements)
         parameters = [value for _, values in statements for value in values]
         try:
-            sets, minimum, is_cut = self._query(f"{first}{batch}", parameters)
+            fetched = reader.read(
+                batch, parameters, len(statements), with_newest=not self._sees_range
+            )
         except SourceError as error:
             if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone(name) from error
             raise
-        if first:
-            newest = lsn_or_none(sets.pop(0)[0][0])
-            if newest is None or newest < self._up_to:
-                raise SourceBehind(name, newest, self._up_to)
+        if not self._sees_range:
+            if fetched.newest is None or fetched.newest < self._up_to:
+                raise SourceBehind(name, fetched.newest, self._up_to)
             self._sees_range = True
         needed = max(first_lsn_after(self._after), self._covers_from)
-        check_not_expired(name, needed, minimum)
-        rows: list[ChangeRow] = []
-        for part in sets:
-            rows += part
+        check_not_expired(name, needed, fetched.low_watermark)
+        for number, part in enumerate(fetched.sets, 1):
             if len(part) >= asked:
-                return rows, False
-        return rows, not is_cut
-
-    def _query(
-        self, batch: str, parameters: Sequence[object]
-    ) -> tuple[list[list[ChangeRow]], Lsn | None, bool]:
-        """Result sets, the low watermark behind them, and whether the last set was cut short."""
-        name, size = self._instance.name, self._row_size
-        if not size.needs_measuring(self._limit):
-            *sets, minimum = self._connection.query_sets(
-                f"{batch} {_LOW_WATERMARK}", *parameters, name
-            )
-            return sets, lsn_or_none(minimum[0][0]), False
-        taken = rows = 0
-
-        def size_of(row: ChangeRow) -> int:
-            nonlocal taken, rows
-            of_row = size.of(row)
-            taken += of_row
-            rows += of_row > 0
-            return of_row
-
-        sets, is_cut = self._connection.query_within(
-            f"{batch} {_LOW_WATERMARK}",
-            *parameters,
-            name,
-            size_of=size_of,
-            at_most=self._limit.size,
-        )
-        minimum = self._connection.query(_LOW_WATERMARK, name) if is_cut else sets.pop()
-        if rows:
-            size.learn(rows, taken)
-        return sets, lsn_or_none(minimum[0][0]), is_cut
+                return reader.together(fetched.sets[:number]), False
+        return reader.together(fetched.sets), not fetched.is_cut
 
 
-def read_ahead(pages: ChangePages, reader: Executor) -> Iterator[ChangePage]:
+def read_ahead(pages: ChangePages, reader: Executor) -> Iterator[ChangePage | EncodedRows]:
     """The pages, the next one always on its way.
 
     Args:

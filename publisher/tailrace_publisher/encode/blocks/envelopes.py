@@ -1,0 +1,382 @@
+"""Blocks of change rows to framed envelopes; the events are those of ``encode.envelope``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, hexadecimal, kernel_of
+from tailrace_publisher.encode.blocks.pieces import (
+    Bytes,
+    Flags,
+    Longs,
+    Pieces,
+    as_list,
+    binary,
+    joined,
+    scalar,
+    varints,
+)
+from tailrace_publisher.encode.forms import Cell, Declined, Form, cell_of
+from tailrace_publisher.encode.kinds import DELETES, HAS_AFTER, HAS_BEFORE, Kind
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.source_parts import (
+    BEFORE_COMMIT_LSN,
+    SERIALS,
+    SourceParts,
+    envelope_end,
+)
+from tailrace_publisher.encode.varint import NULL, PRESENT
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.framing import frame_header
+from tailrace_schemas.lsn import LSN_BYTES
+from tailrace_schemas.position import POSITION_BYTES, Operation
+
+HEADER_CELLS: Final = (
+    Cell(Form.BYTES, LSN_BYTES),
+    Cell(Form.LONG, 8),
+    Cell(Form.BYTES, LSN_BYTES),
+    Cell(Form.LONG, 8),
+    Cell(Form.BYTES, 128),
+)
+"""Commit LSN, command id, seqval, operation, update mask (varbinary(128))."""
+
+_LSN_CHARACTERS: Final = 22
+_COMMAND_AT: Final = LSN_BYTES
+_SEQVAL_AT: Final = LSN_BYTES + 4
+_OPERATION_AT: Final = POSITION_BYTES - 1
+_KINDS: Final = max(Kind) + 1
+_DROPPED: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What every change row has before its values.
+
+    Attributes:
+        positions: packed positions, rows by bytes.
+        masks: update masks, rows by bytes; zero where there is none.
+    """
+
+    positions: Bytes
+    masks: Bytes
+
+    @classmethod
+    def of(cls, columns: Sequence[Cells]) -> Header:
+        """From the five columns of a block, copied.
+
+        Raises:
+            Declined: one has no position, or is of another kind of row.
+        """
+        commits, commands, seqvals, operations, masks = columns
+        for cells in (commits, seqvals):
+            if len(cells.lengths) and int(cells.lengths.min()) != LSN_BYTES:
+                raise Declined("a row without a position")
+        numbers = commands.data.view("<i8")[:, 0]
+        kinds = operations.data.view("<i8")[:, 0]
+        if commands.nulls is not None or operations.nulls is not None:
+            raise Declined("a row without a position")
+        if len(kinds) and not (1 <= int(kinds.min()) <= int(kinds.max()) <= 4):
+            raise Declined("not an operation of 1 to 4")
+        if len(numbers) and not (0 <= int(numbers.min()) <= int(numbers.max()) < 2**31):
+            raise Declined("a command id below zero")
+        positions = np.empty((len(kinds), POSITION_BYTES), np.uint8)
+        positions[:, :LSN_BYTES] = commits.data
+        positions[:, _COMMAND_AT:_SEQVAL_AT] = numbers.astype(">u4").view(np.uint8).reshape(-1, 4)
+        positions[:, _SEQVAL_AT:_OPERATION_AT] = seqvals.data
+        positions[:, _OPERATION_AT] = kinds
+        width = max(0, int(masks.lengths.max(initial=0)))
+        kept = masks.data[:, :width].copy()
+        kept[masks.lengths == NULL_LENGTH] = 0
+        if not np.isin(masks.lengths, [NULL_LENGTH, width]).all():
+            raise Declined("update masks of several lengths")
+        return cls(positions, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBlock:
+    """A block whose columns are encoded; it holds nothing of the block's own memory.
+
+    Attributes:
+        header: positions and masks.
+        images: the columns of every row, joined (Arrow).
+        keys: the framed key of every row (Arrow); None in a keyless table.
+    """
+
+    header: Header
+    images: Any
+    keys: Any
+
+    def __len__(self) -> int:
+        return len(self.header.positions)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the images."""
+        return int(self.images.nbytes)
+
+    def position(self, row: int) -> bytes:
+        """A row's packed position."""
+        packed: bytes = self.header.positions[row].tobytes()
+        return packed
+
+    def first(self, rows: int) -> EncodedBlock:
+        """So many rows of it."""
+        return EncodedBlock(
+            Header(self.header.positions[:rows], self.header.masks[:rows]),
+            self.images[:rows],
+            None if self.keys is None else self.keys[:rows],
+        )
+
+
+class BlockEncoder:
+    """Encodes blocks of one capture instance in one schema version; for one thread at a time.
+
+    Args:
+        server_name: logical name of the server, ``source.name``.
+        schema: the version's columns.
+        topic: topic of the events.
+        value_schema_id: registry id of the envelope's schema.
+        key_schema_id: registry id of the key's schema; None for a keyless table.
+
+    Attributes:
+        cells: how each column of a block is taken.
+
+    Raises:
+        Declined: a column's type cannot be taken in blocks.
+    """
+
+    def __init__(
+        self,
+        server_name: str,
+        schema: TableSchema,
+        topic: str,
+        value_schema_id: int,
+        key_schema_id: int | None,
+    ) -> None:
+        cells = [cell_of(column) for column in schema.columns]
+        self._source = SourceParts(server_name, schema)
+        if self._source.mask.has_large_columns:
+            raise Declined("a value may be unavailable")
+        taken: list[Cell] = []
+        for column, cell in zip(schema.columns, cells, strict=True):
+            if cell is None:
+                raise Declined(f"{column.name} {column.type}")
+            taken.append(cell)
+        self._kernels = list(map(kernel_of, schema.columns, taken))
+        self.cells = (*HEADER_CELLS, *taken)
+        self.schema = schema
+        self.topic = topic
+        self.schema_id = value_schema_id
+        self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
+        self._key_frame = None if key_schema_id is None else scalar(frame_header(key_schema_id))
+        frame = frame_header(value_schema_id)
+        heads = {kind: frame + (PRESENT if kind in HAS_BEFORE else NULL + PRESENT) for kind in Kind}
+        middles = {
+            kind: (PRESENT if kind in HAS_AFTER else NULL) if kind in HAS_BEFORE else b""
+            for kind in Kind
+        }
+        self._heads = _of_kinds(heads)
+        self._middles = _of_kinds(middles)
+
+    def encode_columns(self, columns: Sequence[Cells]) -> EncodedBlock:
+        """Encode a block's columns.
+
+        Args:
+            columns: in the form of ``cells``.
+
+        Raises:
+            Declined: only the reference knows what to do with the block.
+        """
+        header = Header.of(columns[: len(HEADER_CELLS)])
+        values = columns[len(HEADER_CELLS) :]
+        encoded = [kernel(cells) for kernel, cells in zip(self._kernels, values, strict=True)]
+        keys = None
+        if self._key_frame is not None:
+            parts = [part for index in self._key_indexes for part in encoded[index]]
+            keys = joined([self._key_frame, *parts])
+        images = joined([part for column in encoded for part in column])
+        return EncodedBlock(header, images, keys)
+
+    def encode(
+        self,
+        blocks: Sequence[EncodedBlock],
+        commit_ms: Mapping[bytes, int],
+        processed_ms: int | None = None,
+    ) -> EncodedRows:
+        """The events of consecutive blocks, which together hold whole updates.
+
+        Args:
+            blocks: at least one row.
+            commit_ms: commit time in milliseconds UTC of every commit LSN in the rows.
+            processed_ms: the envelope's ``ts_ms``; null when it is not given.
+
+        Raises:
+            Declined: half an update, or no commit time.
+        """
+        positions = np.concatenate([block.header.positions for block in blocks])
+        masks = _stacked([block.header.masks for block in blocks])
+        images = pa.concat_arrays([block.images for block in blocks])
+        keys = None
+        if self._key_frame is not None:
+            keys = pa.concat_arrays([block.keys for block in blocks])
+        events, kinds = _events(positions, keys)
+        if events is not None:
+            positions, masks = positions[events], masks[events]
+            keys = keys if keys is None else keys.take(pa.array(events))
+        values = joined(
+            [
+                *self._images(images, events, kinds),
+                *self._commits(positions, commit_ms),
+                _by_kind(_SERIALS, kinds),
+                varints(_commands(positions), None, b"").array(),
+                self._suffixes(kinds, masks),
+                scalar(envelope_end(processed_ms)),
+            ]
+        )
+        return EncodedRows(
+            self.topic,
+            self.schema_id,
+            np.ascontiguousarray(positions).view(f"V{POSITION_BYTES}")[:, 0].tolist(),
+            [None] * len(kinds) if keys is None else list(as_list(keys)),
+            as_list(values),
+            np.flatnonzero(np.isin(kinds, list(DELETES))).tolist(),
+        )
+
+    def _images(self, images: Any, events: Longs | None, kinds: Longs) -> list[Any]:
+        """Head, before, middle and after of every event."""
+        distinct = set(np.unique(kinds).tolist())
+        heads = _by_kind(self._heads, kinds)
+        if distinct == {Kind.INSERT}:
+            return [heads, images]
+        rows = np.arange(len(kinds)) if events is None else events
+        none = len(images)
+        images = pa.concat_arrays([images, _NOTHING])
+        before = np.where(kinds == Kind.UPDATE, rows - 1, rows)
+        before[np.isin(kinds, list(HAS_BEFORE), invert=True)] = none
+        after = np.where(np.isin(kinds, list(HAS_AFTER)), rows, none)
+        return [
+            heads,
+            images.take(pa.array(before)),
+            _by_kind(self._middles, kinds),
+            images.take(pa.array(after)),
+        ]
+
+    def _commits(self, positions: Bytes, commit_ms: Mapping[bytes, int]) -> list[Any]:
+        """Source up to commit_lsn."""
+        commits = np.ascontiguousarray(positions[:, :LSN_BYTES])
+        starts = _starts(commits)
+        distinct = commits[starts].view(f"V{LSN_BYTES}")[:, 0].tolist()
+        try:
+            known = np.array([commit_ms[commit] for commit in distinct], np.int64)
+        except KeyError as error:
+            raise Declined("no commit time") from error
+        lengths = np.diff(starts, append=len(positions))
+        times = np.repeat(known, lengths)
+        before = self._source.before_seqval
+        width = len(before) + 2 * _LSN_CHARACTERS + len(BEFORE_COMMIT_LSN)
+        texts = np.empty((len(positions), width), np.uint8)
+        at = len(before)
+        texts[:, :at] = np.frombuffer(before, np.uint8)
+        _lsn_texts(positions[:, _SEQVAL_AT:_OPERATION_AT], texts[:, at : at + _LSN_CHARACTERS])
+        at += _LSN_CHARACTERS
+        behind = at + len(BEFORE_COMMIT_LSN)
+        texts[:, at:behind] = np.frombuffer(BEFORE_COMMIT_LSN, np.uint8)
+        _lsn_texts(commits, texts[:, behind:])
+        return [
+            scalar(self._source.before_commit_ms),
+            varints(times, None, b"").array(),
+            Pieces.of_lengths(texts.reshape(-1), np.full(len(texts), width, np.int64)).array(),
+        ]
+
+    def _suffixes(self, kinds: Longs, masks: Bytes) -> Any:
+        """Source from operation on, and op: by runs of one kind and update mask."""
+        starts = _starts(np.column_stack([kinds.astype(np.uint8), masks]))
+        suffixes = self._source.suffixes
+        found = [
+            suffixes[kind, mask.tobytes(), ()]
+            for kind, mask in zip(kinds[starts].tolist(), masks[starts], strict=True)
+        ]
+        if len(set(found)) == 1:
+            return scalar(found[0])
+        lengths = np.diff(starts, append=len(kinds))
+        return binary(found).take(pa.array(np.repeat(np.arange(len(found)), lengths)))
+
+
+def _of_kinds(parts: Mapping[Any, bytes]) -> Any:
+    return binary([parts.get(kind, b"") for kind in range(_KINDS)])
+
+
+_SERIALS: Final = _of_kinds(SERIALS)
+_NOTHING: Final = binary([b""])
+
+
+def _by_kind(parts: Any, kinds: Longs) -> Any:
+    """The part of each event's kind; one for all where there is one kind."""
+    if len(kinds) and int(kinds.min()) == int(kinds.max()):
+        return parts[int(kinds[0])]
+    return parts.take(pa.array(kinds))
+
+
+def _starts(cells: Bytes) -> NDArray[np.int64]:
+    """Where runs of equal rows begin."""
+    differs = np.empty(len(cells), np.bool_)
+    differs[:1] = True
+    (cells[1:] != cells[:-1]).any(axis=1, out=differs[1:])
+    return np.flatnonzero(differs).astype(np.int64)
+
+
+def _stacked(masks: Sequence[Bytes]) -> Bytes:
+    """Masks of several blocks, whose widths may differ where some rows have none."""
+    width = max(mask.shape[1] for mask in masks)
+    return np.concatenate([np.pad(mask, ((0, 0), (0, width - mask.shape[1]))) for mask in masks])
+
+
+def _commands(positions: Bytes) -> Longs:
+    raw = np.ascontiguousarray(positions[:, _COMMAND_AT:_SEQVAL_AT])
+    return raw.view(">u4")[:, 0].astype(np.int64)
+
+
+def _lsn_texts(lsns: Bytes, out: Bytes) -> None:
+    """``xxxxxxxx:xxxxxxxx:xxxx`` of LSNs."""
+    digits = hexadecimal(np.ascontiguousarray(lsns))
+    out[:, 8] = out[:, 17] = ord(":")
+    out[:, :8] = digits[:, :8]
+    out[:, 9:17] = digits[:, 8:16]
+    out[:, 18:] = digits[:, 16:]
+
+
+def _events(positions: Bytes, keys: Any) -> tuple[Longs | None, Longs]:
+    """Row of every event, None where each row is one; and its kind. See ``kinds.events_of``."""
+    operations = positions[:, _OPERATION_AT].astype(np.int64)
+    is_before = operations == Operation.UPDATE_BEFORE
+    is_after = operations == Operation.UPDATE_AFTER
+    if not (is_before.any() or is_after.any()):
+        return None, operations
+    if is_before[-1] or is_after[0] or (is_before[:-1] != is_after[1:]).any():
+        raise Declined("half an update")
+    before = np.flatnonzero(is_before)
+    changes = positions[:, :_OPERATION_AT]
+    if (changes[before] != changes[before + 1]).any():
+        raise Declined("half an update")
+    kinds = operations.copy()
+    kinds[before] = _DROPPED
+    if keys is not None:
+        moved = _differ(keys, before)
+        kinds[before[moved]] = Kind.KEY_DELETE
+        kinds[before[moved] + 1] = Kind.KEY_INSERT
+    events = np.flatnonzero(kinds != _DROPPED)
+    return events, kinds[events]
+
+
+def _differ(keys: Any, rows: Longs) -> Flags:
+    """Whether the key of a row is another one than the next row's."""
+    same = pc.equal(keys.take(pa.array(rows)), keys.take(pa.array(rows + 1)))
+    flags: Flags = ~same.to_numpy(zero_copy_only=False)
+    return flags

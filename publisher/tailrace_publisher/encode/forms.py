@@ -1,0 +1,125 @@
+"""In what form a value of each type is taken from the driver as part of a block of rows.
+
+A block holds the values of one column side by side, each in a cell of the same width, beside the
+length of each. The forms are the C types of ODBC, whose layouts are fixed
+(https://learn.microsoft.com/sql/odbc/reference/appendixes/c-data-types and, for time and
+datetimeoffset, the Microsoft driver's own structures).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from tailrace_schemas.envelope import SchemaColumn
+from tailrace_schemas.types import MAX, ColumnType
+
+
+class Declined(Exception):
+    """A type or a value that only the reference knows how to treat: it is to read and encode it."""
+
+
+class Form(Enum):
+    """The layout of a cell."""
+
+    BIT = auto()
+    """One byte, 0 or 1."""
+    LONG = auto()
+    """A signed integer of eight bytes."""
+    SINGLE = auto()
+    """IEEE 754 of four bytes."""
+    DOUBLE = auto()
+    """IEEE 754 of eight bytes."""
+    NUMERIC = auto()
+    """SQL_NUMERIC_STRUCT: precision, scale, sign (1 is positive), magnitude of 16 bytes."""
+    DATE = auto()
+    """SQL_DATE_STRUCT: year, month, day."""
+    TIMESTAMP = auto()
+    """SQL_TIMESTAMP_STRUCT: year to second, nanoseconds."""
+    TIME = auto()
+    """SQL_SS_TIME2_STRUCT: hour, minute, second, nanoseconds."""
+    TIMESTAMP_OFFSET = auto()
+    """SQL_SS_TIMESTAMPOFFSET_STRUCT: as TIMESTAMP, then hours and minutes of the offset."""
+    GUID = auto()
+    """SQLGUID: its first three fields are little-endian."""
+    TEXT = auto()
+    """UTF-16 code units and a zero unit behind them."""
+    BYTES = auto()
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How one column is taken.
+
+    Attributes:
+        form: the layout.
+        width: bytes of a cell.
+        precision: digits of a NUMERIC, else 0.
+        scale: digits after the point of a NUMERIC, else 0.
+    """
+
+    form: Form
+    width: int
+    precision: int = 0
+    scale: int = 0
+
+
+_FIXED: Final = {
+    "bit": Cell(Form.BIT, 1),
+    "tinyint": Cell(Form.LONG, 8),
+    "smallint": Cell(Form.LONG, 8),
+    "int": Cell(Form.LONG, 8),
+    "bigint": Cell(Form.LONG, 8),
+    "real": Cell(Form.SINGLE, 4),
+    "money": Cell(Form.NUMERIC, 19, 19, 4),
+    "smallmoney": Cell(Form.NUMERIC, 19, 10, 4),
+    "timestamp": Cell(Form.BYTES, 8),
+    "date": Cell(Form.DATE, 6),
+    "smalldatetime": Cell(Form.TIMESTAMP, 16),
+    "datetime": Cell(Form.TIMESTAMP, 16),
+    "datetime2": Cell(Form.TIMESTAMP, 16),
+    "time": Cell(Form.TIME, 12),
+    "datetimeoffset": Cell(Form.TIMESTAMP_OFFSET, 20),
+    "uniqueidentifier": Cell(Form.GUID, 16),
+}
+_LOSSLESS_CHARACTERS: Final = 27
+"""``CONVERT(varchar(27), ..., 121)``: see ``source.pages.value_expression``."""
+_SYSNAME_CHARACTERS: Final = 128
+_MOST_CHARACTERS: Final = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000}
+
+
+def cell_of(column: SchemaColumn) -> Cell | None:
+    """How the values of a column are taken; None where a block cannot hold them.
+
+    That is every type without a declared width, (max) and the large old ones among them, and the
+    CLR types.
+    """
+    declared = column.type
+    if column.lossless and declared.name in {"time", "datetime2"} and declared.scale == 7:
+        return _text(_LOSSLESS_CHARACTERS)
+    if declared.name in _FIXED:
+        return _FIXED[declared.name]
+    if declared.name in {"decimal", "numeric"}:
+        return Cell(Form.NUMERIC, 19, declared.precision, declared.scale)
+    if declared.name == "float":
+        is_single = 0 < declared.precision <= 24
+        return Cell(Form.SINGLE, 4) if is_single else Cell(Form.DOUBLE, 8)
+    return _of_declared_width(declared)
+
+
+def _of_declared_width(declared: ColumnType) -> Cell | None:
+    if declared.name == "sysname":
+        return _text(_SYSNAME_CHARACTERS)
+    if declared.length == MAX or declared.length <= 0:
+        return None
+    if declared.name in _MOST_CHARACTERS:
+        return _text(declared.length)
+    if declared.name in {"binary", "varbinary"}:
+        return Cell(Form.BYTES, declared.length)
+    return None
+
+
+def _text(characters: int) -> Cell:
+    return Cell(Form.TEXT, 2 * (characters + 1))

@@ -1,0 +1,345 @@
+"""A connection that reads rows in blocks, through bound columns, for one thread at a time.
+
+Theory of operation. The memory that the driver writes to is one arena for the connection, cut anew
+for each statement: a cell of fixed width for every row and column, beside the length of each. So
+memory does not grow with the number of tables, and a block is as many rows as fit. What is read out
+of the arena has to be used, or copied, before the next block is fetched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+
+from tailrace_publisher.encode.blocks.kernels import Cells
+from tailrace_publisher.encode.forms import Cell, Form
+from tailrace_publisher.source.odbc import (
+    CONNECTION,
+    ENVIRONMENT,
+    NO_DATA,
+    STATEMENT,
+    DriverManager,
+    OdbcError,
+    wide,
+)
+
+ARENA_BYTES: Final = 8_000_000
+"""Memory that the driver writes to."""
+ROWS_MIN: Final = 64
+"""Rows of a block at least: with fewer, what a block costs is more than its rows save."""
+_ALIGNED: Final = 8
+_LENGTH_BYTES: Final = 8
+
+_C_BINARY: Final = -2
+_C_NUMERIC: Final = 2
+_C_TYPES: Final[dict[Form, int]] = {
+    Form.BIT: -7,
+    Form.LONG: -25,
+    Form.SINGLE: 7,
+    Form.DOUBLE: 8,
+    Form.NUMERIC: _C_NUMERIC,
+    Form.DATE: 91,
+    Form.TIMESTAMP: 93,
+    Form.TIME: _C_BINARY,
+    Form.TIMESTAMP_OFFSET: _C_BINARY,
+    Form.GUID: -11,
+    Form.TEXT: -8,
+    Form.BYTES: _C_BINARY,
+}
+_BINARY, _INTEGER, _BIGINT, _WVARCHAR = -3, 4, -5, -9
+_C_LONG, _C_BIGINT, _C_WCHAR = 4, -25, -8
+_INPUT: Final = 1
+
+_ATTR_ODBC_VERSION: Final = 200
+_ODBC_3_80: Final = 380
+_ATTR_AUTOCOMMIT: Final = 102
+_ATTR_LOGIN_TIMEOUT: Final = 103
+_ATTR_CONNECTION_TIMEOUT: Final = 113
+_ATTR_QUERY_TIMEOUT: Final = 0
+_ATTR_ROW_STATUS_PTR: Final = 25
+_ATTR_ROWS_FETCHED_PTR: Final = 26
+_ATTR_ROW_ARRAY_SIZE: Final = 27
+_ATTR_APP_ROW_DESC: Final = 10010
+_IS_INTEGER: Final = -6
+_IS_UINTEGER: Final = -5
+_IS_POINTER: Final = -4
+_DESC_TYPE: Final = 1002
+_DESC_PRECISION: Final = 1005
+_DESC_SCALE: Final = 1006
+_DESC_DATA_PTR: Final = 1010
+_CLOSE: Final = 0
+_UNBIND: Final = 2
+_RESET_PARAMETERS: Final = 3
+_ROW_OK: Final = (0, 6)
+"""SQL_ROW_SUCCESS, SQL_ROW_SUCCESS_WITH_INFO; what was cut is seen by its length."""
+
+
+class RowRefused(OdbcError):
+    """The driver could not write a row into its cells."""
+
+
+@dataclass(slots=True)
+class _Layout:
+    """Where the cells of a block are in the arena."""
+
+    cells: tuple[Cell, ...]
+    rows: int
+    places: list[tuple[int, int]]
+
+
+def rows_of(cells: Sequence[Cell], arena: int = ARENA_BYTES) -> int:
+    """How many rows of such cells a block can have."""
+    row = sum(cell.width + _LENGTH_BYTES for cell in cells)
+    return max(0, arena - 2 * _ALIGNED * len(cells)) // row
+
+
+class BlockConnection:
+    """A connection of its own beside that of pyodbc.
+
+    Args:
+        text: the connection string.
+        login_timeout_s: seconds.
+        query_timeout_s: seconds.
+
+    Attributes:
+        queries: number of statements sent so far.
+
+    Raises:
+        OSError: the driver manager is not installed.
+        OdbcError: no connection.
+    """
+
+    def __init__(self, text: str, *, login_timeout_s: int, query_timeout_s: int) -> None:
+        self.queries = 0
+        self._odbc = DriverManager()
+        self._is_connected = False
+        self._arena = np.empty(0, np.uint8)
+        self._fetched = ctypes.c_size_t()
+        self._status = np.empty(0, np.uint16)
+        self._bound: _Layout | None = None
+        self._statement: int | None = None
+        self._connection: int | None = None
+        self._environment: int | None = self._odbc.allocate(ENVIRONMENT, None)
+        try:
+            self._odbc.call(
+                "SQLSetEnvAttr", ENVIRONMENT, self._environment, _ATTR_ODBC_VERSION, _ODBC_3_80, 0
+            )
+            self._connection = self._odbc.allocate(CONNECTION, self._environment)
+            self._set_connection(_ATTR_LOGIN_TIMEOUT, login_timeout_s)
+            connecting, length = wide(text)
+            self._odbc.call(
+                "SQLDriverConnectW",
+                *(CONNECTION, self._connection, None, connecting, length, None, 0, None, 0),
+            )
+            self._is_connected = True
+            self._set_connection(_ATTR_AUTOCOMMIT, 1)
+            self._set_connection(_ATTR_CONNECTION_TIMEOUT, query_timeout_s)
+            self._statement = self._odbc.allocate(STATEMENT, self._connection)
+            self._set(_ATTR_QUERY_TIMEOUT, query_timeout_s, _IS_UINTEGER)
+            self._set(_ATTR_ROWS_FETCHED_PTR, ctypes.addressof(self._fetched), _IS_POINTER)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close; a connection that is broken already is closed too."""
+        if self._statement is not None:
+            self._odbc.free(STATEMENT, self._statement)
+            self._statement = None
+        if self._connection is not None:
+            if self._is_connected:
+                with suppress(OdbcError):  # it is broken; its memory goes with the handle
+                    self._odbc.call("SQLDisconnect", CONNECTION, self._connection)
+            self._odbc.free(CONNECTION, self._connection)
+            self._connection = None
+        if self._environment is not None:
+            self._odbc.free(ENVIRONMENT, self._environment)
+            self._environment = None
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
+        """Run a batch; its first result set is then the current one.
+
+        Args:
+            sql: the batch; ``?`` for each parameter.
+            parameters: bytes are bound as varbinary, str as nvarchar, int as int or bigint.
+
+        Raises:
+            OdbcError: the server or the driver refused.
+        """
+        self.queries += 1
+        self.end()
+        self._call("SQLFreeStmt", _RESET_PARAMETERS)
+        held = [self._bind_parameter(n, value) for n, value in enumerate(parameters, 1)]
+        text, length = wide(sql)
+        self._call("SQLExecDirectW", text, length)
+        del held  # the driver has read them
+        self._pass_empty()
+
+    def blocks(self, cells: Sequence[Cell], rows: int) -> Iterator[list[Cells]]:
+        """The current result set in blocks.
+
+        Args:
+            cells: how each column is taken.
+            rows: rows of a block at most.
+
+        Yields:
+            The columns: views of the arena, which hold until the next block is fetched.
+
+        Raises:
+            OdbcError: the server or the driver failed; RowRefused: a value has another form.
+        """
+        layout = self._bind(tuple(cells), rows)
+        while self._call("SQLFetch") != NO_DATA:
+            count = int(self._fetched.value)
+            if not np.isin(self._status[:count], _ROW_OK).all():
+                raise RowRefused([("01S01", 0, "a row did not go into its cells")])
+            yield self._views(layout, count)
+
+    def values(self, width: int) -> list[bytes | None]:
+        """The first column of the current result set, as bytes of at most a width.
+
+        Raises:
+            OdbcError: the server or the driver failed.
+        """
+        found: list[bytes | None] = []
+        for (column,) in self.blocks([Cell(Form.BYTES, width)], 1):
+            length = int(column.lengths[0])
+            found.append(None if length < 0 else column.data[0, :length].tobytes())
+        return found
+
+    def next_set(self) -> bool:
+        """Go to the next result set; False when there is none.
+
+        Raises:
+            OdbcError: the server refused a later statement of the batch.
+        """
+        if self._call("SQLMoreResults") == NO_DATA:
+            return False
+        return self._pass_empty()
+
+    def end(self) -> None:
+        """Throw away what was not read of the batch."""
+        self._call("SQLFreeStmt", _CLOSE)
+
+    def _pass_empty(self) -> bool:
+        """Pass over what has no columns."""
+        columns = ctypes.c_short()
+        while True:
+            self._call("SQLNumResultCols", ctypes.byref(columns))
+            if columns.value:
+                return True
+            if self._call("SQLMoreResults") == NO_DATA:
+                return False
+
+    def _bind_parameter(self, number: int, value: object) -> tuple[Any, Any]:
+        buffer: Any
+        if isinstance(value, bytes):
+            c_type, sql_type, size = _C_BINARY, _BINARY, max(len(value), 1)
+            buffer = ctypes.create_string_buffer(value, size)
+            length = len(value)
+        elif isinstance(value, int):
+            is_small = -(2**31) <= value < 2**31
+            c_type, sql_type = (_C_LONG, _INTEGER) if is_small else (_C_BIGINT, _BIGINT)
+            buffer = ctypes.c_int32(value) if is_small else ctypes.c_int64(value)
+            size, length = 0, ctypes.sizeof(buffer)
+        elif isinstance(value, str):
+            c_type, sql_type = _C_WCHAR, _WVARCHAR
+            buffer, units = wide(value)
+            size, length = max(units, 1), 2 * units
+        else:
+            raise TypeError(f"no parameter of type {type(value).__name__}")
+        indicator = ctypes.c_ssize_t(length)
+        self._call(
+            "SQLBindParameter",
+            *(number, _INPUT, c_type, sql_type, size, 0),
+            *(ctypes.addressof(buffer), ctypes.sizeof(buffer), ctypes.addressof(indicator)),
+        )
+        return buffer, indicator
+
+    def _bind(self, cells: tuple[Cell, ...], rows: int) -> _Layout:
+        """Cut the arena into cells and tell the driver."""
+        bound = self._bound
+        if bound is not None and bound.cells == cells and bound.rows == rows:
+            return bound
+        self._bound = None
+        self._call("SQLFreeStmt", _UNBIND)
+        places: list[tuple[int, int]] = []
+        end = 0
+        for cell in cells:
+            places.append((end, end + rows * _LENGTH_BYTES))
+            end += rows * (_LENGTH_BYTES + cell.width)
+            end += -end % _ALIGNED
+        if len(self._arena) < end:
+            self._arena = np.empty(max(end, ARENA_BYTES), np.uint8)
+        if len(self._status) < rows:
+            self._status = np.empty(rows, np.uint16)
+        self._set(_ATTR_ROW_ARRAY_SIZE, rows, _IS_UINTEGER)
+        self._set(_ATTR_ROW_STATUS_PTR, self._status.ctypes.data, _IS_POINTER)
+        base = self._arena.ctypes.data
+        for number, (cell, (lengths, data)) in enumerate(zip(cells, places, strict=True), 1):
+            self._call(
+                "SQLBindCol",
+                *(number, _C_TYPES[cell.form], base + data, cell.width, base + lengths),
+            )
+            if cell.form is Form.NUMERIC:
+                self._describe(number, cell, base + data)
+        self._bound = _Layout(cells, rows, places)
+        return self._bound
+
+    def _describe(self, number: int, cell: Cell, data: int) -> None:
+        """Give a NUMERIC its digits, which SQLBindCol cannot; the place last, as it unbinds."""
+        described = ctypes.c_void_p()
+        self._call(
+            "SQLGetStmtAttrW", _ATTR_APP_ROW_DESC, ctypes.byref(described), _IS_POINTER, None
+        )
+        for field, value, length in (
+            (_DESC_TYPE, _C_NUMERIC, _IS_INTEGER),
+            (_DESC_PRECISION, cell.precision, _IS_INTEGER),
+            (_DESC_SCALE, cell.scale, _IS_INTEGER),
+            (_DESC_DATA_PTR, data, _IS_POINTER),
+        ):
+            self._odbc.call(
+                "SQLSetDescFieldW", 4, int(described.value or 0), number, field, value, length
+            )
+
+    def _views(self, layout: _Layout, count: int) -> list[Cells]:
+        views: list[Cells] = []
+        for cell, (lengths, data) in zip(layout.cells, layout.places, strict=True):
+            views.append(
+                Cells(
+                    self._arena[data : data + count * cell.width].reshape(count, cell.width),
+                    self._arena[lengths : lengths + count * _LENGTH_BYTES].view(np.int64),
+                )
+            )
+        return views
+
+    def _set(self, attribute: int, value: int, length: int) -> None:
+        self._call("SQLSetStmtAttrW", attribute, value, length)
+
+    def _set_connection(self, attribute: int, value: int) -> None:
+        assert self._connection is not None  # noqa: S101 - only called with one
+        self._odbc.call(
+            "SQLSetConnectAttrW", CONNECTION, self._connection, attribute, value, _IS_UINTEGER
+        )
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        if self._statement is None:
+            raise OdbcError([("08003", 0, "the connection is closed")])
+        return self._odbc.call(name, STATEMENT, self._statement, *arguments)

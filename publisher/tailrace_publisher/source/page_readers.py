@@ -1,0 +1,158 @@
+"""Who reads the rows of a page: the reference, row by row, or blocks, encoded as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from tailrace_publisher.change.page import ChangeRow
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.page_size import PageLimit, RowSize
+from tailrace_publisher.source.queries import lsn_or_none
+from tailrace_schemas.lsn import Lsn
+
+NEWEST: Final = "SELECT sys.fn_cdc_get_max_lsn(); "
+LOW_WATERMARK: Final = "SELECT sys.fn_cdc_get_min_lsn(?)"
+
+Rows = TypeVar("Rows", bound=Sequence[Any])
+"""Rows of a page; of each at least the position's four fields can be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched(Generic[Rows]):
+    """What one round trip brought.
+
+    Attributes:
+        newest: the newest LSN that the connection sees; None where it was not asked for.
+        sets: rows of each statement; at least one.
+        low_watermark: of the capture instance, read behind the rows.
+        is_cut: whether the last set, and those that are missing, were cut by the limit's bytes.
+    """
+
+    newest: Lsn | None
+    sets: list[Rows]
+    low_watermark: Lsn | None
+    is_cut: bool
+
+
+class PageReader(Protocol[Rows]):
+    """Reads rows of one capture instance.
+
+    Attributes:
+        rows_min: how many rows a statement is to be asked for at least.
+    """
+
+    rows_min: int
+
+    def read(
+        self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
+    ) -> Fetched[Rows]:
+        """Rows of a batch of statements, what is newest before it, the low watermark behind it.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+
+    def together(self, parts: Sequence[Rows]) -> Rows:
+        """Rows of consecutive statements, at least one."""
+
+
+class EncodingReader(PageReader[Any], Protocol):
+    """Reads rows and encodes them; Declined, by both, says that it cannot."""
+
+    def encode(self, rows: Any) -> EncodedRows:
+        """The events of rows that it read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """Times of events.
+
+    Attributes:
+        commit_ms: commit time in milliseconds UTC by commit LSN.
+        now_ms: the clock.
+    """
+
+    commit_ms: Mapping[bytes, int]
+    now_ms: Callable[[], int]
+
+
+class BlockReading(Protocol):
+    """Knows which versions can be read in blocks."""
+
+    @property
+    def queries(self) -> int:
+        """Number of statements sent so far."""
+
+    def reader(
+        self, reference: EnvelopeEncoder, limit: PageLimit, row_size: RowSize, stamps: Stamps
+    ) -> EncodingReader | None:
+        """Who reads the pages of a version in a window; None where the reference does."""
+
+
+class RowReader:
+    """The reference: a Python object of every value.
+
+    Args:
+        connection: a connection of the reading thread's own.
+        instance: name of the capture instance.
+        limit: of a page.
+        row_size: what was learned of the instance's rows; it learns from these.
+    """
+
+    rows_min = 1
+
+    def __init__(
+        self, connection: Connection, instance: str, limit: PageLimit, row_size: RowSize
+    ) -> None:
+        self._connection = connection
+        self._instance = instance
+        self._limit = limit
+        self._row_size = row_size
+
+    def read(
+        self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
+    ) -> Fetched[list[ChangeRow]]:
+        """See :class:`PageReader`."""
+        del statements
+        sets, minimum, is_cut = self._query(f"{NEWEST if with_newest else ''}{batch}", parameters)
+        newest = lsn_or_none(sets.pop(0)[0][0]) if with_newest else None
+        return Fetched(newest, sets, minimum, is_cut)
+
+    def together(self, parts: Sequence[list[ChangeRow]]) -> list[ChangeRow]:
+        """See :class:`PageReader`."""
+        return parts[0] if len(parts) == 1 else [row for part in parts for row in part]
+
+    def _query(
+        self, batch: str, parameters: Sequence[object]
+    ) -> tuple[list[list[ChangeRow]], Lsn | None, bool]:
+        """Result sets, the low watermark behind them, and whether the last set was cut short."""
+        name, size = self._instance, self._row_size
+        if not size.needs_measuring(self._limit):
+            *sets, minimum = self._connection.query_sets(
+                f"{batch} {LOW_WATERMARK}", *parameters, name
+            )
+            return sets, lsn_or_none(minimum[0][0]), False
+        taken = rows = 0
+
+        def size_of(row: ChangeRow) -> int:
+            nonlocal taken, rows
+            of_row = size.of(row)
+            taken += of_row
+            rows += of_row > 0
+            return of_row
+
+        sets, is_cut = self._connection.query_within(
+            f"{batch} {LOW_WATERMARK}",
+            *parameters,
+            name,
+            size_of=size_of,
+            at_most=self._limit.size,
+        )
+        minimum = self._connection.query(LOW_WATERMARK, name) if is_cut else sets.pop()
+        if rows:
+            size.learn(rows, taken)
+        return sets, lsn_or_none(minimum[0][0]), is_cut

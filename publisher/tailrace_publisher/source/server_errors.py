@@ -1,0 +1,105 @@
+"""What the driver reports becomes a typed error, by SQLSTATE and native number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tailrace_publisher.config import SourceConfig
+from tailrace_publisher.errors import (
+    DatabaseUnknown,
+    EncryptionRefused,
+    LoginRefused,
+    PermissionMissing,
+    SourceBusy,
+    SourceError,
+    SourceUnavailable,
+)
+
+_LOGIN_REFUSED: Final = frozenset({18456, 18470, 18486, 18487, 18488, 4064, 18452})
+_DATABASE_UNKNOWN: Final = frozenset({4060, 911, 916})
+_PERMISSION_MISSING: Final = frozenset({229, 230, 262, 297, 300, 371, 22904})
+_BUSY: Final = frozenset(
+    {
+        *(1205, 1222),  # a deadlock's victim, a lock that was not given in time
+        *(3960, 3961),  # snapshot isolation: an update conflict, DDL since the transaction began
+        *(41301, 41302, 41305, 41325, 41839),  # memory-optimized tables: validation failed
+        *(701, 802, 1204, 8645, 8651),  # no memory or no locks for the statement now
+    }
+)
+_UNAVAILABLE: Final = frozenset(
+    {
+        # Azure SQL is moving or throttling the database, or its limits are reached for now.
+        *(40143, 40197, 40501, 40613, 10928, 10929, 49918, 49919, 49920),
+        # The availability group's replica changes its role, or does not take readers yet.
+        *(976, 978, 982, 983, 4221),
+        # The database is in recovery, being restored, in transition, offline, or one user's.
+        *(921, 922, 924, 927, 942, 952, 954),
+        # The server starts, upgrades its system tables, is kept for its administrator, or stops.
+        *(6005, 17197, 18401, 18451, 18461),
+        # The connection broke, or the session was ended.
+        *(64, 121, 233, 596, 10053, 10054, 10060),
+    }
+)
+"""Microsoft's transient list and what its documentation of these errors says; 4060, which is on the
+list too, is also what a wrong name brings, so it is for :attr:`SourceError.may_heal`.
+
+https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
+"""
+_UNAVAILABLE_STATES: Final = frozenset({"08001", "08S01", "08003", "08007", "HYT01"})
+
+
+def source_error(
+    config: SourceConfig,
+    sqlstate: str,
+    numbers: Sequence[int],
+    text: str,
+    *,
+    is_login: bool,
+) -> SourceError:
+    """The typed error of a failure.
+
+    Args:
+        config: names the server, the database and the login.
+        sqlstate: of the first diagnostic record.
+        numbers: native numbers of all records.
+        text: the driver's own words.
+        is_login: whether it happened while connecting.
+    """
+    make, advice = _classify(config, sqlstate, set(numbers), is_login=is_login)
+    where = f"SQL Server {config.host}:{config.port}"
+    number = next((n for n in numbers if n > 0), 0)
+    return make(
+        f"{where}, database {config.database}: {advice}{text}", sqlstate=sqlstate, number=number
+    )
+
+
+def _classify(
+    config: SourceConfig, sqlstate: str, numbers: set[int], *, is_login: bool
+) -> tuple[Callable[..., SourceError], str]:
+    # A login during a failover or recovery brings one of these with 4060 and 18456: what waits
+    # to become available is neither unknown nor refused.
+    if numbers & _UNAVAILABLE:
+        return SourceUnavailable, "not available. "
+    # 18456 follows 4060 when the login may not open the database, so the database goes first.
+    if numbers & _DATABASE_UNKNOWN and (is_login or 916 in numbers):
+        return DatabaseUnknown, (
+            f"database {config.database} does not exist or login {config.user} has no user in"
+            " it: check source.database, or CREATE USER for the login. "
+        )
+    if numbers & _LOGIN_REFUSED or sqlstate == "28000":
+        return LoginRefused, (
+            f"login {config.user} was refused: check source.user and source.password. "
+        )
+    if is_login and sqlstate == "08001" and -1 in numbers and max(numbers) <= 0:
+        return EncryptionRefused, (
+            "TLS failed: trust the server's certificate on this machine, or set"
+            " source.trust_server_certificate where the network is private. "
+        )
+    if numbers & _PERMISSION_MISSING:
+        return PermissionMissing, f"login {config.user} lacks a permission. "
+    if numbers & _BUSY or sqlstate == "40001" or (sqlstate == "HYT00" and not is_login):
+        return SourceBusy, "busy. "
+    if sqlstate in _UNAVAILABLE_STATES or sqlstate == "HYT00":
+        return SourceUnavailable, "not reachable. "
+    return SourceError, ""

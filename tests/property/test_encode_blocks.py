@@ -1,0 +1,222 @@
+"""Blocks become the reference's bytes: for every type that they take, and every kind of event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
+from tailrace_publisher.encode.forms import Declined, cell_of
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.types import ColumnType
+from tests.property.blocks import HEADER, cells_of
+from tests.property.oracle import KEY_ID, SERVER, VALUE_ID
+from tests.property.test_encode_roundtrip import Page, encoder_of, pages, schema_of
+from tests.property.values import ALL_TYPES, values
+
+FAST = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def block_encoder(schema: TableSchema) -> BlockEncoder:
+    key_id = KEY_ID if schema.key_columns else None
+    return BlockEncoder(SERVER, schema, "t.db.dbo.t", VALUE_ID, key_id)
+
+
+def block_of(encoder: BlockEncoder, rows: Sequence[Sequence[Any]]) -> EncodedBlock:
+    columns = list(zip(*rows, strict=True))
+    cells = [cell_of(column) for column in encoder.schema.columns]
+    found = [
+        cells_of(cell, column)
+        for cell, column in zip((*HEADER, *cells), columns, strict=True)
+        if cell is not None
+    ]
+    return encoder.encode_columns(found)
+
+
+def assert_same(left: EncodedRows, right: EncodedRows) -> None:
+    assert left.values == right.values
+    assert left.keys == right.keys
+    assert left.positions == right.positions
+    assert left.deletes == right.deletes
+    assert (left.topic, left.schema_id) == (right.topic, right.schema_id)
+
+
+def in_blocks(column: SchemaColumn) -> bool:
+    return cell_of(column) is not None
+
+
+TAKEN = [kind for kind in ALL_TYPES if in_blocks(SchemaColumn(1, "c", kind))]
+
+
+def test_all_but_large_and_clr_types_are_taken_in_blocks() -> None:
+    left = {str(kind) for kind in ALL_TYPES if kind not in TAKEN}
+    assert left == {
+        *("varchar(max)", "nvarchar(max)", "varbinary(max)", "text", "ntext", "image", "xml"),
+        *("json", "hierarchyid", "geometry", "geography"),
+    }
+
+
+@pytest.mark.parametrize("lossless", [False, True], ids=["plain", "lossless"])
+@pytest.mark.parametrize("column_type", TAKEN, ids=str)
+@FAST
+@given(data=st.data())
+def test_every_type_has_the_references_bytes(
+    column_type: ColumnType, lossless: bool, data: st.DataObject
+) -> None:
+    key = SchemaColumn(1, "id", column_type, nullable=False, key_ordinal=1, lossless=lossless)
+    column = SchemaColumn(2, "v", column_type, lossless=lossless)
+    cell = cell_of(column)
+    assert cell is not None
+    strategy = values(column_type, lossless=lossless)
+    if column_type.name in {"char", "varchar", "nchar", "nvarchar", "sysname"}:
+        strategy = strategy.map(lambda text: fitting(text, cell.width // 2 - 1))
+    elif column_type.name in {"binary", "varbinary"}:
+        strategy = strategy.map(lambda raw: raw[: cell.width])
+    images = data.draw(st.lists(st.tuples(strategy, st.none() | strategy), min_size=1, max_size=9))
+    commit = bytes(9) + b"\x07"
+    rows = [
+        (commit, number, bytes(8) + number.to_bytes(2, "big"), 2, b"\x03", *image)
+        for number, image in enumerate(images)
+    ]
+    schema = schema_of([key, column])
+    encoder = block_encoder(schema)
+
+    encoded = encoder.encode([block_of(encoder, rows)], {commit: 1_700_000_000_123}, 5)
+
+    assert_same(encoded, encoder_of(schema).encode(rows, {commit: 1_700_000_000_123}, 5))
+
+
+def fitting(text: str, units: int) -> str:
+    """The beginning of a text that has so many UTF-16 code units at most, no pair cut."""
+    return text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
+
+
+def narrow(page: Page) -> tuple[TableSchema, list[tuple[Any, ...]]]:
+    """The page without its large columns, which blocks do not take."""
+    from tests.property.test_encode_roundtrip import COLUMNS
+
+    kept = [place for place, column in enumerate(COLUMNS) if in_blocks(column)]
+    schema = schema_of([COLUMNS[place] for place in kept])
+    rows = [
+        (*row[:5], *(clipped(COLUMNS[place], row[5 + place]) for place in kept))
+        for row in page.rows
+    ]
+    return schema, rows
+
+
+def clipped(column: SchemaColumn, value: Any) -> Any:
+    if isinstance(value, str):
+        return fitting(value, column.type.length)
+    return value
+
+
+@FAST
+@given(page=pages(), data=st.data())
+def test_every_kind_of_event_has_the_references_bytes(page: Page, data: st.DataObject) -> None:
+    schema, rows = narrow(page)
+    encoder = block_encoder(schema)
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(rows)))) | {len(rows)})
+    blocks = []
+    start = 0
+    for cut in cuts:
+        blocks.append(block_of(encoder, rows[start:cut]))
+        start = cut
+
+    encoded = encoder.encode(blocks, page.commit_ms, processed_ms=99)
+
+    assert_same(encoded, encoder_of(schema).encode(rows, page.commit_ms, processed_ms=99))
+
+
+@FAST
+@given(page=pages())
+def test_keyless_tables_too(page: Page) -> None:
+    schema, rows = narrow(page)
+    keyless = schema_of([SchemaColumn(c.column_id, c.name, c.type) for c in schema.columns])
+    encoder = block_encoder(keyless)
+
+    encoded = encoder.encode([block_of(encoder, rows)], page.commit_ms)
+
+    assert_same(encoded, encoder_of(keyless).encode(rows, page.commit_ms))
+
+
+TEXT = SchemaColumn(2, "v", ColumnType("nvarchar", length=5))
+NUMBER = SchemaColumn(3, "n", ColumnType("decimal", precision=3, scale=1))
+KEY = SchemaColumn(1, "id", ColumnType("int"), nullable=False, key_ordinal=1)
+COMMIT = bytes(9) + b"\x01"
+
+
+def row(operation: int = 2, seqval: int = 1, key: Any = 1, text: Any = "a") -> tuple[Any, ...]:
+    return (COMMIT, 1, bytes(9) + bytes([seqval]), operation, b"\x03", key, text)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row(text="\ud800")],
+        [row(text="a\udc00")],
+        [row(text="a\ud800"), row(seqval=2, text="\udc00b")],
+        [row(key=None)],
+        [row(operation=5)],
+        [row(operation=0)],
+        [row(operation=3)],
+        [row(operation=4)],
+        [row(operation=3), row(operation=4, seqval=2)],
+        [row(operation=3), row(operation=3), row(operation=4)],
+        [(None, *row()[1:])],
+        [(*row()[:1], None, *row()[2:])],
+        [row(), (*row(seqval=2)[:4], b"\x00\x03", *row()[5:])],
+    ],
+    ids=repr,
+)
+def test_what_only_the_reference_can_judge_is_declined(rows: list[tuple[Any, ...]]) -> None:
+    encoder = block_encoder(schema_of([KEY, TEXT]))
+
+    with pytest.raises(Declined):
+        encoder.encode([block_of(encoder, rows)], {COMMIT: 1})
+
+
+def test_a_commit_without_time_is_declined() -> None:
+    encoder = block_encoder(schema_of([KEY, TEXT]))
+
+    with pytest.raises(Declined):
+        encoder.encode([block_of(encoder, [row()])], {})
+
+
+def test_a_value_longer_than_its_cell_is_declined() -> None:
+    encoder = block_encoder(schema_of([KEY, TEXT]))
+    cells = [cells_of(cell, (value,)) for cell, value in zip(HEADER, row()[:5], strict=True)]
+    of_key, of_text = (cell_of(column) for column in (KEY, TEXT))
+    assert of_key is not None
+    assert of_text is not None
+    text = cells_of(of_text, ("abcde",))
+    text.lengths[0] = 12
+
+    with pytest.raises(Declined):
+        encoder.encode_columns([*cells, cells_of(of_key, (1,)), text])
+
+
+def test_a_number_of_too_many_digits_is_declined() -> None:
+    schema = schema_of([KEY, NUMBER])
+    encoder = block_encoder(schema)
+    header = [cells_of(cell, (value,)) for cell, value in zip(HEADER, row()[:5], strict=True)]
+    of_key, of_number = (cell_of(column) for column in (KEY, NUMBER))
+    assert of_key is not None
+    assert of_number is not None
+    number = cells_of(of_number, (Decimal(1),))
+    number.data[0, 3:5] = (0xE8, 0x03)  # 1000
+
+    with pytest.raises(Declined):
+        encoder.encode_columns([*header, cells_of(of_key, (1,)), number])
+
+
+def test_tables_with_large_columns_are_declined_as_a_whole() -> None:
+    large = SchemaColumn(2, "v", ColumnType("nvarchar", length=-1))
+
+    with pytest.raises(Declined):
+        block_encoder(schema_of([KEY, large]))

@@ -188,7 +188,7 @@ class Simulation:
     # -- the end -----------------------------------------------------------------------------------
 
     def _quiet(self) -> None:
-        """Behind the last step: mend everything, wait, start once more, and ask for what is stopped."""
+        """Behind the last step: mend, wait, start once more, and ask for what is stopped."""
         if self._phase == 0:
             self._mend()
             self._phase, self._phase_began = 1, self.world.ticks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,7 +14,7 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.registry import SchemaRegistry
 from tests.endurance.source import DATABASE, Source
-from tests.pipeline.chaos import COLUMNS, TABLES
+from tests.pipeline.chaos import TABLES, is_in_order, names_of, rows_of
 from tests.pipeline.conftest import Topics
 
 Span = tuple[Lsn, Lsn]
@@ -87,10 +87,7 @@ def _judge_table(
         if positions:
             shown = ", ".join(str(position) for position in sorted(positions)[:5])
             verdict.problems.append(f"{table}: {len(positions)} changes {what}: {shown}")
-    of_partition: dict[int, list[ChangePosition]] = defaultdict(list)
-    for event in changes:
-        of_partition[event.partition].append(event.position)
-    if any(positions != sorted(positions) for positions in of_partition.values()):
+    if not is_in_order(changes):
         verdict.problems.append(f"{table}: changes out of order")
     _judge_state(source, events, table, excused[-1][0], verdict)
 
@@ -99,22 +96,11 @@ def _judge_state(
     source: Source, events: list[Event], table: str, whole_from: Lsn, verdict: Verdict
 ) -> None:
     """Whoever applies the events behind the last naming has the source's keys and values."""
-    keys = ("id", "line") if table == "lines" else ("id",)
-    names = (*keys, COLUMNS[table])
-    rows: dict[Any, Any] = {}
-    for event in sorted(events, key=lambda event: event.position):
-        envelope = event.envelope
-        if envelope is None or event.position.commit_lsn < whole_from:
-            continue
-        row = envelope["before"] if envelope["op"] == "d" else envelope["after"]
-        key = tuple(row[name] for name in keys)
-        if envelope["op"] == "d":
-            rows.pop(key, None)
-        else:
-            rows[key] = tuple(row[name] for name in names)
-    found = source.rows(f"SELECT {', '.join(names)} FROM dbo.{table}")
-    if set(rows.values()) != found:
-        more, less = set(rows.values()) - found, found - set(rows.values())
+    behind = [event for event in events if event.position.commit_lsn >= whole_from]
+    applied = set(rows_of(behind, table).values())
+    found = source.rows(f"SELECT {', '.join(names_of(table))} FROM dbo.{table}")
+    if applied != found:
+        more, less = applied - found, found - applied
         verdict.problems.append(
             f"{table}: {len(more)} rows that the source has not, {len(less)} that it has only"
         )

@@ -14,7 +14,7 @@ import pyodbc
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tests.fix_emulator import EmulatorProcess
-from tests.pipeline.chaos import RETRY, TABLES, statement
+from tests.pipeline.chaos import TABLES, transaction
 
 DATABASE: Final = "endurance"
 _SCAN_PAUSE_S: Final = 0.05
@@ -163,19 +163,5 @@ class Source:
                 connection.execute("SET LOCK_TIMEOUT 2000")
                 connection.autocommit = False
                 while not self._stop.wait(rng.random() * 0.05):
-                    self._transaction(connection, rng)
+                    self.transactions += transaction(connection, rng, (1, 1, 2, 5, 30), 0.1)
             self._stop.wait(0.2)
-
-    def _transaction(self, connection: pyodbc.Connection, rng: random.Random) -> None:
-        try:
-            for _ in range(rng.choice((1, 1, 2, 5, 30))):
-                connection.execute(statement(rng))
-            if rng.random() < 0.1:
-                connection.rollback()
-            else:
-                connection.commit()
-                self.transactions += 1
-        except pyodbc.Error as error:
-            if not any(f"({number})" in str(error) for number in RETRY):
-                raise
-            connection.rollback()

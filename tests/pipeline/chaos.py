@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pyodbc
 
+from tailrace.topics import Event
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tests.pipeline.source_database import SourceDatabase
 
 TABLES = ("orders", "lines", "notes")
 KEYS = 12  # few, so that rows come and go and change their keys
-COLUMNS = {"orders": "v", "lines": "v", "notes": "note"}
-RETRY = {1205, 1222, 2627, 4928, 207}  # deadlock, lock timeout, key taken, DDL met, column gone
+_COLUMNS = {"orders": "v", "lines": "v", "notes": "note"}
+_RETRY = {1205, 1222, 2627, 4928, 207}  # deadlock, lock timeout, key taken, DDL met, column gone
 
 
 def create_tables(source: SourceDatabase) -> None:
@@ -70,24 +72,41 @@ class Writers:
             connection.execute("SET LOCK_TIMEOUT 2000")
             connection.commit()
             while not self._stop.wait(rng.random() * 0.03):
-                self._transaction(connection, rng)
+                transaction(connection, rng, (1, 1, 2, 5), 0.15)
         except pyodbc.Error as error:
             self.errors.append(error)
         finally:
             connection.close()
 
-    def _transaction(self, connection: pyodbc.Connection, rng: random.Random) -> None:
-        try:
-            for _ in range(rng.choice((1, 1, 2, 5))):
-                connection.execute(statement(rng))
-            if rng.random() < 0.15:
-                connection.rollback()
-            else:
-                connection.commit()
-        except pyodbc.Error as error:
-            if not any(f"({number})" in str(error) for number in RETRY):
-                raise
+
+def transaction(
+    connection: pyodbc.Connection, rng: random.Random, sizes: Sequence[int], rollbacks: float
+) -> bool:
+    """Some statements and their end; an expected error of two writers only ends it.
+
+    Args:
+        connection: not in autocommit.
+        rng: chooses.
+        sizes: how many statements, one of these.
+        rollbacks: how many transactions of one are rolled back.
+
+    Returns:
+        Whether it was committed.
+    """
+    try:
+        for _ in range(rng.choice(sizes)):
+            connection.execute(statement(rng))
+        is_kept = rng.random() >= rollbacks
+        if is_kept:
+            connection.commit()
+        else:
             connection.rollback()
+    except pyodbc.Error as error:
+        if not any(f"({number})" in str(error) for number in _RETRY):
+            raise
+        connection.rollback()
+        return False
+    return is_kept
 
 
 def statement(rng: random.Random) -> str:
@@ -97,7 +116,7 @@ def statement(rng: random.Random) -> str:
     value = f"N'{'x' * rng.choice((1, 50, 5000))}{rng.random()}'"
     if table != "notes":
         value = str(rng.randrange(1000))
-    column = COLUMNS[table]
+    column = _COLUMNS[table]
     names = f"id, line, {column}" if table == "lines" else f"id, {column}"
     values = f"{key}, {rng.randrange(3)}, {value}" if table == "lines" else f"{key}, {value}"
     return rng.choice(
@@ -168,3 +187,36 @@ class Captured:
     def has_two(self, table: str) -> bool:
         """Whether a hand-over is under way."""
         return len(self._instances[table]) > 1
+
+
+def rows_of(events: Iterable[Event], table: str) -> dict[Any, tuple[Any, ...]]:
+    """What whoever applies events has of a table: its key and value columns, by key.
+
+    A row that changed its key comes and goes in different partitions: positions order them.
+    """
+    names = names_of(table)
+    keys = names[:-1]
+    rows: dict[Any, tuple[Any, ...]] = {}
+    for event in sorted(events, key=lambda event: event.position):
+        envelope = event.envelope
+        assert envelope is not None
+        row = envelope["before"] if envelope["op"] == "d" else envelope["after"]
+        key = tuple(row[name] for name in keys)
+        if envelope["op"] == "d":
+            rows.pop(key, None)
+        else:
+            rows[key] = tuple(row[name] for name in names)
+    return rows
+
+
+def names_of(table: str) -> tuple[str, ...]:
+    """The key columns of a table and the column with its value."""
+    return (*(("id", "line") if table == "lines" else ("id",)), _COLUMNS[table])
+
+
+def is_in_order(changes: Iterable[Event]) -> bool:
+    """Whether in every partition the changes have rising positions."""
+    of_partition: dict[int, list[ChangePosition]] = defaultdict(list)
+    for event in changes:
+        of_partition[event.partition].append(event.position)
+    return all(positions == sorted(positions) for positions in of_partition.values())

@@ -10,14 +10,20 @@ from __future__ import annotations
 import itertools
 import os
 import random
-from collections import defaultdict
 from typing import Any
 
 import pytest
 
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition
-from tests.pipeline.chaos import TABLES, Captured, Writers, create_tables
+from tests.pipeline.chaos import (
+    TABLES,
+    Captured,
+    Writers,
+    create_tables,
+    is_in_order,
+    names_of,
+    rows_of,
+)
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.proxy import Proxy
 from tests.pipeline.running import Running, live_until_killed
@@ -112,32 +118,14 @@ def _hand_over(pipe: Pipe, captured: Captured, rng: random.Random, number: int) 
 
 def assert_in_order(pipe: Pipe, table: str) -> None:
     """In every partition the changes have rising positions."""
-    of_partition: dict[int, list[ChangePosition]] = defaultdict(list)
-    for event in pipe.topics.changes(pipe.source.name, table):
-        of_partition[event.partition].append(event.position)
-    for positions in of_partition.values():
-        assert positions == sorted(positions), f"{table} (seed {SEED})"
+    assert is_in_order(pipe.topics.changes(pipe.source.name, table)), f"{table} (seed {SEED})"
 
 
 def assert_state(pipe: Pipe, table: str) -> None:
     """Whoever applies the events has the source's keys and values."""
-    rows: dict[Any, Any] = {}
-    keys = ("id", "line") if table == "lines" else ("id",)
-    column = "note" if table == "notes" else "v"
-    # A row that changed its key comes and goes in different partitions: positions order them.
     events = [event for event in pipe.topics.events(pipe.source.name, table) if event.envelope]
-    for event in sorted(events, key=lambda event: event.position):
-        envelope = event.envelope
-        assert envelope is not None
-        row = envelope["before"] if envelope["op"] == "d" else envelope["after"]
-        key = tuple(row[name] for name in keys)
-        if envelope["op"] == "d":
-            rows.pop(key, None)
-        else:
-            rows[key] = row[column]
-    names = ", ".join((*keys, column))
-    found = pipe.source.query(f"SELECT {names} FROM dbo.{table}")
-    assert rows == {row[:-1]: row[-1] for row in found}, f"{table} (seed {SEED})"
+    found = pipe.source.query(f"SELECT {', '.join(names_of(table))} FROM dbo.{table}")
+    assert rows_of(events, table) == {row[:-1]: row for row in found}, f"{table} (seed {SEED})"
 
 
 def assert_no_gap_between_records(pipe: Pipe) -> None:

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import threading
-import time
 import urllib.request
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +17,7 @@ from tailrace.cli import cli
 from tailrace_compose.local import kept
 from tailrace_compose.local.stack import LocalStack, addresses, running, stop_kept
 from tailrace_emulator.testing.errors import LocalStackError
+from tests.pipeline.running import wait_until
 
 pytestmark = pytest.mark.kafka
 SCHEMA = json.dumps({"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]})
@@ -39,10 +38,7 @@ def kill(pid: int) -> None:
     process = kept.kept_process(pid)
     assert process is not None
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while process.is_running:
-        assert time.monotonic() < deadline, f"process {pid} is still there"
-        threading.Event().wait(0.01)
+    wait_until(lambda: not process.is_running, f"process {pid} is gone", 30)
 
 
 def subjects(url: str) -> list[str]:

@@ -8,10 +8,10 @@ https://learn.microsoft.com/sql/relational-databases/system-tables/change-data-c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
@@ -152,10 +152,10 @@ def captured_columns(
         f" FROM cdc.captured_columns{where} ORDER BY object_id, column_ordinal",
         *ids,
     )
-    found: defaultdict[int, list[CapturedColumnRow]] = defaultdict(list)
-    for object_id, name, column_id, ordinal, is_computed in rows:
-        found[object_id].append(CapturedColumnRow(name, column_id, ordinal, bool(is_computed)))
-    return found
+    return _per_object(
+        (object_id, CapturedColumnRow(name, column_id, ordinal, bool(is_computed)))
+        for object_id, name, column_id, ordinal, is_computed in rows
+    )
 
 
 def index_columns(
@@ -168,10 +168,7 @@ def index_columns(
         " ORDER BY object_id, index_ordinal",
         *ids,
     )
-    found: defaultdict[int, list[str]] = defaultdict(list)
-    for object_id, name in rows:
-        found[object_id].append(name)
-    return found
+    return _per_object(rows)
 
 
 def primary_keys(
@@ -187,10 +184,7 @@ def primary_keys(
         " ORDER BY i.object_id, ic.key_ordinal",
         *ids,
     )
-    found: defaultdict[int, list[int]] = defaultdict(list)
-    for object_id, column_id in rows:
-        found[object_id].append(column_id)
-    return found
+    return _per_object(rows)
 
 
 def orders_of_change_tables(
@@ -211,10 +205,7 @@ def orders_of_change_tables(
         " ORDER BY ic.object_id, ic.key_ordinal",
         *ids,
     )
-    found: defaultdict[int, list[str]] = defaultdict(list)
-    for object_id, name in rows:
-        found[object_id].append(name)
-    return found
+    return _per_object(rows)
 
 
 def columns_of_captured_tables(
@@ -236,20 +227,29 @@ def columns_of_captured_tables(
         " ORDER BY c.object_id, c.column_id",
         *ids,
     )
-    found: defaultdict[int, list[ColumnRow]] = defaultdict(list)
-    for (
-        object_id,
-        name,
-        column_id,
-        type_name,
-        length,
-        precision,
-        scale,
-        nullable,
-        collation,
-    ) in rows:
-        column_type = column_type_of(type_name, length, precision, scale)
-        found[object_id].append(ColumnRow(name, column_id, column_type, bool(nullable), collation))
+    return _per_object((object_id, _column_row(*column)) for object_id, *column in rows)
+
+
+def _column_row(
+    name: str,
+    column_id: int,
+    type_name: str,
+    length: int,
+    precision: int,
+    scale: int,
+    nullable: int,
+    collation: str | None,
+) -> ColumnRow:
+    """A row of sys.columns and sys.types as `columns_of_captured_tables` asks for it."""
+    column_type = column_type_of(type_name, length, precision, scale)
+    return ColumnRow(name, column_id, column_type, bool(nullable), collation)
+
+
+def _per_object(rows: Iterable[Sequence[Any]]) -> dict[int, list[Any]]:
+    """The second fields of rows by their first, an object id, in their order."""
+    found: defaultdict[int, list[Any]] = defaultdict(list)
+    for object_id, value in rows:
+        found[object_id].append(value)
     return found
 
 
@@ -349,10 +349,7 @@ def _where_it_exists(connection: Connection, sql: str) -> dict[int, list[str]]:
         if error.number not in _UNKNOWN_NAME:
             raise
         return {}
-    found: defaultdict[int, list[str]] = defaultdict(list)
-    for object_id, name in rows:
-        found[object_id].append(str(name))
-    return found
+    return _per_object((object_id, str(name)) for object_id, name in rows)
 
 
 def tables(connection: Connection) -> dict[str, bool]:

@@ -162,13 +162,13 @@ class _Parser:
         sides = [self._both()]
         while self._accept("OR"):
             sides.append(self._both())
-        return sides[0] if len(sides) == 1 else _any_of(tuple(sides))
+        return sides[0] if len(sides) == 1 else _joined(tuple(sides), decisive=True)
 
     def _both(self) -> Expression:
         sides = [self._condition()]
         while self._accept("AND"):
             sides.append(self._condition())
-        return sides[0] if len(sides) == 1 else _all_of(tuple(sides))
+        return sides[0] if len(sides) == 1 else _joined(tuple(sides), decisive=False)
 
     def _condition(self) -> Expression:
         if self._accept("("):
@@ -264,28 +264,17 @@ def _compared(
     return condition
 
 
-def _all_of(sides: Sequence[Expression]) -> Expression:
+def _joined(sides: Sequence[Expression], *, decisive: bool) -> Expression:
+    """AND, which one false side decides, or OR, which one true side does; NULL is unknown."""
+
     def condition(row: Values, bound: Bound) -> bool | None:
         unknown = False
         for side in sides:
             value = side(row, bound)
-            if value is False:
-                return False
+            if value is decisive:
+                return decisive
             unknown |= value is None
-        return None if unknown else True
-
-    return condition
-
-
-def _any_of(sides: Sequence[Expression]) -> Expression:
-    def condition(row: Values, bound: Bound) -> bool | None:
-        unknown = False
-        for side in sides:
-            value = side(row, bound)
-            if value is True:
-                return True
-            unknown |= value is None
-        return None if unknown else False
+        return None if unknown else not decisive
 
     return condition
 

@@ -107,6 +107,7 @@ class Source:
         self._next_lsn = Lsn(1, 0, 1)
         self.through = str(Lsn.ZERO)
         self.pending: list[Message] = []
+        self._parsed: dict[int, Any] = {}
         self._create(self.names.progress, 1)
         subject = value_subject(self.names.progress)
         self._progress_id = self.registry.register(subject, PROGRESS_SCHEMA)
@@ -291,7 +292,10 @@ class Source:
             "ts_ms": FIRST_COMMIT_MS,
             "transaction": None,
         }
-        parsed = _parsed(table.value_schema_id, lambda: envelope_schema(self.prefix, table.schema))
+        parsed = self._parsed.get(table.value_schema_id)
+        if parsed is None:
+            parsed = fastavro.parse_schema(envelope_schema(self.prefix, table.schema))
+            self._parsed[table.value_schema_id] = parsed
         body = io.BytesIO()
         fastavro.schemaless_writer(body, parsed, event)
         value = frame_header(table.value_schema_id) + body.getvalue()
@@ -387,15 +391,6 @@ class Transaction:
     def _tombstone(self, table: SourceTable) -> None:
         last = self.messages[-1]
         self.messages.append(Message(table.topic, last.partition, None, None, last.schema_id))
-
-
-_SCHEMAS: dict[int, Any] = {}
-
-
-def _parsed(schema_id: int, build: Callable[[], dict[str, Any]]) -> Any:
-    if schema_id not in _SCHEMAS:
-        _SCHEMAS[schema_id] = fastavro.parse_schema(build())
-    return _SCHEMAS[schema_id]
 
 
 def _image(row: Row | None) -> Row | None:

@@ -229,8 +229,18 @@ class SinkConfig(Section):
         return f"{self.lake}/_tailrace/commits"
 
     @property
+    def log_path(self) -> str:
+        """Path of the log."""
+        return f"{self.lake}/_tailrace/log"
+
+    @property
+    def schemas_path(self) -> str:
+        """Folder of the writer schemas."""
+        return f"{self.lake}/_tailrace/schemas"
+
+    @property
     def intent_path(self) -> str:
-        """Path of the file that tells which batch was begun."""
+        """Path of the files that tell which batch was begun, without the epoch of the sink."""
         return f"{self.lake}/_tailrace/intent"
 
     @property

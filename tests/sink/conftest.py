@@ -43,14 +43,19 @@ class Lake:
         return Sink(self._sink_spark, config, self.source.registry.schema_by_id, hook=hook)
 
     def catch_up(self, hook: Callable[[str, str], None] | None = None, **options: Any) -> int:
-        """A fresh sink, as after a restart, up to the end of the progress topic."""
+        """A fresh sink, as after a restart, up to the end of the progress topic.
+
+        Returns:
+            How many commit rows it wrote.
+        """
         sink = self.sink(hook, **options)
         try:
             sink.open()
             stream = ProgressStream(
                 self._sink_spark, sink.config, self.source.registry.schema_by_id, sink
             )
-            return stream.catch_up(threading.Event())
+            stream.catch_up(threading.Event())
+            return sink.fold_tables(threading.Event())
         finally:
             sink.close()
 

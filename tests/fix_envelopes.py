@@ -104,6 +104,7 @@ class Source:
             }
         )
         self.producer.init_transactions(30)
+        self._beside = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         self._next_lsn = Lsn(1, 0, 1)
         self.through = str(Lsn.ZERO)
         self.pending: list[Message] = []
@@ -200,6 +201,7 @@ class Source:
         snapshotting: Sequence[SourceTable] = (),
         messages: Sequence[Message] | None = None,
         abort: bool = False,
+        late_marker: bool = False,
     ) -> None:
         """Write the waiting messages and their progress record in one Kafka transaction.
 
@@ -209,6 +211,8 @@ class Source:
             snapshotting: tables whose snapshot is not finished.
             messages: these instead of all that wait.
             abort: abort the Kafka transaction instead.
+            late_marker: leave the changes without the marker that commits them, until
+                :meth:`write_marker`; the progress record is there already.
         """
         if messages is None:
             messages, self.pending = self.pending, []
@@ -236,11 +240,20 @@ class Source:
             partitions=list(ledger.values()),
             snapshotting=[table.topic for table in snapshotting],
         )
-        self.producer.produce(self.names.progress, _framed_progress(self._progress_id, record))
+        framed = _framed_progress(self._progress_id, record)
+        if late_marker:
+            self._beside.produce(self.names.progress, framed)
+            self._beside.flush(30)
+            return
+        self.producer.produce(self.names.progress, framed)
         if abort:
             self.producer.abort_transaction(30)
         else:
             self.producer.commit_transaction(30)
+
+    def write_marker(self) -> None:
+        """Commit what a late marker left open."""
+        self.producer.commit_transaction(30)
 
     def _produce(self, message: Message, entry: PartitionProgress) -> None:
         def delivered(error: Any, report: Any) -> None:

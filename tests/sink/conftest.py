@@ -82,6 +82,12 @@ class Lake:
         frame = self.spark.read.format("delta").load(f"{self.path}/lake/_tailrace/commits")
         return frame.orderBy("batch").collect()
 
+    def logged_twice(self) -> list[Any]:
+        """Topic, partition and offset of what the log has more than once."""
+        frame = self.spark.read.format("delta").load(f"{self.path}/lake/_tailrace/log")
+        places = frame.where("topic <> ''").groupBy("topic", "partition", "offset").count()
+        return places.where("count > 1").collect()
+
     def version(self, table: str) -> int:
         return max(
             int(path.stem) for path in Path(self.location(table), "_delta_log").glob("*.json")

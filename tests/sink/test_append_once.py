@@ -80,6 +80,7 @@ class Shop:
         found = read.load(lake.location("log")).collect()
         assert Counter((row["_cdc_op"], row["line"]) for row in found) == self.lines
         assert len(found) == len({row["line"] for row in found}), "its lines are all different"
+        assert lake.logged_twice() == []
         keyed = {row["id"]: row["v"] for row in lake.rows("keyed")}
         assert keyed == {row["id"]: row["v"] for row in self.keyed.rows.values()}
 

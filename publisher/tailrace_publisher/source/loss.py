@@ -93,7 +93,7 @@ def check_same_database(
 
     Whether the record at a fork point is the last of the old line or the first of the new one is
     not documented, so a fork at the position itself is accepted where the commit there is the one
-    that was published. Below the position nothing vouches: transaction ids and times may come again.
+    that was published. Below the position nothing vouches: ids and times may come again.
 
     Args:
         database: its name.

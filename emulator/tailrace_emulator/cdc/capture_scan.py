@@ -77,7 +77,7 @@ def scan(
         while len(sessions) < maxscans:
             cycle = ScanCycle(engine, database, maxtrans, stopped, engine.clock.now_ticks())
             try:
-                session = cycle.run()
+                ended = cycle.run()
             except ScanStopped:
                 break
             except ChangeTableHeld as held:
@@ -96,8 +96,8 @@ def scan(
                 if failure is error:
                     raise
                 raise failure from error
-            sessions.append(history.record(session))
-            if session.tran_count < maxtrans:
+            sessions.append(history.record(ended))
+            if ended.tran_count < maxtrans:
                 break
     return sessions
 

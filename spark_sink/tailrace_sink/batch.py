@@ -23,6 +23,7 @@ from tailrace_sink.ddl import LakeTables, set_retention
 from tailrace_sink.decode import WriterSchema, writer_schema
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.errors import (
+    LakeTableChanged,
     LedgerMismatch,
     SinkError,
     TopicMadeAnew,
@@ -38,7 +39,12 @@ from tailrace_sink.session import TunedSession
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.topic_reader import TopicReader
 
-OF_ONE_TABLE: Final = (UnsupportedSchemaChange, LedgerMismatch, TopicMadeAnew)
+OF_ONE_TABLE: Final = (
+    UnsupportedSchemaChange,
+    LakeTableChanged,
+    LedgerMismatch,
+    TopicMadeAnew,
+)
 """Errors that concern one table, whatever the others do; a new snapshot brings it back."""
 
 LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -19,7 +19,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -37,6 +37,7 @@ from tailrace_schemas.progress import (
     signed,
 )
 from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.signals import AcceptedLoss, SnapshotSignal, read_signal
 from tailrace_schemas.topics import TableName, TopicNames, value_subject
 from tailrace_schemas.types import ColumnType
 
@@ -94,6 +95,7 @@ class Source:
         self.tables: dict[str, SourceTable] = {}
         self.cuts: dict[str, Cut] = {}
         self.registry = SchemaRegistry(registry_url)
+        self._bootstrap = bootstrap
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.producer = Producer(
             {
@@ -123,6 +125,34 @@ class Source:
     def _create(self, topic: str, partitions: int) -> None:
         for future in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             future.result(30)
+
+    def make(self, topic: str) -> None:
+        """Make a topic of one partition."""
+        self._create(topic, 1)
+
+    def signals(self) -> list[SnapshotSignal | AcceptedLoss]:
+        """What was asked of the publisher."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": self.prefix,
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+            }
+        )
+        found: list[SnapshotSignal | AcceptedLoss] = []
+        consumer.assign([TopicPartition(self.names.signals, 0, 0)])
+        try:
+            while True:
+                message = consumer.poll(30)
+                assert message is not None, "the broker does not answer"
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    return found
+                found.append(read_signal(message.value()))
+        finally:
+            consumer.close()
 
     def delete_topic(self, table: SourceTable) -> None:
         """Delete the topic of a table."""

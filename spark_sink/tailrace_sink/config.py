@@ -121,6 +121,13 @@ class SinkConfig(Section):
         " compared with the publisher's ledger before anything is written: a topic that holds other"
         " changes, as after compaction, stops its table.",
     )
+    request_snapshots: bool = Field(
+        default=True,
+        description="Ask the publisher for a new snapshot, by the signals topic, of a table that"
+        " lacks changes: it was excluded for a while, Kafka no longer has them, or they are others"
+        " than the publisher counted. Once for each table and hour; default true. false: the"
+        " table stays out of the lake's cuts until somebody runs tailrace snapshot.",
+    )
     merge_pool: int = Field(
         default=4,
         ge=1,

@@ -34,12 +34,19 @@ def table_version(spark: SparkSession, path: str) -> int:
     return int(_snapshot(spark, path).version())
 
 
-def table_metadata(spark: SparkSession, path: str) -> TableMetadata | None:
-    """The current metadata of the Delta table at a path, or None when there is none."""
+def table_metadata(
+    spark: SparkSession, path: str, at_version: int | None = None
+) -> TableMetadata | None:
+    """The metadata of the Delta table at a path, now or at a version; None when there is none."""
     snapshot = _snapshot(spark, path)
     version = int(snapshot.version())
     if version < 0:
         return None
+    if at_version is not None and at_version != version:
+        jvm, log = _log(spark, path)
+        none = jvm.scala.Option.empty()
+        # The last argument: not by the age of the version, which cuts name for longer.
+        snapshot, version = log.getSnapshotAt(at_version, none, none, False), at_version
     metadata = snapshot.metadata()
     configuration = metadata.configuration()
     keys = [str(key) for key in configuration.keySet().mkString("\n").split("\n") if key]

@@ -32,6 +32,7 @@ from tailrace_sink.log_writer import EXCLUDED
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.progress import BatchPlan, SchemaById, SinkState, plan_batch
 from tailrace_sink.session import small_batch_session
+from tailrace_sink.snapshot_requests import SnapshotRequests
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -63,6 +64,7 @@ class Fold:
         self._intent = Intent(session, config.intent_path, config.commits_path)
         self.feed = Feed(log, config.topics.progress, schema_by_id)
         self._applier = BatchApplier(session, config, schema_by_id, log, metrics, self._step)
+        self._requests = SnapshotRequests(session, config)
         self._begun: BatchPlan | None = None
         self._committed_batch = 0
         self._epoch = 0
@@ -145,6 +147,7 @@ class Fold:
                 self.state = plan.following
                 self._report_lag(plan)
             self.feed.drop_passed(self.state)
+        self._requests.ask_for(self.state.stopped, self.state.held)
         return committed
 
     def _next_plan(self) -> BatchPlan | None:

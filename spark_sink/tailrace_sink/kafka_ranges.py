@@ -31,6 +31,18 @@ def kafka_options(kafka: KafkaConfig) -> dict[str, str]:
     }
 
 
+def producer_options(kafka: KafkaConfig) -> dict[str, str]:
+    """The options of a write."""
+    ours = {"kafka.fetch.max.wait.ms", "kafka.isolation.level"}
+    options = {
+        name: value
+        for name, value in kafka_options(kafka).items()
+        if name.startswith("kafka.") and name not in ours
+    }
+    # A topic that is not there would be waited for a minute otherwise.
+    return {"kafka.max.block.ms": str(int(kafka.request_timeout_s * 1000)), **options}
+
+
 def offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
     """Offsets by topic and partition as Spark's options have them."""
     return json.dumps({t: {str(p): o for p, o in found.items()} for t, found in offsets.items()})

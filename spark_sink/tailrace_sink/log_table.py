@@ -101,6 +101,8 @@ class LogState:
         lost: topics whose records this cut does not have, and why.
         published_ms: when its newest record was published.
         is_start: whether a start wrote it, for the batch that it found.
+        prefix: first part of the topics' names.
+        deletes: what becomes of deleted rows in the tables: hard or soft.
     """
 
     state: SinkState
@@ -110,6 +112,8 @@ class LogState:
     lost: Mapping[str, str] = field(default_factory=dict)
     published_ms: int = 0
     is_start: bool = False
+    prefix: str = ""
+    deletes: str = ""
 
     @property
     def mark(self) -> Mark:
@@ -128,6 +132,8 @@ class LogState:
                 "lost": dict(self.lost),
                 "published_ms": self.published_ms,
                 "is_start": self.is_start,
+                "prefix": self.prefix,
+                "deletes": self.deletes,
             }
         )
 
@@ -143,6 +149,8 @@ class LogState:
             lost=found["lost"],
             published_ms=found["published_ms"],
             is_start=found["is_start"],
+            prefix=found["prefix"],
+            deletes=found["deletes"],
         )
 
 
@@ -160,6 +168,21 @@ class LogTable:
         self.path = path
         self._name = f"delta.{quote(path)}"
         self._app_id = f"tailrace-log-{prefix}"
+        self.prefix = prefix
+
+    @classmethod
+    def of_lake(cls, spark: SparkSession, path: str) -> LogTable | None:
+        """The log of a lake whose prefix is not known; None when it has none."""
+        if table_version(spark, path) < 0:
+            return None
+        row = (
+            spark.read.format("delta")
+            .load(path)
+            .where("topic = ''")
+            .selectExpr("get_json_object(state, '$.prefix') AS prefix")
+            .first()
+        )
+        return None if row is None else cls(spark, path, row["prefix"])
 
     def ensure(self) -> None:
         """Create the table when there is none."""

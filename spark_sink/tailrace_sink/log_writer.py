@@ -19,6 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from tailrace_schemas.framing import split_frame
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.hooks import Hook, no_hook
@@ -202,7 +203,14 @@ class LogWriter:
         self._write_start(LogState(positions, 1, self._owner, named), waiting)
 
     def _write_start(self, state: LogState, topics: Mapping[str, LogRange]) -> None:
-        start = replace(state, owner=self._owner, lost={}, is_start=True)
+        start = replace(
+            state,
+            owner=self._owner,
+            lost={},
+            is_start=True,
+            prefix=self._config.prefix,
+            deletes=str(self._config.delete_mode),
+        )
         try:
             self._write(start, (), topics)
         except SinkError as error:
@@ -223,11 +231,20 @@ class LogWriter:
         started = time.monotonic()
         self.hook("appending", "")
         topics, lost = self._selected(cut.topics)
-        self._schemas.keep({schema_id for of in topics.values() for schema_id in of.schema_ids})
+        of_events = {schema_id for of in topics.values() for schema_id in of.schema_ids}
+        of_progress = {split_frame(record.value)[0] for record in cut.records}
+        self._schemas.keep(of_events | of_progress)
         before = self.state.batch
         if self.now_s() * 1000 - cut.published_ms > _OLD_MS:
             lost |= self._left_out(topics)
-        state = LogState(cut.following, self.epoch, self._owner, cut.named, lost, cut.published_ms)
+        state = replace(
+            self._last,
+            state=cut.following,
+            named=cut.named,
+            lost=lost,
+            published_ms=cut.published_ms,
+            is_start=False,
+        )
         while True:
             try:
                 self._write(state, cut.records, topics)

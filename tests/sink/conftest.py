@@ -33,6 +33,7 @@ class Lake:
             "prefix": source.prefix,
             "lake": str(path / "lake"),
             "merge_pool": 2,
+            "request_snapshots": False,
         }
 
     def config(self, **options: Any) -> SinkConfig:

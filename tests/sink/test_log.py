@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace_sink.errors import KafkaUnavailable, LakeTaken
+from tailrace_schemas.signals import SnapshotSignal
+from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.log_writer import EXCLUDED
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream
@@ -87,15 +88,19 @@ def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSessi
     keyed, lines = tables_of(source)
     change(source, keyed, lines, 0)
     sinks = [lake.sink(merge_pool=1) for _ in range(2)]
-    failures: list[BaseException | None] = [None, None]
+    failures: list[SinkError | None] = [None, None]
 
     def run(index: int) -> None:
-        try:
-            sinks[index].open()
-            stream_of(spark, source, sinks[index]).catch_up(GO_ON)
-            sinks[index].fold_tables(GO_ON)
-        except LakeTaken as error:
-            failures[index] = error
+        for _ in range(5):
+            try:
+                sinks[index].open()
+                stream_of(spark, source, sinks[index]).catch_up(GO_ON)
+                sinks[index].fold_tables(GO_ON)
+            except SinkError as error:
+                failures[index] = error
+                if error.retryable:  # both make the same table, say: as the application does
+                    continue
+            return
 
     threads = [threading.Thread(target=run, args=(index,)) for index in range(2)]
     for thread in threads:
@@ -103,8 +108,9 @@ def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSessi
     for thread in threads:
         thread.join(180)
         assert not thread.is_alive()
-    for sink in sinks:
+    for sink, failure in zip(sinks, failures, strict=True):
         sink.close()
+        assert failure is None or failure.retryable or isinstance(failure, LakeTaken), failure
     change(source, keyed, lines, 1)
 
     lake.catch_up(merge_pool=1)
@@ -143,8 +149,10 @@ def test_what_configuration_left_out_comes_back_whole(source: Source, lake: Lake
     assert json.loads(excluded["stopped"]) == {keyed.topic: EXCLUDED}
 
     change(source, keyed, lines, 2)
-    lake.catch_up()
+    source.make(source.names.signals)
+    lake.catch_up(request_snapshots=True)
     assert set(lake.commits()[-1]["tables"]) == {"shop/dbo/lines"}, "it lacks what was left out"
+    assert source.signals() == [SnapshotSignal(("dbo.keyed",))]
 
     source.publish(snapshotting=[keyed])
     source.snapshot(keyed, list(keyed.rows.values()))

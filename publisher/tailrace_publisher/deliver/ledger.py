@@ -2,10 +2,10 @@
 
 Offsets come from delivery reports. Reports are asked for only on the first message of a partition
 and on the last one of each batch: a partition's messages arrive in order, so those two suffice, and
-a report per message would cost up to a fifth of the rate. The reports themselves may come in another
-order: where a partition's leader moves, a record that the old one had written and not confirmed is
-confirmed by the new one, after records that were sent behind it. So the least and the greatest
-offset count, whichever was told first.
+a report per message would cost up to a fifth of the rate. The reports themselves may come in
+another order: where a partition's leader moves, a record that the old one had written and not
+confirmed is confirmed by the new one, after records that were sent behind it. So the least and the
+greatest offset count, whichever was told first.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from tailrace_sink.decode import WriterSchema, writer_schema
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.errors import (
     ChangesLost,
+    LakeTableChanged,
     LedgerMismatch,
     SinkError,
     TopicGone,
@@ -42,6 +43,7 @@ from tailrace_sink.topic_reader import TopicReader
 
 OF_ONE_TABLE: Final = (
     UnsupportedSchemaChange,
+    LakeTableChanged,
     ChangesLost,
     LedgerMismatch,
     TopicGone,

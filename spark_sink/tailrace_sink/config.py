@@ -30,6 +30,13 @@ class DeleteMode(StrEnum):
     SOFT = "soft"
 
 
+class Profile(StrEnum):
+    """What a new lake table is made for."""
+
+    FAST = "fast"
+    COMPATIBLE = "compatible"
+
+
 class KafkaConfig(Section):
     """The Kafka cluster that holds the topics."""
 
@@ -150,6 +157,14 @@ class SinkConfig(Section):
         default_factory=dict,
         description="schema.table to the columns a new lake table is clustered by (liquid"
         " clustering, at most four; takes effect with OPTIMIZE).",
+    )
+    profile: Profile = Field(
+        default=Profile.FAST,
+        description="fast (default): new tables have deletion vectors, so that a change does not"
+        " rewrite files, and get column mapping or type widening when a rename, a name that Parquet"
+        " does not take, or a wider type first needs them. compatible: none of the three, for"
+        " readers that do not know them; a table whose source needs one stops by name until a new"
+        " snapshot makes it anew. docs/readers.md has which reader opens what.",
     )
     table_properties: dict[str, str] = Field(
         default_factory=dict, description="Further properties of new lake tables."

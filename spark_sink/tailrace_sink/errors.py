@@ -195,13 +195,22 @@ class UnsupportedSchemaChange(SinkError):
 
 
 class LakeTableChanged(SinkError):
-    """Somebody else altered a lake table; once that is mended, the sink goes on where it stood."""
+    """Somebody else altered a lake table so that the sink cannot write to it.
 
-    def __init__(self, table: str, column: str) -> None:
+    The table stops alone; a new snapshot makes it anew.
+
+    Attributes:
+        table: database.schema.table.
+        column: the columns, or empty when nothing tells which they are.
+    """
+
+    def __init__(self, table: str, column: str, problem: str) -> None:
+        self.table = table
+        self.column = column
         super().__init__(
-            f"table {table}, column {column}: the lake column's comment no longer tells which"
-            " source column it mirrors; set it back to '<SQL Server type>; column_id=<n>' (and"
-            " '; key=<n>' for a key column), or drop the column when it was added by hand"
+            f"table {table}{f', column {column}' if column else ''} of the lake was altered by"
+            f" somebody else: {problem}; take a new snapshot of the source table (tailrace"
+            " snapshot), which then replaces the lake's table"
         )
 
 

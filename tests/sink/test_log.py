@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.signals import SnapshotSignal
+from tailrace_sink.application import serve
 from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.log_writer import EXCLUDED
 from tailrace_sink.sink import Sink
@@ -135,6 +136,13 @@ def test_a_late_marker_is_waited_for(source: Source, lake: Lake):
     lake.catch_up()
 
     assert lake.commits()[-1]["stopped"] == "{}"
+    check(lake, keyed, 1)
+
+
+def test_once_carries_what_is_there_and_ends(source: Source, lake: Lake, spark: SparkSession):
+    keyed, lines = tables_of(source)
+    change(source, keyed, lines, 0)
+    serve(spark, lake.config(), threading.Event(), once=True)
     check(lake, keyed, 1)
 
 

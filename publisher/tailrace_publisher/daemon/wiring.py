@@ -99,7 +99,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             runtime,
             delivery,
             state,
-            lambda: [table.topic for table in tables.snapshotting()],
+            tables.out_of_cut,
             kept.fencing,
         )
         signals = Signals(topics, delivery, state, tables)

@@ -131,7 +131,7 @@ class Database:
             list(table.columns),
             table.key,
             self.has_command_id,
-            self.has_command_id,
+            self.has_command_id and record.is_ordered,
             record.time,
         )
 

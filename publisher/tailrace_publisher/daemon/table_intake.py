@@ -151,21 +151,25 @@ class TableIntake:
         """Forget tables that nothing is read of: not captured any more, or left out now.
 
         The position goes on without them, so one that comes back later needs a new snapshot. Until
-        then it is not part of the cut. Only a table that was whole when it was left out by
-        configuration is forgotten: what a reader has of it stays as it was then.
+        then it is not part of the cut. Forgotten are only a table that was whole when it was left
+        out by configuration, so that what a reader has of it stays as it was then, and one of which
+        nothing was ever published.
         """
         left = self._state.older_left()
         for name in sorted(self._state.known() - self.tables.keys(), key=str):
             if self._renames.keep_old_name(name, catalog.instances):
                 continue
-            record = self._state.of(name)
+            record, is_selected = self._state.of(name), self._config.tables.selects(name)
             left += record.instances
-            if record.state is TableState.FOLLOWED and not self._config.tables.selects(name):
+            is_whole = record.state is TableState.FOLLOWED and not is_selected
+            if is_whole or record.covers_from is None:
                 self._state.happened(name, TableEvent.GONE)
                 continue
-            if self._config.tables.selects(name):
+            renamed = self._renames.told_of(name, catalog.instances)
+            if is_selected and renamed is None:
                 self._stopped.miss(name, _NOT_CAPTURED)
-            self._state.happened(name, TableEvent.PLACE_LOST, TableRecord(record.state))
+            kept = TableRecord(record.state, record.covers_from, stopped_reason=renamed)
+            self._state.happened(name, TableEvent.PLACE_LOST, kept)
         self._tell_left_behind(left)
 
     def _tell_left_behind(self, instances: Iterable[str]) -> None:

@@ -353,6 +353,9 @@ class Simulation:
     def _mend_for_restart(self) -> None:
         """What an operator does: rights are given, tables captured, and the publisher started."""
         self.source.features.refused.clear()
+        if len(self.ends) > _ENDS_MAX // 2:  # until the replica that is read has what was mended
+            self.not_hardening.clear()
+            self.not_redoing.clear()
         database = self.group.database
         for table in list(database.tables.values()):
             if not table.is_dropped and not database.instances_of(table.object_id):

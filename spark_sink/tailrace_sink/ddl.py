@@ -7,7 +7,7 @@ alters it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,35 +17,29 @@ from pyspark.sql.types import StructType
 
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.topics import TableName
-from tailrace_sink.config import SinkConfig
-from tailrace_sink.delta_log import table_metadata
+from tailrace_sink.config import DeleteMode, Profile, SinkConfig
+from tailrace_sink.delta_log import TableMetadata, table_metadata
 from tailrace_sink.errors import LakeTableChanged, UnsupportedSchemaChange
+from tailrace_sink.identity import COLUMNS_PROPERTY, known_identities
 from tailrace_sink.lake_table import (
     CHANGES_COLUMNS,
+    DELETES_PROPERTY,
+    NO_ZONE,
     SCHEMA_LSN_PROPERTY,
+    Feature,
     LakeColumn,
     LakeTable,
     columns_ddl,
     create_statement,
-    evolve,
-    literal,
     new_table,
-    parse_comment,
+    properties_ddl,
     quote,
     table_path,
 )
+from tailrace_sink.schema_changes import evolve, require_plain
 
-_PROPERTIES: Final[Mapping[str, str]] = {
-    # Without deletion vectors every MERGE rewrites the files it touches.
-    "delta.enableDeletionVectors": "true",
-    # Renames and wider types without a rewrite.
-    "delta.columnMapping.mode": "name",
-    "delta.enableTypeWidening": "true",
-    # A later date column that becomes datetime2 needs it; it cannot be added by ALTER alone.
-    "delta.feature.timestampNtz": "supported",
-    # Every batch leaves small files: Delta compacts them once fifty have gathered.
-    "delta.autoOptimize.autoCompact": "true",
-}
+_CHECKPOINT_EVERY: Final = 100
+"""Commits between two checkpoints of a table's log: each sits in the way of a commit (1 s)."""
 
 _LOG_KEPT_TIMES: Final = 3
 """How many times longer than the cuts the log of a table is kept."""
@@ -89,18 +83,18 @@ class LakeTables:
         table = ordered[0].table
         path = new_table(ordered[0], is_changes=is_changes).path
         location = f"{self._config.lake}/{path}"
-        known = self._known.get(path) or self._read(spark, table, location, is_changes=is_changes)
-        if known is None:
-            known = new_table(ordered[0], is_changes=is_changes)
-            self._create(spark, known, location)
         try:
-            followed, statements = evolve(known, ordered, location)
-        except UnsupportedSchemaChange as error:
+            known = self._known.get(path) or self._read(
+                spark, table, location, is_changes=is_changes
+            )
+            if known is None:
+                known = self._create(spark, ordered[0], location, is_changes=is_changes)
+            followed, statements = self._evolve(known, ordered, location)
+        except (UnsupportedSchemaChange, LakeTableChanged) as error:
             if not may_replace:
                 raise
-            made = replace(new_table(ordered[0], is_changes=is_changes), schema_lsn="")
-            followed, statements = evolve(made, ordered, location)
-            self._replace(spark, made, location)
+            made = self._replace(spark, ordered[0], location)
+            followed, statements = self._evolve(made, ordered, location)
             _log.warning("lake_table_replaced", table=str(table), reason=str(error))
         for statement in statements:
             _log.info("lake_table_altered", table=str(table), statement=statement)
@@ -108,35 +102,76 @@ class LakeTables:
         self._known[path] = followed
         return followed
 
+    def _evolve(
+        self, table: LakeTable, versions: Sequence[TableSchema], location: str
+    ) -> tuple[LakeTable, list[str]]:
+        """How a table follows, with what the options say of deletes."""
+        stays_plain = self._config.profile is Profile.COMPATIBLE
+        followed, statements = evolve(table, versions, location, stays_plain=stays_plain)
+        deletes = str(self._config.delete_mode)
+        if deletes == DeleteMode.SOFT and table.deletes != deletes and not table.is_changes:
+            # Told before the first row of a deleted key stays: from then on a key may be there.
+            statements.append(_set_properties(location, {DELETES_PROPERTY: deletes}))
+            followed = replace(followed, deletes=deletes)
+        return followed, statements
+
     def known(self, spark: SparkSession, table: TableName) -> LakeTable | None:
         """The lake table of a source table as it is, or None when there is none."""
         path = table_path(table)
         location = f"{self._config.lake}/{path}"
         return self._known.get(path) or self._read(spark, table, location, is_changes=False)
 
-    def forget(self) -> None:
-        """Read the tables anew: after a failure it is open which statements ran."""
-        self._known.clear()
+    def forget(self, table: TableName | None = None) -> None:
+        """Read the tables anew: after a failure it is open which statements ran.
 
-    def _create(self, spark: SparkSession, table: LakeTable, location: str) -> None:
+        Args:
+            table: only this one; all when None.
+        """
+        if table is None:
+            self._known.clear()
+            return
+        for is_changes in (False, True):
+            self._known.pop(table_path(table, is_changes=is_changes), None)
+
+    def _create(
+        self, spark: SparkSession, version: TableSchema, location: str, *, is_changes: bool
+    ) -> LakeTable:
+        table = self._new(version, is_changes=is_changes)
         name = f"{table.table.schema}.{table.table.table}"
         config = self._config
         statement = create_statement(
             table,
             location,
-            {**_PROPERTIES, **_retention(config), **config.table_properties},
+            new_table_properties(config),
             partition_by=config.partition_by.get(name, ()),
             cluster_by=config.cluster_by.get(name, ()),
         )
         spark.sql(statement)
         _log.info("lake_table_created", table=str(table.table), location=location)
+        return table
 
-    def _replace(self, spark: SparkSession, table: LakeTable, location: str) -> None:
+    def _new(self, version: TableSchema, *, is_changes: bool) -> LakeTable:
+        table = new_table(version, is_changes=is_changes)
+        if self._config.profile is Profile.COMPATIBLE:
+            require_plain(table)
+        features = frozenset({Feature.COLUMN_MAPPING} if table.needs_mapping else ())
+        deletes = str(self._config.delete_mode)
+        return replace(table, features=features, recorded=table.identities, deletes=deletes)
+
+    def _replace(self, spark: SparkSession, version: TableSchema, location: str) -> LakeTable:
         """An empty table of these columns in place of what is there; earlier versions stay.
 
         CREATE OR REPLACE TABLE refuses another schema at a path (Delta 4.4.0).
         """
-        name = f"{table.table.schema}.{table.table.table}"
+        table = self._new(version, is_changes=False)
+        found = table_metadata(spark, location)
+        features = frozenset() if found is None else _features(found)
+        needed = {feature.value: feature.on for feature in sorted(table.features - features)}
+        if any(column.type == NO_ZONE for column in table.columns):
+            needed["delta.feature.timestampNtz"] = "supported"
+        if needed:
+            spark.sql(_set_properties(location, needed))
+        name = f"{version.table.schema}.{version.table.table}"
         no_rows: list[tuple[Any, ...]] = []
         empty = spark.createDataFrame(no_rows, columns_ddl(table))
         writer = empty.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
@@ -145,34 +180,101 @@ class LakeTables:
         elif cluster_by := self._config.cluster_by.get(name):
             writer = writer.clusterBy(*cluster_by)
         writer.save(location)
+        # Nothing of what was there counts: the properties follow with the first statement.
+        spark.sql(_set_properties(location, {DELETES_PROPERTY: table.deletes}))
+        return replace(table, features=features | table.features, schema_lsn="", recorded="")
 
     @staticmethod
     def _read(
         spark: SparkSession, table: TableName, location: str, *, is_changes: bool
     ) -> LakeTable | None:
         metadata = table_metadata(spark, location)
-        if metadata is None:
-            return None
-        return LakeTable(
-            table=table,
-            is_changes=is_changes,
-            columns=_columns(table, metadata.schema),
-            schema_lsn=metadata.properties.get(SCHEMA_LSN_PROPERTY, ""),
+        return None if metadata is None else lake_table_of(table, metadata, is_changes=is_changes)
+
+
+def lake_table_of(table: TableName, metadata: TableMetadata, *, is_changes: bool) -> LakeTable:
+    """What a lake table is, by its metadata.
+
+    Raises:
+        LakeTableChanged: somebody else changed what it must have.
+    """
+    properties = metadata.properties
+    columns, foreign = _columns(table, metadata)
+    return LakeTable(
+        table=table,
+        is_changes=is_changes,
+        columns=columns,
+        schema_lsn=properties.get(SCHEMA_LSN_PROPERTY, ""),
+        features=_features(metadata),
+        foreign=foreign,
+        recorded=properties.get(COLUMNS_PROPERTY, ""),
+        deletes=properties.get(DELETES_PROPERTY, ""),
+    )
+
+
+def _features(metadata: TableMetadata) -> frozenset[Feature]:
+    found = {feature: metadata.properties.get(feature.value, "none") for feature in Feature}
+    return frozenset(f for f, value in found.items() if value not in {"none", "false"})
+
+
+def _columns(
+    table: TableName, metadata: TableMetadata
+) -> tuple[tuple[LakeColumn, ...], frozenset[str]]:
+    """The columns that mirror the source's, and the names of those that somebody else added.
+
+    Raises:
+        LakeTableChanged: one that the table must have is gone, or nothing tells which it has.
+    """
+    schema: StructType = metadata.schema
+    fields = [field for field in schema.fields if field.name not in CHANGES_COLUMNS]
+    comments = {field.name: field.metadata.get("comment") for field in fields}
+    try:
+        identities, must_have = known_identities(metadata.properties, comments)
+    except ValueError as error:
+        raise LakeTableChanged(str(table), "", f"{COLUMNS_PROPERTY}: {error}") from error
+    columns = tuple(
+        LakeColumn(
+            field.name,
+            identities[field.name].column_id,
+            field.dataType.simpleString().upper(),
+            identities[field.name].sql_type,
+            identities[field.name].key_ordinal,
+            comments[field.name],
         )
+        for field in fields
+        if field.name in identities
+    )
+    missing = must_have - {column.column_id for column in columns}
+    if missing or not columns:
+        gone = [name for name, identity in identities.items() if identity.column_id in missing]
+        raise LakeTableChanged(str(table), ", ".join(sorted(gone)), "it was renamed or dropped")
+    return columns, frozenset(f.name.lower() for f in fields if f.name not in identities)
 
 
-def _columns(table: TableName, schema: StructType) -> tuple[LakeColumn, ...]:
-    columns = []
-    for field in schema.fields:
-        if field.name in CHANGES_COLUMNS:
-            continue
-        identity = parse_comment(field.metadata.get("comment"))
-        if identity is None:
-            raise LakeTableChanged(str(table), field.name)
-        sql_type, column_id, key_ordinal = identity
-        type_ = field.dataType.simpleString().upper()
-        columns.append(LakeColumn(field.name, column_id, type_, sql_type, key_ordinal))
-    return tuple(columns)
+def _set_properties(location: str, properties: dict[str, str]) -> str:
+    return f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({properties_ddl(properties)})"
+
+
+def new_table_properties(config: SinkConfig) -> dict[str, str]:
+    """Properties of a new lake table: as plain as the profile asks, so that others read it."""
+    properties = {"delta.checkpointInterval": str(_CHECKPOINT_EVERY)}
+    if config.profile is Profile.FAST:
+        # Without deletion vectors every MERGE rewrites the files it touches.
+        properties["delta.enableDeletionVectors"] = "true"
+    return {**properties, **_retention(config), **config.table_properties}
+
+
+def _upkeep(config: SinkConfig) -> dict[str, str]:
+    """What tables that were made under other options get when the sink starts.
+
+    Compaction is not part of a commit (``maintenance``); earlier releases had it so.
+    """
+    kept = {
+        **_retention(config),
+        "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
+        "delta.autoOptimize.autoCompact": "false",
+    }
+    return {name: config.table_properties.get(name, value) for name, value in kept.items()}
 
 
 def _retention(config: SinkConfig) -> dict[str, str]:
@@ -190,7 +292,9 @@ def _retention(config: SinkConfig) -> dict[str, str]:
 
 
 def set_retention(spark: SparkSession, config: SinkConfig, path: str) -> None:
-    """Give a lake table that was made under other options the retention that they ask for now.
+    """Give a lake table that was made under other options what they ask for now.
+
+    Retention, and what concerns the upkeep of its log and files.
 
     Args:
         spark: any session.
@@ -201,10 +305,10 @@ def set_retention(spark: SparkSession, config: SinkConfig, path: str) -> None:
     metadata = table_metadata(spark, location)
     if metadata is None:
         return
-    wanted = _retention(config)
-    changed = {name: v for name, v in wanted.items() if metadata.properties.get(name) != v}
+    found = {"delta.autoOptimize.autoCompact": "false", **metadata.properties}
+    wanted = _upkeep(config)
+    changed = {name: value for name, value in wanted.items() if found.get(name) != value}
     if not changed:
         return
-    listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in changed.items())
-    spark.sql(f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({listed})")
+    spark.sql(_set_properties(location, changed))
     _log.info("lake_table_retention_changed", table=path, **changed)

@@ -1,17 +1,14 @@
-"""What a lake table looks like, and how it follows its source table: pure, no Spark.
+"""What a lake table looks like: pure, no Spark.
 
-A column's identity is the source's ``column_id``, which survives renames. It is kept in the
-column's comment together with the SQL Server type, so that it moves with the column in the very
-commit that renames it: whatever part of a series of ALTERs was done before a crash, the rest
-follows from the table itself. ``tailrace.schemaLsn`` in the table's properties is the newest schema
-version applied; it is set last.
+A column is known by the source's ``column_id`` (``identity``), whatever its name and its comment.
+``tailrace.schemaLsn`` in the table's properties is the newest schema version applied.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
@@ -19,7 +16,12 @@ from tailrace_schemas.names import topic_part
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType, lake_type
 from tailrace_sink.errors import UnsupportedSchemaChange
-from tailrace_sink.type_widening import Widening, widening
+from tailrace_sink.identity import (
+    COLUMNS_PROPERTY,
+    Identity,
+    identities_text,
+    parse_comment,
+)
 
 POSITION: Final = "_cdc_position"
 LSN: Final = "_cdc_lsn"
@@ -43,8 +45,30 @@ CHANGES_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
 """The same for append-only tables."""
 
 SCHEMA_LSN_PROPERTY: Final = "tailrace.schemaLsn"
-_RESERVED: Final = "_cdc_"
-_COMMENT: Final = re.compile(r"^(?P<type>[^;]*); column_id=(?P<id>\d+)(?:; key=(?P<key>\d+))?$")
+"""Property with the newest schema version applied; set last."""
+DELETES_PROPERTY: Final = "tailrace.deletes"
+"""Property that tells whether rows of deleted keys may be in a table: hard, or soft once it was."""
+RESERVED: Final = "_cdc_"
+"""First part of all names of ours."""
+NO_ZONE: Final = "TIMESTAMP_NTZ"
+"""The type that a table must be made ready for before it is added to it."""
+_NOT_IN_PARQUET: Final = frozenset(" ,;{}()\n\t=")
+
+
+class Feature(StrEnum):
+    """What a table is made ready for when it first needs it: not every reader knows it.
+
+    The values are the properties that turn it on. Source: Delta Lake's documentation of column
+    mapping and of type widening; both can be turned on later without a rewrite.
+    """
+
+    COLUMN_MAPPING = "delta.columnMapping.mode"
+    TYPE_WIDENING = "delta.enableTypeWidening"
+
+    @property
+    def on(self) -> str:
+        """The property's value that turns it on."""
+        return "name" if self is Feature.COLUMN_MAPPING else "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +81,7 @@ class LakeColumn:
         type: Spark SQL type.
         sql_type: SQL Server type of the newest version.
         key_ordinal: 1-based place in the key, 0 when not part of it.
+        comment: as it is in the lake; what is not ours is left alone.
     """
 
     name: str
@@ -64,6 +89,7 @@ class LakeColumn:
     type: str
     sql_type: str
     key_ordinal: int = 0
+    comment: str | None = field(default=None, compare=False)
 
     @property
     def is_large(self) -> bool:
@@ -71,10 +97,19 @@ class LakeColumn:
         return ColumnType.parse(self.sql_type).is_large
 
     @property
-    def comment(self) -> str:
-        """The column comment that carries its identity."""
-        key = f"; key={self.key_ordinal}" if self.key_ordinal else ""
-        return f"{self.sql_type}; column_id={self.column_id}{key}"
+    def identity(self) -> Identity:
+        """What it mirrors."""
+        return Identity(self.column_id, self.sql_type, self.key_ordinal)
+
+    @property
+    def has_our_comment(self) -> bool:
+        """Whether nobody else wrote the comment."""
+        return self.comment == self.sql_type or parse_comment(self.comment) is not None
+
+    @property
+    def needs_mapping(self) -> bool:
+        """Whether its name is one that Parquet files do not take."""
+        return not _NOT_IN_PARQUET.isdisjoint(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +121,20 @@ class LakeTable:
         is_changes: append-only: every change is a row.
         columns: in the lake's order, without the ``_cdc_`` columns.
         schema_lsn: newest schema version applied, text.
+        features: what it was made ready for.
+        foreign: names of columns that somebody else added, in lower case.
+        recorded: the identities that its property has.
+        deletes: whether deleted keys may have rows: hard, soft, or empty when nothing tells.
     """
 
     table: TableName
     is_changes: bool
     columns: tuple[LakeColumn, ...]
     schema_lsn: str
+    features: frozenset[Feature] = field(default=frozenset(), compare=False)
+    foreign: frozenset[str] = field(default=frozenset(), compare=False)
+    recorded: str = field(default="", compare=False)
+    deletes: str = field(default="", compare=False)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -103,6 +146,16 @@ class LakeTable:
     def path(self) -> str:
         """Path below the lake; a keyless table's appends are the table itself."""
         return table_path(self.table, is_changes=self.is_changes and bool(self.key))
+
+    @property
+    def identities(self) -> str:
+        """The property that tells what the columns mirror."""
+        return identities_text((column.name, column.identity) for column in self.columns)
+
+    @property
+    def needs_mapping(self) -> bool:
+        """Whether a column has a name that Parquet files do not take."""
+        return any(column.needs_mapping for column in self.columns)
 
     @property
     def cdc_columns(self) -> Mapping[str, tuple[str, str]]:
@@ -129,14 +182,6 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def parse_comment(comment: str | None) -> tuple[str, int, int] | None:
-    """SQL Server type, column id and key ordinal of a column comment, None when it is not ours."""
-    match = _COMMENT.match(comment or "")
-    if match is None:
-        return None
-    return match["type"], int(match["id"]), int(match["key"] or 0)
-
-
 def new_table(schema: TableSchema, *, is_changes: bool) -> LakeTable:
     """The lake table of a source table in one schema version.
 
@@ -144,11 +189,11 @@ def new_table(schema: TableSchema, *, is_changes: bool) -> LakeTable:
         UnsupportedSchemaChange: names that Spark cannot tell apart, or that are ours.
         UnsupportedType: a column has a type without a lake form.
     """
-    _check_names(schema)
+    check_names(schema)
     return LakeTable(
         table=schema.table,
         is_changes=is_changes,
-        columns=tuple(_lake_column(column) for column in schema.columns),
+        columns=tuple(lake_column(column) for column in schema.columns),
         schema_lsn=str(schema.schema_lsn),
     )
 
@@ -166,17 +211,34 @@ def create_statement(
         layout = f" PARTITIONED BY ({', '.join(map(quote, partition_by))})"
     elif cluster_by:
         layout = f" CLUSTER BY ({', '.join(map(quote, cluster_by))})"
-    pairs = {**properties, SCHEMA_LSN_PROPERTY: table.schema_lsn}
-    listed = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in pairs.items())
+    listed = properties_ddl(
+        {
+            **properties,
+            **{feature.value: feature.on for feature in sorted(table.features)},
+            COLUMNS_PROPERTY: table.identities,
+            DELETES_PROPERTY: table.deletes,
+            SCHEMA_LSN_PROPERTY: table.schema_lsn,
+        }
+    )
     return (
         f"CREATE TABLE IF NOT EXISTS delta.{quote(location)} ({columns_ddl(table)}) USING delta"
         f"{layout} TBLPROPERTIES ({listed})"
     )
 
 
+def properties_ddl(properties: Mapping[str, str]) -> str:
+    """Properties as DDL has them."""
+    return ", ".join(f"{literal(name)} = {literal(v)}" for name, v in properties.items())
+
+
+def column_ddl(column: LakeColumn) -> str:
+    """A column as DDL has it: the SQL Server type is its comment."""
+    return f"{quote(column.name)} {column.type} COMMENT {literal(column.sql_type)}"
+
+
 def columns_ddl(table: LakeTable) -> str:
     """All columns with their comments, as DDL has them."""
-    columns = [f"{quote(c.name)} {c.type} COMMENT {literal(c.comment)}" for c in table.columns]
+    columns = [column_ddl(column) for column in table.columns]
     columns += [
         f"{quote(name)} {type_} COMMENT {literal(comment)}"
         for name, (type_, comment) in table.cdc_columns.items()
@@ -184,153 +246,20 @@ def columns_ddl(table: LakeTable) -> str:
     return ", ".join(columns)
 
 
-def evolve(
-    existing: LakeTable, versions: Iterable[TableSchema], location: str
-) -> tuple[LakeTable, list[str]]:
-    """Follow schema versions, oldest first.
-
-    A version newer than the table's renames and widens; an older one only adds what is missing.
-    A dropped column stays with its values; when another column takes its name, it is renamed to
-    ``<name>_dropped_<column_id>``. A type that the lake's type already holds changes nothing.
-
-    Returns:
-        The table afterwards and the ALTER statements that lead there, in order.
+def check_names(schema: TableSchema) -> None:
+    """Refuse names that Spark cannot tell apart, or that are ours.
 
     Raises:
-        UnsupportedSchemaChange: the lake cannot follow without losing values.
-        UnsupportedType: a column has a type without a lake form.
+        UnsupportedSchemaChange: names the column.
     """
-    statements: list[str] = []
-    alter = f"ALTER TABLE delta.{quote(location)}"
-    table = existing
-    for version in sorted(versions, key=lambda version: version.schema_lsn):
-        _check_names(version)
-        is_newer = str(version.schema_lsn) > table.schema_lsn
-        columns = _follow(table, version, alter, statements, is_newer=is_newer)
-        table = replace(
-            table,
-            columns=columns,
-            schema_lsn=max(table.schema_lsn, str(version.schema_lsn)),
-        )
-    if table.schema_lsn != existing.schema_lsn:
-        prop = f"{literal(SCHEMA_LSN_PROPERTY)} = {literal(table.schema_lsn)}"
-        statements.append(f"{alter} SET TBLPROPERTIES ({prop})")
-    return table, statements
-
-
-def _follow(
-    table: LakeTable,
-    version: TableSchema,
-    alter: str,
-    statements: list[str],
-    *,
-    is_newer: bool,
-) -> tuple[LakeColumn, ...]:
-    wanted = {column.column_id: _lake_column(column) for column in version.columns}
-    if not table.is_changes:
-        _check_key(table, wanted.values(), version)
-    columns = {column.column_id: column for column in table.columns}
-    if is_newer:
-        _rename(columns, wanted, alter, statements)
-    for column_id, column in wanted.items():
-        present = columns.get(column_id)
-        if present is None:
-            statements.append(
-                f"{alter} ADD COLUMNS ({quote(column.name)} {column.type}"
-                f" COMMENT {literal(column.comment)})"
-            )
-            columns[column_id] = column
-            continue
-        changed = _retype(table, present, column, alter, statements)
-        if is_newer and changed.comment != column.comment:
-            changed = replace(changed, sql_type=column.sql_type, key_ordinal=column.key_ordinal)
-            statements.append(
-                f"{alter} ALTER COLUMN {quote(changed.name)} COMMENT {literal(changed.comment)}"
-            )
-        columns[column_id] = changed
-    return tuple(columns.values())
-
-
-def _rename(
-    columns: dict[int, LakeColumn],
-    wanted: Mapping[int, LakeColumn],
-    alter: str,
-    statements: list[str],
-) -> None:
-    """Give every column its newest name; columns that exchange names go by way of a third."""
-
-    def rename(column_id: int, name: str) -> None:
-        old = columns[column_id]
-        statements.append(f"{alter} RENAME COLUMN {quote(old.name)} TO {quote(name)}")
-        columns[column_id] = replace(old, name=name)
-
-    new_names = {column.name.lower(): column_id for column_id, column in wanted.items()}
-    for column_id, column in list(columns.items()):
-        taker = new_names.get(column.name.lower())
-        if taker is None or taker == column_id:
-            continue
-        if column_id in wanted:
-            rename(column_id, f"{_RESERVED}renaming_{column_id}")
-        else:
-            rename(column_id, f"{column.name}_dropped_{column_id}")
-    for column_id, column in wanted.items():
-        if column_id in columns and columns[column_id].name != column.name:
-            rename(column_id, column.name)
-
-
-def _retype(
-    table: LakeTable,
-    present: LakeColumn,
-    column: LakeColumn,
-    alter: str,
-    statements: list[str],
-) -> LakeColumn:
-    match widening(present.type, column.type):
-        case Widening.HOLDS:
-            return present
-        case Widening.WIDENS:
-            statements.append(f"{alter} ALTER COLUMN {quote(present.name)} TYPE {column.type}")
-            return replace(present, type=column.type)
-        case _:
-            raise UnsupportedSchemaChange(
-                str(table.table),
-                column.name,
-                f"its type became {column.sql_type}, which a lake column of type {present.type}"
-                " does not hold and cannot be widened to",
-                _way_out(table),
-            )
-
-
-def _check_key(table: LakeTable, wanted: Iterable[LakeColumn], version: TableSchema) -> None:
-    old = {column.column_id: column.key_ordinal for column in table.columns if column.key_ordinal}
-    new = {column.column_id: column.key_ordinal for column in wanted if column.key_ordinal}
-    if old != new:
-        raise UnsupportedSchemaChange(
-            str(table.table),
-            "",
-            f"its key changed with schema version {version.schema_lsn}",
-            _way_out(table),
-        )
-
-
-def _way_out(table: LakeTable) -> str:
-    """What to do about a change that the lake cannot follow."""
-    name = f"{table.table.schema}.{table.table.table}"
-    snapshot = f"take a new snapshot of the source table (tailrace snapshot '{name}')"
-    if table.is_changes:
-        return f"move the lake's table {table.path} away, and {snapshot}; or use tables.exclude"
-    return f"{snapshot}, which then replaces the lake's table; or use tables.exclude"
-
-
-def _check_names(schema: TableSchema) -> None:
     seen: dict[str, str] = {}
     for column in schema.columns:
         lowered = column.name.lower()
-        if lowered.startswith(_RESERVED):
+        if lowered.startswith(RESERVED):
             raise UnsupportedSchemaChange(
                 str(schema.table),
                 column.name,
-                f"names that begin with {_RESERVED} are the sink's own",
+                f"names that begin with {RESERVED} are the sink's own",
                 "leave the column out of the capture instance",
             )
         if lowered in seen:
@@ -343,11 +272,17 @@ def _check_names(schema: TableSchema) -> None:
         seen[lowered] = column.name
 
 
-def _lake_column(column: SchemaColumn) -> LakeColumn:
+def lake_column(column: SchemaColumn) -> LakeColumn:
+    """The lake column that mirrors a source column.
+
+    Raises:
+        UnsupportedType: it has a type without a lake form.
+    """
     return LakeColumn(
         name=column.name,
         column_id=column.column_id,
         type=lake_type(column.type, lossless=column.lossless),
         sql_type=str(column.type),
         key_ordinal=column.key_ordinal,
+        comment=str(column.type),
     )

@@ -275,11 +275,7 @@ class ContainerStack:
                 "lake": "/lake",
                 "retry_backoff_max_s": 1,
                 # Tables that are read here without Spark.
-                "table_properties": {
-                    "delta.enableDeletionVectors": "false",
-                    "delta.columnMapping.mode": "none",
-                    "delta.enableTypeWidening": "false",
-                },
+                "profile": "compatible",
                 "spark": {
                     "spark.driver.memory": "1g",
                     "spark.driver.extraJavaOptions": SPARK_QUICK_START,

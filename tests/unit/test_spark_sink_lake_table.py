@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,16 +14,18 @@ from tailrace_schemas.types import ColumnType
 from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode
 from tailrace_sink.errors import UnsupportedSchemaChange
+from tailrace_sink.identity import Identity, known_identities, parse_comment, parse_identities
 from tailrace_sink.lake_table import (
+    Feature,
+    LakeColumn,
     LakeTable,
     create_statement,
-    evolve,
     literal,
     new_table,
-    parse_comment,
     quote,
     table_path,
 )
+from tailrace_sink.schema_changes import evolve, require_plain
 from tailrace_sink.type_widening import Widening, widening
 
 TABLE = TableName("shop", "dbo", "orders")
@@ -39,25 +42,44 @@ def version(number: int, *columns: SchemaColumn) -> TableSchema:
 FIRST = version(1, column(1, "id", "int", 1), column(2, "note", "varchar(20)"))
 
 
+def as_created(schema: TableSchema) -> LakeTable:
+    table = new_table(schema, is_changes=False)
+    return replace(table, recorded=table.identities)
+
+
 def lake() -> LakeTable:
-    return new_table(FIRST, is_changes=False)
+    return as_created(FIRST)
 
 
 def statements(*versions: TableSchema, table: LakeTable | None = None) -> list[str]:
+    """The ALTER statements, those that announce or record identities told by their kind."""
     _, found = evolve(table or lake(), versions, "/l")
-    return [text.removeprefix("ALTER TABLE delta.`/l` ") for text in found]
+    short = [text.removeprefix("ALTER TABLE delta.`/l` ") for text in found]
+    return [
+        "announce"
+        if text.startswith("SET TBLPROPERTIES ('tailrace.columns.pending'")
+        else "record"
+        if text.startswith("SET TBLPROPERTIES ('tailrace.")
+        else text
+        for text in short
+    ]
+
+
+MAPPING = "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+WIDENING = "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
 
 
 def test_create_names_types_and_identities():
     text = create_statement(lake(), "/l", {"a": "b"}, cluster_by=["id"])
 
     assert text.startswith(
-        "CREATE TABLE IF NOT EXISTS delta.`/l` (`id` INT COMMENT 'int; column_id=1; key=1',"
-        " `note` STRING COMMENT 'varchar(20); column_id=2', `_cdc_position` BINARY COMMENT"
+        "CREATE TABLE IF NOT EXISTS delta.`/l` (`id` INT COMMENT 'int',"
+        " `note` STRING COMMENT 'varchar(20)', `_cdc_position` BINARY COMMENT"
     )
     assert text.endswith(
-        "CLUSTER BY (`id`) TBLPROPERTIES ('a' = 'b', 'tailrace.schemaLsn' ="
-        " '00000001:00000001:0001')"
+        "CLUSTER BY (`id`) TBLPROPERTIES ('a' = 'b', 'tailrace.columns' ="
+        ' \'{"id":[1,"int",1],"note":[2,"varchar(20)",0]}\', \'tailrace.deletes\' = \'\','
+        " 'tailrace.schemaLsn' = '00000001:00000001:0001')"
     )
 
 
@@ -76,31 +98,77 @@ def test_added_widened_and_renamed():
     )
 
     assert found == [
+        MAPPING,
+        "announce",
         "RENAME COLUMN `note` TO `remark`",
+        "announce",
+        "ADD COLUMNS (`price` DECIMAL(9,2) COMMENT 'decimal(9,2)')",
+        WIDENING,
         "ALTER COLUMN `id` TYPE BIGINT",
-        "ALTER COLUMN `id` COMMENT 'bigint; column_id=1; key=1'",
-        "ADD COLUMNS (`price` DECIMAL(9,2) COMMENT 'decimal(9,2); column_id=3')",
-        "SET TBLPROPERTIES ('tailrace.schemaLsn' = '00000001:00000002:0001')",
+        "ALTER COLUMN `id` COMMENT 'bigint'",
+        "record",
     ]
+
+
+def test_a_table_is_made_ready_once_and_only_for_what_it_needs():
+    ready = replace(lake(), features=frozenset(Feature))
+    widened = version(2, column(1, "id", "bigint", 1), column(2, "remark", "varchar(20)"))
+    no_zone = version(
+        2, column(1, "id", "int", 1), column(2, "note", "varchar(20)"), column(3, "at", "datetime2")
+    )
+
+    assert MAPPING not in statements(widened, table=ready)
+    assert WIDENING not in statements(widened, table=ready)
+    found = statements(no_zone)
+    assert not {MAPPING, WIDENING} & set(found)
+    assert "SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')" in found
+    spaced = version(2, *FIRST.columns, column(3, "a b", "int"))
+    assert statements(spaced)[:2] == [MAPPING, "announce"]
+
+
+def test_a_plain_table_refuses_what_would_make_it_less_so():
+    renamed = version(2, column(1, "id", "int", 1), column(2, "remark", "varchar(20)"))
+    widened = version(2, column(1, "id", "bigint", 1), column(2, "note", "varchar(20)"))
+    spaced = version(2, *FIRST.columns, column(3, "a b", "int"))
+    for changed, what in ((renamed, "columnMapping"), (widened, "Widening"), (spaced, "Mapping")):
+        with pytest.raises(UnsupportedSchemaChange, match=what):
+            evolve(lake(), [changed], "/l", stays_plain=True)
+    with pytest.raises(UnsupportedSchemaChange, match="column a b: its name needs"):
+        require_plain(new_table(spaced, is_changes=False))
+
+
+def test_comments_of_others_stay():
+    of_others = replace(lake().columns[1], comment="What the customer said")
+    table = replace(lake(), columns=(lake().columns[0], of_others))
+
+    longer = version(2, column(1, "id", "int", 1), column(2, "note", "varchar(max)"))
+    assert statements(longer, table=table) == ["record"]
+
+
+def test_a_column_that_somebody_else_added_is_in_nobodys_way_but_its_names():
+    table = replace(lake(), foreign=frozenset({"price"}))
+
+    assert statements(FIRST, table=table) == []
+    with pytest.raises(UnsupportedSchemaChange, match=r"column Price: .* has a column"):
+        statements(version(2, *FIRST.columns, column(3, "Price", "int")), table=table)
 
 
 def test_longer_text_changes_the_comment_only():
     found = statements(version(2, column(1, "id", "int", 1), column(2, "note", "varchar(max)")))
 
-    assert found[:-1] == ["ALTER COLUMN `note` COMMENT 'varchar(max); column_id=2'"]
+    assert found == ["ALTER COLUMN `note` COMMENT 'varchar(max)'", "record"]
 
 
 def test_exchanged_names_go_by_way_of_a_third():
-    table = new_table(
-        version(1, column(1, "id", "int", 1), column(2, "a", "int"), column(3, "b", "int")),
-        is_changes=False,
+    table = as_created(
+        version(1, column(1, "id", "int", 1), column(2, "a", "int"), column(3, "b", "int"))
     )
     found = statements(
         version(2, column(1, "id", "int", 1), column(2, "b", "int"), column(3, "a", "int")),
         table=table,
     )
 
-    assert found[:-1] == [
+    assert [text for text in found if "RENAME" in text] == [
         "RENAME COLUMN `a` TO `_cdc_renaming_2`",
         "RENAME COLUMN `b` TO `_cdc_renaming_3`",
         "RENAME COLUMN `_cdc_renaming_2` TO `b`",
@@ -113,9 +181,13 @@ def test_a_dropped_column_stays_and_makes_room_for_its_name():
     again = version(3, column(1, "id", "int", 1), column(5, "note", "int"))
 
     assert len(statements(dropped)) == 1
-    assert statements(dropped, again)[:-1] == [
+    assert statements(dropped, again) == [
+        MAPPING,
+        "announce",
         "RENAME COLUMN `note` TO `note_dropped_2`",
-        "ADD COLUMNS (`note` INT COMMENT 'int; column_id=5')",
+        "announce",
+        "ADD COLUMNS (`note` INT COMMENT 'int')",
+        "record",
     ]
 
 
@@ -129,26 +201,66 @@ def test_an_older_version_neither_renames_nor_narrows():
     assert statements(FIRST, table=newer) == []
 
 
-def test_every_prefix_of_the_statements_leads_to_the_same_table():
-    """A crash between two ALTERs: the table is read back by its comments and followed again."""
-    target = version(
-        2,
-        column(1, "id", "bigint", 1),
-        column(2, "b", "varchar(20)"),
-        column(3, "a", "int"),
-    )
-    table = new_table(
-        version(1, column(1, "id", "int", 1), column(2, "a", "varchar(20)")), is_changes=False
-    )
-    after, _ = evolve(table, [target], "/l")
-    renamed = replace(
-        table,
-        columns=(table.columns[0], replace(table.columns[1], name="b")),
-    )
-    again, rest = evolve(renamed, [target], "/l")
+class Catalog:
+    """What Delta keeps of a table, changed by the statements as Delta changes it."""
 
-    assert again == after
-    assert not any("RENAME" in text for text in rest)
+    def __init__(self, table: LakeTable) -> None:
+        self.fields = {column.name: column.type for column in table.columns}
+        self.properties = {"tailrace.columns": table.recorded}
+
+    def run(self, statement: str) -> None:
+        text = statement.removeprefix("ALTER TABLE delta.`/l` ")
+        names = re.findall(r"`([^`]*)`", text)
+        if text.startswith("RENAME"):
+            old, new = names
+            assert new not in self.fields, "taken"
+            self.fields = {new if n == old else n: type_ for n, type_ in self.fields.items()}
+        elif text.startswith("ADD"):
+            for name, type_ in re.findall(r"`([^`]*)` (\w+)", text):
+                assert name not in self.fields, "there already"
+                self.fields[name] = type_
+        elif " TYPE " in text:
+            self.fields[names[0]] = text.rsplit(" ", 1)[1]
+        elif text.startswith("SET"):
+            self.properties |= dict(re.findall(r"'([^']*)' = '([^']*)'", text))
+
+    def read(self) -> LakeTable:
+        identities, must_have = known_identities(self.properties, {})
+        columns = tuple(
+            LakeColumn(name, *identities[name][:1], type_, *identities[name][1:])
+            for name, type_ in self.fields.items()
+        )
+        assert must_have <= {c.column_id for c in columns}, "none is missing"
+        recorded = self.properties["tailrace.columns"]
+        lsn = self.properties.get("tailrace.schemaLsn", str(Lsn(1, 1, 1)))
+        return LakeTable(TABLE, False, columns, lsn, recorded=recorded)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        version(2, column(1, "id", "bigint", 1), column(2, "b", "int"), column(3, "a", "int")),
+        version(2, column(1, "id", "int", 1), column(3, "a", "int"), column(4, "b", "int")),
+        version(2, column(1, "a", "int", 1), column(2, "id", "bigint"), column(9, "c", "int")),
+    ],
+    ids=["exchanged", "dropped and its name taken", "key renamed"],
+)
+def test_after_every_prefix_of_the_statements_the_rest_follows(target: TableSchema):
+    """A crash between two ALTERs: what the table has is read back and followed again."""
+    table = as_created(
+        version(1, column(1, "id", "int", 1), column(2, "a", "int"), column(3, "b", "int"))
+    )
+    after, every = evolve(table, [target], "/l")
+    for done in range(len(every) + 1):
+        catalog = Catalog(table)
+        for statement in every[:done]:
+            catalog.run(statement)
+        again, rest = evolve(catalog.read(), [target], "/l")
+        for statement in rest:
+            catalog.run(statement)
+        assert {c.column_id: c for c in again.columns} == {c.column_id: c for c in after.columns}
+        assert catalog.read().identities == again.identities
+        assert catalog.properties["tailrace.columns.pending"] == ""
 
 
 @pytest.mark.parametrize(
@@ -193,15 +305,16 @@ def test_widening(present: str, wanted: str, outcome: Widening):
     assert widening(present, wanted) is outcome
 
 
-def test_comments_round_trip():
-    for found in lake().columns:
-        assert parse_comment(found.comment) == (
-            found.sql_type,
-            found.column_id,
-            found.key_ordinal,
-        )
+def test_identities_round_trip_and_those_in_comments_are_taken_over():
+    assert parse_identities(lake().identities) == {c.name: c.identity for c in lake().columns}
+    assert parse_identities(None) == {}
+    with pytest.raises(ValueError, match="Expecting value"):
+        parse_identities("mine")
+    assert parse_comment("int; column_id=1; key=2") == Identity(1, "int", 2)
     assert parse_comment("the user's own words") is None
     assert parse_comment(None) is None
+    comments = {"id": "int; column_id=1; key=1", "mine": "a note", "x": None}
+    assert known_identities({}, comments) == ({"id": Identity(1, "int", 1)}, frozenset({1}))
 
 
 def test_paths_and_names_cannot_break_out():

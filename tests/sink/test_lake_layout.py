@@ -1,0 +1,170 @@
+"""What lake tables are made ready for, and what others may do to them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from tailrace_sink.delta_log import table_metadata
+from tailrace_sink.identity import COLUMNS_PROPERTY, PENDING_PROPERTY
+from tests.fix_envelopes import Source, SourceTable, column
+from tests.sink.conftest import Lake
+
+KEY = column(1, "id", "int", key=1)
+PLAIN = {"appendOnly", "invariants"}
+
+
+def features(lake: Lake, table: str) -> set[str]:
+    (detail,) = lake.spark.sql(f"DESCRIBE DETAIL delta.`{lake.location(table)}`").collect()
+    return set(detail["tableFeatures"])
+
+
+def alter(lake: Lake, table: str, change: str) -> DataFrame:
+    return lake.spark.sql(f"ALTER TABLE delta.`{lake.location(table)}` {change}")
+
+
+def comments(lake: Lake, table: str) -> dict[str, str]:
+    found = table_metadata(lake.spark, lake.location(table))
+    assert found is not None
+    return {f.name: f.metadata.get("comment", "") for f in found.schema.fields}
+
+
+def properties(lake: Lake, table: str) -> dict[str, str]:
+    found = table_metadata(lake.spark, lake.location(table))
+    assert found is not None
+    return found.properties
+
+
+def insert(source: Source, table: SourceTable, **row: Any) -> None:
+    source.commit(lambda t: t.insert(table, **row))
+    source.publish()
+
+
+def test_a_table_is_plain_until_a_schema_change_first_needs_more(source: Source, lake: Lake):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    insert(source, table, id=1, v=1)
+    lake.catch_up()
+    assert features(lake, "t") == PLAIN | {"deletionVectors"}
+
+    source.alter(table, KEY, column(2, "v", "int"), column(3, "at", "datetime2(3)"))
+    insert(source, table, id=2, v=2, at=dt.datetime(2024, 1, 2))  # noqa: DTZ001 - no zone
+    lake.catch_up()
+    assert features(lake, "t") == PLAIN | {"deletionVectors", "timestampNtz"}
+
+    source.alter(table, KEY, column(2, "v", "bigint"), column(3, "at", "datetime2(3)"))
+    insert(source, table, id=3, v=2**40)
+    lake.catch_up()
+    assert "typeWidening" in features(lake, "t")
+    assert "columnMapping" not in features(lake, "t")
+
+    source.alter(table, KEY, column(2, "value", "bigint"), column(3, "at", "datetime2(3)"))
+    insert(source, table, id=4, value=4)
+    lake.catch_up()
+    assert "columnMapping" in features(lake, "t")
+    assert lake.cut() == source.cut()
+    assert properties(lake, "t")[PENDING_PROPERTY] == ""
+
+
+def test_a_name_that_parquet_does_not_take_is_mapped_from_the_beginning(source: Source, lake: Lake):
+    table = source.table("t", KEY, column(2, "unit price (net)", "int"))
+    source.commit(lambda t: t.insert(table, id=1, **{"unit price (net)": 5}))
+    source.publish()
+    lake.catch_up()
+    assert "columnMapping" in features(lake, "t")
+    assert lake.cut() == source.cut()
+
+
+def test_a_compatible_table_stays_plain_and_a_new_snapshot_takes_the_change_in(
+    source: Source, lake: Lake
+):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    other = source.table("other", KEY)
+    insert(source, table, id=1, v=1)
+    lake.catch_up(profile="compatible")
+    assert features(lake, "t") == PLAIN
+
+    source.alter(table, KEY, column(2, "value", "bigint"))
+    source.commit(lambda t: t.insert(table, id=2, value=2), lambda t: t.insert(other, id=1))
+    source.publish()
+    lake.catch_up(profile="compatible")
+    stopped = lake.commits()[-1]["stopped"]
+    assert "sink.profile fast" in stopped
+    assert lake.rows("t") == [{"id": 1, "v": 1}]
+    assert lake.rows("other") == [{"id": 1}]
+
+    source.snapshot(table, list(table.rows.values()))
+    source.publish(snapshotting=[table])
+    insert(source, table, id=3, value=2**40)
+    lake.catch_up(profile="compatible")
+    assert lake.cut() == source.cut()
+    assert features(lake, "t") == PLAIN
+    assert lake.commits()[-1]["stopped"] == "{}"
+
+
+def test_comments_and_columns_of_others_do_not_stop_the_sink(source: Source, lake: Lake):
+    table = source.table("t", KEY, column(2, "name", "varchar(10)"))
+    insert(source, table, id=1, name="a")
+    lake.catch_up()
+    assert comments(lake, "t")["name"] == "varchar(10)"
+    alter(lake, "t", "ALTER COLUMN name COMMENT 'What the customer goes by'")
+    alter(lake, "t", "ADD COLUMNS (segment STRING)")
+    lake.spark.sql(f"UPDATE delta.`{lake.location('t')}` SET segment = 'mine'")
+
+    source.alter(table, KEY, column(2, "label", "varchar(20)"), column(3, "added", "int"))
+    source.commit(
+        lambda t: t.insert(table, id=2, label="b", added=1),
+        lambda t: t.update(table, (1,), added=7),
+    )
+    source.publish()
+    assert lake.catch_up() == 1
+    found = sorted(lake.rows("t"), key=lambda row: row["id"])
+    assert found == [
+        {"id": 1, "label": "a", "segment": "mine", "added": 7},
+        {"id": 2, "label": "b", "segment": None, "added": 1},
+    ]
+    assert comments(lake, "t")["label"] == "What the customer goes by"
+
+
+def test_an_alter_that_breaks_the_sink_stops_that_table_alone(source: Source, lake: Lake):
+    table, other = source.table("t", KEY, column(2, "v", "int")), source.table("other", KEY)
+    source.commit(lambda t: t.insert(table, id=1, v=1), lambda t: t.insert(other, id=1))
+    source.publish()
+    lake.catch_up()
+    alter(lake, "t", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    alter(lake, "t", "RENAME COLUMN v TO mine")
+
+    source.commit(lambda t: t.insert(table, id=2, v=2), lambda t: t.insert(other, id=2))
+    source.publish()
+    assert lake.catch_up() == 1
+    assert "column v of the lake was altered by" in lake.commits()[-1]["stopped"]
+    assert sorted(row["id"] for row in lake.rows("other")) == [1, 2]
+
+    source.snapshot(table, list(table.rows.values()))
+    source.publish(snapshotting=[table])
+    source.commit(lambda t: t.insert(table, id=3, v=3))
+    source.publish()
+    lake.catch_up()
+    assert lake.cut() == source.cut()
+    insert(source, table, id=4, v=4)
+    lake.catch_up()
+    assert lake.cut() == source.cut()
+
+
+def test_identities_in_comments_of_an_earlier_release_are_taken_over(source: Source, lake: Lake):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    insert(source, table, id=1, v=1)
+    lake.catch_up()
+    alter(lake, "t", f"UNSET TBLPROPERTIES ('{COLUMNS_PROPERTY}')")
+    alter(lake, "t", "ALTER COLUMN id COMMENT 'int; column_id=1; key=1'")
+    alter(lake, "t", "ALTER COLUMN v COMMENT 'int; column_id=2'")
+
+    insert(source, table, id=2, v=2)
+    lake.catch_up()
+    assert properties(lake, "t")[COLUMNS_PROPERTY] == '{"id":[1,"int",1],"v":[2,"int",0]}'
+    alter(lake, "t", "ALTER COLUMN v COMMENT 'mine'")
+    source.alter(table, KEY, column(2, "w", "int"))
+    insert(source, table, id=3, w=3)
+    lake.catch_up()
+    assert lake.cut() == source.cut()

@@ -78,7 +78,7 @@ class PublishedTables:
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
         self._intake.refresh()
-        self._metrics.snapshotting.set(len(self.snapshotting()))
+        self._count()
 
     def failure(self) -> PublisherError | None:
         """The error to end with when no table can go on: that of the first; else None.
@@ -106,11 +106,12 @@ class PublishedTables:
             PublisherError: as :meth:`refresh`.
         """
         table = self._intake.take_up(table)
-        self._metrics.snapshotting.set(len(self.snapshotting()))
-        if self._intake.is_stopped(table):
-            return  # for what keeps it from going on, which was told
+        if self._intake.is_stopped(table):  # for what keeps it from going on, which was told
+            self._count()
+            return
         if not table.versions or self._state.of(table.name).state in UNREAD:
             _log.info("snapshot_running_already", table=str(table.name))
+            self._count()
             return
         _log.info("snapshot_requested", table=str(table.name))
         anew = SnapshotProgress(SnapshotState.PENDING)
@@ -205,4 +206,7 @@ class PublishedTables:
             snapshot_rows=progress.rows,
         )
         self._state.happened(table.name, event, known)
+        self._count()
+
+    def _count(self) -> None:
         self._metrics.snapshotting.set(len(self.snapshotting()))

@@ -121,11 +121,12 @@ class Fold:
         """End the workers."""
         self._applier.close()
 
-    def catch_up(self, should_stop: Callable[[], bool]) -> int:
+    def catch_up(self, should_stop: Callable[[], bool], batches_max: int | None = None) -> int:
         """Apply what the log has.
 
         Args:
             should_stop: asked between batches.
+            batches_max: after how many to come back; None: when there is nothing more.
 
         Returns:
             How many commit rows were written.
@@ -135,7 +136,7 @@ class Fold:
             RegistryError: a schema could not be looked up.
         """
         committed = 0
-        while not should_stop():
+        while not should_stop() and committed != batches_max:
             plan = self._next_plan()
             if plan is None:
                 if self._has_more():

@@ -56,10 +56,11 @@ class FoldThread:
                 sink.open_tables()
                 while not stop.is_set():
                     began = time.monotonic()
-                    if sink.fold_tables(stop):
+                    if sink.fold_tables(stop, batches_max=1):
                         # The log's cuts are what readers wait for: leave them the processors for
                         # as long again. What has gathered meanwhile is one batch.
                         stop.wait(min(time.monotonic() - began, _REST_MAX_S))
-                    sink.fold.feed.wait(_POLL_S)
+                    else:
+                        sink.fold.feed.wait(_POLL_S)
             except (SinkError, RegistryError) as error:
                 retries.wait_after(error, sink.fold.state.batch, stop)

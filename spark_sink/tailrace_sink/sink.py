@@ -102,8 +102,12 @@ class Sink:
         """
         return self.log.process(records, stop.is_set)
 
-    def fold_tables(self, stop: threading.Event) -> int:
+    def fold_tables(self, stop: threading.Event, batches_max: int | None = None) -> int:
         """Bring the tables to the log.
+
+        Args:
+            stop: looked at between batches.
+            batches_max: after how many to come back; None: when there is nothing more.
 
         Returns:
             How many commit rows were written.
@@ -112,4 +116,4 @@ class Sink:
             SinkError: a batch failed; the tables stand at the last commit row.
             RegistryError: the registry does not answer.
         """
-        return self.fold.catch_up(stop.is_set)
+        return self.fold.catch_up(stop.is_set, batches_max)

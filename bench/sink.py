@@ -41,7 +41,7 @@ from tailrace_schemas.topics import TableName, TopicNames, value_subject
 from tailrace_schemas.types import ColumnType
 from tailrace_sink.application import warm_up
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.kafka_ranges import read_values
+from tailrace_sink.kafka_ranges import read_messages
 from tailrace_sink.session import session_with
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream
@@ -146,7 +146,8 @@ def _sink(spark: SparkSession, config: SinkConfig, registry: SchemaRegistry) -> 
         started = time.perf_counter()
         sink.open()
         stream = ProgressStream(spark, config, registry.schema_by_id, sink)
-        commits = stream.catch_up(threading.Event())
+        stream.catch_up(threading.Event())
+        commits = sink.fold_tables(threading.Event())
         return time.perf_counter() - started, commits
     finally:
         sink.close()
@@ -162,7 +163,7 @@ def _raw(
     """Read the same offsets, decode the row image, write Parquet; seconds."""
     started = time.perf_counter()
     for topic in ranges:
-        envelope = read_values(spark, config.kafka, [topic]).select(
+        envelope = read_messages(spark, config.kafka, {topic.topic: topic.partitions}).select(
             from_avro(F.expr("substring(value, 6)"), schema_text).alias("envelope")
         )
         image = envelope.selectExpr("coalesce(envelope.after, envelope.before) AS image")

@@ -89,7 +89,7 @@ class SinkConfig(Section):
     checkpoint_location: str | None = Field(
         default=None,
         description="Spark's checkpoint of the progress stream; default <lake>/_tailrace/"
-        "checkpoint. Losing it does no harm: the commit table knows where to go on.",
+        "checkpoint. Losing it does no harm: the lake's log knows where to go on.",
     )
     tables: TableSelection = Field(
         default_factory=TableSelection, description="Which tables the lake gets; default all."
@@ -107,9 +107,10 @@ class SinkConfig(Section):
         default=1_000_000,
         ge=1,
         le=1_000_000_000,
-        description="Changes after which a batch ends at the next closed LSN; 1 to 1000000000,"
-        " default 1000000. Few make many small commits, many use more disk: each table's messages"
-        " are kept until they are written, beside the shuffle. A batch that was begun is finished"
+        description="Changes after which a cut of the log, and a batch of the tables, ends at the"
+        " next closed LSN; 1 to 1000000000, default 1000000. Few make many small commits, many use"
+        " more disk: each table's messages are kept until they are written, beside the shuffle. A"
+        " batch that was begun is finished"
         " as it was planned, whatever the bound says by then.",
     )
     local_changes_max: int = Field(
@@ -120,6 +121,13 @@ class SinkConfig(Section):
         " the driver; 0 to 1000000, default 5000. Larger ones are read table by table. All are"
         " compared with the publisher's ledger before anything is written: a topic that holds other"
         " changes, as after compaction, stops its table.",
+    )
+    request_snapshots: bool = Field(
+        default=True,
+        description="Ask the publisher for a new snapshot, by the signals topic, of a table that"
+        " lacks changes: it was excluded for a while, Kafka no longer has them, or they are others"
+        " than the publisher counted. Once for each table and hour; default true. false: the"
+        " table stays out of the lake's cuts until somebody runs tailrace snapshot.",
     )
     merge_pool: int = Field(
         default=4,
@@ -146,7 +154,8 @@ class SinkConfig(Section):
         gt=0.0,
         le=36_500.0,
         description="Days that cuts stay readable: age at which commit rows are removed, and the"
-        " lake tables' deleted-file retention; their log is kept three times as long. Tables that"
+        " lake tables' deleted-file retention; Delta's log of them is kept three times as long, the"
+        " lake's own log a day longer. Tables that"
         " are there already get a changed value when the sink starts; up to 36500, default 30.",
     )
     partition_by: dict[str, list[str]] = Field(
@@ -244,8 +253,18 @@ class SinkConfig(Section):
         return f"{self.lake}/_tailrace/commits"
 
     @property
+    def log_path(self) -> str:
+        """Path of the log."""
+        return f"{self.lake}/_tailrace/log"
+
+    @property
+    def schemas_path(self) -> str:
+        """Folder of the writer schemas."""
+        return f"{self.lake}/_tailrace/schemas"
+
+    @property
     def intent_path(self) -> str:
-        """Path of the file that tells which batch was begun."""
+        """Path of the files that tell which batch was begun, without the epoch of the sink."""
         return f"{self.lake}/_tailrace/intent"
 
     @property

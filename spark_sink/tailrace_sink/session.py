@@ -80,6 +80,8 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": "2",
         # What comes from Kafka may be gone when it is read a second time.
         "spark.databricks.delta.merge.materializeSource": "auto",
+        # The log's small jobs must not wait behind those of the tables.
+        "spark.scheduler.mode": "FAIR",
         # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "5",

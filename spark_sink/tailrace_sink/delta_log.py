@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 
@@ -34,6 +34,12 @@ def table_version(spark: SparkSession, path: str) -> int:
     return int(_snapshot(spark, path).version())
 
 
+def transaction_version(spark: SparkSession, path: str, application: str) -> int | None:
+    """The newest transaction version that an application wrote to a table, None for none."""
+    found = _snapshot(spark, path).transactions().get(application)
+    return int(found.get()) if found.isDefined() else None
+
+
 def table_metadata(spark: SparkSession, path: str) -> TableMetadata | None:
     """The current metadata of the Delta table at a path, or None when there is none."""
     snapshot = _snapshot(spark, path)
@@ -48,6 +54,12 @@ def table_metadata(spark: SparkSession, path: str) -> TableMetadata | None:
         schema=StructType.fromJson(json.loads(metadata.schema().json())),
         properties={key: str(configuration.apply(key)) for key in keys},
     )
+
+
+def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
+    """Sizes in bytes of the files of a Delta table that are smaller than some bytes."""
+    files = DataFrame(_snapshot(spark, path).allFiles().toDF(), spark)
+    return [row["size"] for row in files.where(f"size < {below}").select("size").collect()]
 
 
 def read_text(spark: SparkSession, table: str, path: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tailrace_schemas.progress import PartitionProgress, Progress, signed
+from tailrace_schemas.progress import OperationCounts, PartitionProgress, Progress, signed
 from tailrace_schemas.topics import TopicNames
 
 
@@ -52,6 +52,9 @@ class TopicRange:
         is_made_anew: whether they begin below offsets that the lake has: the topic is another one.
         ledger: what the ledger counts, by partition; less than ``count`` where an earlier release
             remembered a part of it.
+        bytes: of the values, as far as the ledger tells.
+        operations: what the ledger counts by operation; together less than ``count`` where a record
+            does not tell.
     """
 
     topic: str
@@ -64,6 +67,8 @@ class TopicRange:
     whole_from: Mapping[int, int] | None = None
     is_made_anew: bool = False
     ledger: Mapping[int, Counted] = field(default_factory=dict)
+    bytes: int = 0
+    operations: OperationCounts = field(default_factory=OperationCounts)
 
     @property
     def is_whole(self) -> bool:
@@ -142,6 +147,8 @@ class RangeSorter:
             schema_ids=before.schema_ids | whole.schema_ids,
             whole_from=whole_from,
             ledger=_together(before.ledger, whole.ledger),
+            bytes=before.bytes + whole.bytes,
+            operations=before.operations.plus(whole.operations),
         )
 
 
@@ -192,4 +199,6 @@ def add(
         schema_ids=known.schema_ids | frozenset(part.schema_ids),
         up_to_lsn=up_to_lsn,
         ledger=_together(known.ledger, {part.partition: Counted(part.count, part.position_hash)}),
+        bytes=known.bytes + (part.bytes or 0),
+        operations=known.operations.plus(part.operations or OperationCounts()),
     )

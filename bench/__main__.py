@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 NAMES: Final = (
-    *("encode", "page_paths", "emulator", "publisher", "publisher_memory", "sink", "end_to_end"),
+    *("encode", "page_paths", "emulator", "publisher", "publisher_latency", "publisher_memory"),
+    *("publisher_tables", "sink", "end_to_end"),
 )
 RESULTS: Final = Path(__file__).parent / "results"
 

@@ -7,9 +7,11 @@ raw fetch     pyodbc reads the same change rows in order, and nothing else
 raw produce   the same events, encoded before, are produced in transactions of 10,000
 publisher     the daemon itself, from its first window to its last commit
 by row        the same with source.blocks off: the path of tables that blocks cannot take
+debezium      its connector in Kafka Connect, JSON, in both query modes, with its default batches
+              and with larger ones, from its first event to its last (--debezium)
 
-They take turns, several times, and the best of each counts. Broker, SQL Server and publisher share
-the cores.
+They take turns, several times, and the best of each counts; Debezium's legs run once each. Broker,
+SQL Server and publisher share the cores.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ import structlog
 from confluent_kafka import Producer
 
 from bench import workload
+from bench.debezium import MODES, DebeziumRun
 from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.emulator_process import LOGIN, EmulatorProcess
 from tailrace_publisher.config import PublisherConfig
@@ -56,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=3, help="publisher: runs; the best counts")
     parser.add_argument(
         "--window-transactions", type=int, default=500, help="publisher: the option of that name"
+    )
+    parser.add_argument(
+        "--debezium", action="store_true", help="publisher: run Debezium's connector beside it"
     )
     parser.add_argument(
         "--transaction-rows",
@@ -85,6 +91,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             ]
             for name, in_blocks in (("blocks", True), ("rows", False))
         }
+        peers = _peers(stack, Path(directory), source) if arguments.debezium else {}
         for config in (*configs[True], *configs[False]):
             _publish(config, lambda _: True)  # so that its checkpoint is before the rows
         _load(source, rows, arguments.transaction_rows)
@@ -98,6 +105,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             for in_blocks, ran in runs.items():
                 ran.append(_publish(configs[in_blocks][turn], lambda sent: sent >= rows))
             produces.append(_produce(bootstrap, f"raw{turn}", events))
+        debezium = {name: rows / peer.seconds(rows) for name, peer in peers.items()}
     fetched, produced = rows / min(fetches), rows / min(produces)
     published, by_row = (rows / min(elapsed for elapsed, _ in ran) for ran in runs.values())
     on_core, on_core_by_row = (min(cpu for _, cpu in ran) for ran in runs.values())
@@ -116,7 +124,25 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "publisher_cpu_us_per_row": round(on_core / rows * 1e6, 1),
         "by_row_cpu_us_per_row": round(on_core_by_row / rows * 1e6, 1),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        **{f"debezium_{name}_rows_per_s": round(rate) for name, rate in debezium.items()},
+        **{f"ratio_to_debezium_{name}": round(published / r, 1) for name, r in debezium.items()},
     }
+
+
+def _peers(stack: LocalStack, directory: Path, source: pyodbc.Connection) -> dict[str, DebeziumRun]:
+    """Debezium in each of its forms, its place kept."""
+    source.execute("CREATE TABLE dbo.marks (id int IDENTITY PRIMARY KEY)")
+    source.execute(
+        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'marks',"
+        " @role_name = NULL, @supports_net_changes = 0"
+    )
+    peers = {}
+    for mode in MODES:
+        for is_tuned in (False, True):
+            peer = DebeziumRun(stack, _DATABASE, directory, mode, is_tuned=is_tuned)
+            peer.take_position(lambda: source.execute("INSERT INTO dbo.marks DEFAULT VALUES"))
+            peers[f"{mode}_{'tuned' if is_tuned else 'default'}"] = peer
+    return peers
 
 
 @contextmanager

@@ -343,8 +343,9 @@ class PublisherConfig(Section):
         default=500,
         ge=1,
         le=600_000,
-        description="Milliseconds between polls when there was no news; 1 to 600000, default 500."
-        " It adds to the capture job's own interval (5 s by default).",
+        description="Longest pause between two polls, in milliseconds; 1 to 600000, default 500."
+        " Behind news it is 10 ms, and grows by half with each poll that finds none. It adds to the"
+        " capture job's own interval (5 s by default).",
     )
     heartbeat_s: float = Field(
         default=10.0,

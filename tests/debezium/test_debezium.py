@@ -15,6 +15,7 @@ from pathlib import Path
 import pyodbc
 import pytest
 
+from tailrace_compose.local.connect import ConnectWorker, sqlserver_connector
 from tests.debezium.change_rows import (
     Event,
     Topics,
@@ -23,7 +24,6 @@ from tests.debezium.change_rows import (
     lsn_text,
     snapshot_rows,
 )
-from tests.debezium.connect_worker import ConnectWorker, sqlserver_connector
 from tests.fix_emulator import EmulatorProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

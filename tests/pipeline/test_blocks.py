@@ -17,7 +17,7 @@ from tailrace_publisher.source.block_reader import BlockPaths
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.instances import read_catalog
 from tailrace_publisher.source.page_readers import Stamps
-from tailrace_publisher.source.page_size import PageLimit, RowSize
+from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.pages import ChangePages
 from tailrace_publisher.source.queries import commits_from
 from tailrace_publisher.source.versions import current_columns
@@ -108,6 +108,7 @@ class Source:
         *,
         lossless: bool = False,
         up_to: Lsn | None = None,
+        in_last_range: int = FEW_ROWS,
     ) -> tuple[EncodedRows, EncodedRows, int]:
         """All events row by row, all events in blocks, and how many pages came in blocks."""
         with OdbcConnection(self.config) as connection, BlockPaths(self.config) as blocks:
@@ -125,6 +126,7 @@ class Source:
 
             def read(in_blocks: bool) -> tuple[EncodedRows, int]:
                 size = RowSize(schema)
+                size.in_last_range = in_last_range
                 reader = blocks.reader(reference, limit, size, stamps) if in_blocks else None
                 pages = ChangePages(
                     connection, instance, schema, span, limit, span.first_lsn, size, reader
@@ -212,6 +214,36 @@ def test_pages_of_any_size_hold_the_same_events(source: Source, rows: int, size:
     assert (count > 0) == (rows > 1)
     assert in_blocks == by_row
     assert len(set(by_row.positions)) == len(by_row) > 30
+
+
+def test_blocks_begin_where_a_range_turns_out_to_have_many_rows(source: Source):
+    """Few in the range before: by row, until so many have come, before images on either side."""
+    source.database.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, other int)")
+    source.database.enable("t")
+    rows = FEW_ROWS
+    source.database.transaction(*[f"INSERT dbo.t VALUES ({n}, {n})" for n in range(rows)])
+    source.database.transaction("UPDATE dbo.t SET other = -1")
+    source.database.scan()
+
+    for page_rows in (7, 8, 100):
+        by_row, in_blocks, count = source.pages(
+            PageLimit(page_rows, 100_000_000), in_last_range=FEW_ROWS - 1
+        )
+        assert in_blocks == by_row
+        assert len(by_row) == 2 * rows
+        assert 0 < count < len(by_row) // page_rows * 2
+
+
+def test_few_rows_again_are_read_by_row(source: Source):
+    source.database.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, other int)")
+    source.database.enable("t")
+    source.database.transaction(*[f"INSERT dbo.t VALUES ({n}, {n})" for n in range(FEW_ROWS - 1)])
+    source.database.scan()
+
+    by_row, found, count = source.pages(ROOMY, in_last_range=FEW_ROWS - 1)
+
+    assert count == 0
+    assert found == by_row
 
 
 def test_every_position_is_resumed_behind_alike(source: Source):

@@ -12,11 +12,6 @@ from enum import Enum
 class Known(Enum):
     """A fault by its name; the value says what it is."""
 
-    LARGE_VALUE_BESIDE_SNAPSHOT = (
-        "A snapshot leaves out a row whose key the stream told about meanwhile: its events tell. An"
-        " update that left a large column alone does not tell its value, so nobody ever does."
-        " Kept away from: updates of rows with a large column change that, too."
-    )
     SNAPSHOT_BEGUN_TWICE = (
         "A table that is stopped, or whose place is lost, while progress records name it (its first"
         " snapshot runs) and then begins again is held by readers since the first naming: rows of"

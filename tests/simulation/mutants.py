@@ -52,7 +52,7 @@ def _forgotten_versions() -> AbstractContextManager[None]:
 def _database_guid_counts() -> AbstractContextManager[None]:
     """3: the GUID of the copy is compared, which is another one on each replica."""
 
-    def check(database: str, known: Any, found: Any, position: Any) -> None:
+    def check(database: str, known: Any, found: Any, position: Any, **_: Any) -> None:
         if known.database_guid and found.database_guid not in {None, known.database_guid}:
             raise DatabaseReplaced(f"database {database}: its GUID is another one")
 

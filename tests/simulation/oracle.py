@@ -401,7 +401,8 @@ def _line(sim: Simulation) -> list[wal.Record]:
     """The line of recovery that the published changes are of: the newest that has them all."""
     if not sim.is_line_left():
         return sim.group.log.records
-    return sim.group.lines[-1].records
+    lines = [line.records for line in sim.group.lines] + [sim.group.log.records]
+    return next((records for records in reversed(lines) if sim.has_published(records)), lines[-1])
 
 
 def _count(bag: Counter[Any], event: Event) -> None:

@@ -106,6 +106,7 @@ class Published:
         records: progress records so far.
         closed: the newest closed LSN.
         position: LSN of the newest checkpoint: everything below it is out.
+        commit: end time and id of the commit there, as the checkpoint has them; None where not.
         delivered: all transactions of the publisher, in the order of their decisions.
     """
 
@@ -114,6 +115,7 @@ class Published:
     records: int = 0
     closed: bytes = bytes(10)
     position: bytes = bytes(10)
+    commit: tuple[str, str] | None = None
     newest: Progress | None = None
     delivered: list[Delivered] = field(default_factory=list)
 
@@ -147,6 +149,8 @@ class Published:
             if decode(self.schemas, entry.key)["table"] is None:
                 record = decode(self.schemas, entry.value)
                 self.position = lsn_of_text(record["start_lsn"])
+                end_time, tran_id = record["tran_end_time"], record["tran_id"]
+                self.commit = None if tran_id is None else (end_time, tran_id)
                 return
 
 

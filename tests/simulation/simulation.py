@@ -40,7 +40,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.clock import ServerClock, Zone
 from tests.simulation.sqlserver.connection import Source
-from tests.simulation.sqlserver.database import TIME_MARK, Database
+from tests.simulation.sqlserver.database import TIME_MARK, Database, as_datetime
 from tests.simulation.sqlserver.group import Group, Replica
 from tests.simulation.sqlserver.rows import Column, Instance, Table
 from tests.simulation.sqlserver.view import Features
@@ -371,18 +371,27 @@ class Simulation:
         """Whether something of what was published is not in the database's log any more."""
         if not self.group.lines:
             return False
-        position = self.published.position
-        return position not in _captured_lsns(self.group.log.records)
+        return not self.has_published(self.group.log.records)
+
+    def has_published(self, records: list[wal.Record]) -> bool:
+        """Whether the commit at the published position is on a line: so is all before it.
+
+        LSNs come again on another line, with another transaction or time.
+        """
+        found = _captured(records).get(self.published.position)
+        return found is not None and self.published.commit in {None, found}
 
 
-def _captured_lsns(records: list[wal.Record]) -> set[bytes]:
-    """LSNs that were ever in the mapping on a line."""
+def _captured(records: list[wal.Record]) -> dict[bytes, tuple[str, str]]:
+    """What was ever in the mapping on a line, by LSN: end time and transaction id."""
     database = Database()
-    found: set[bytes] = {bytes(10)}
+    found: dict[bytes, tuple[str, str]] = {bytes(10): ("", "")}
     for place, record in enumerate(records, 1):
         database.redo(records, place)
         if isinstance(record, wal.Capture):
-            found.update(entry.start_lsn for entry in database.mapping)
+            for entry in database.mapping:
+                time = as_datetime(entry.tran_end_time).isoformat("T", "milliseconds")
+                found[entry.start_lsn] = (time, entry.tran_id.hex())
     return found
 
 

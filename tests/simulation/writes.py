@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.simulation.known import Known, avoids
 from tests.simulation.sqlserver.database import Database
 from tests.simulation.sqlserver.log import Log
 from tests.simulation.sqlserver.rows import Change, Column, Row, Table
@@ -111,10 +110,7 @@ class Writer:
         """New values of some columns that are not of the key."""
         free = [column for column in table.columns if column.column_id not in table.key]
         if not everything and free:
-            large = [column for column in free if column.type == "nvarchar(max)"]
             free = self.rng.sample(free, self.rng.randrange(1, len(free) + 1))
-            if avoids(Known.LARGE_VALUE_BESIDE_SNAPSHOT):
-                free += large
         return {column.column_id: self._value(column) for column in free}
 
     def _value(self, column: Column) -> Any:

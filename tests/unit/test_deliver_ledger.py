@@ -76,6 +76,13 @@ def test_a_failed_report_is_doubt_and_the_first_one_is_kept() -> None:
         ledger.progress()
 
 
+@pytest.mark.parametrize("offsets", [(11, 10, 16), (16, 10), (10, 16, 12)])
+def test_reports_may_come_in_any_order(offsets: tuple[int, ...]) -> None:
+    """A new leader confirms what the old one had written behind what was sent to it later."""
+    found = entry(7, *offsets).progress()
+    assert (found.first_offset, found.next_offset) == (10, 17)
+
+
 def test_foreign_records_among_ours_are_refused() -> None:
     with pytest.raises(DeliveryRejected, match="another producer writes"):
         entry(3, 10, 13).progress()

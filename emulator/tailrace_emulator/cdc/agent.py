@@ -27,6 +27,7 @@ from tailrace_emulator.cdc.capture_instance import is_enabled
 from tailrace_emulator.cdc.job_history import RunSource, RunStatus, StepError
 from tailrace_emulator.cdc.log_readers import all_jobs, job_name, log_reader
 from tailrace_emulator.cdc.runtime import JobRun, runtime
+from tailrace_emulator.cdc.scan_cycle import ChangeTableHeld
 from tailrace_emulator.messages.errors import INTERNAL, SqlError
 from tailrace_emulator.values.turns import turns
 from tailrace_emulator.values.types import TICKS_PER_DAY
@@ -41,7 +42,7 @@ IDLE_SCAN_S: Final = 1
 CLOCK_LOOK_S: Final = 1.0
 """The engine's clock may be moved by hand: the thread looks at it at least this often."""
 BLOCKED_LOOK_S: Final = 0.2
-"""How often a cleanup that open transactions are in the way of is tried again."""
+"""How often a job that open transactions are in the way of is tried again."""
 CLEANUP_TIME_OF_DAY: Final = 2 * 3600 * TICKS_PER_SECOND
 
 _log = logging.getLogger(__name__)
@@ -67,7 +68,8 @@ class _Schedule:
     is_new: bool = False
     """It has not begun yet: its parameters are read when it does."""
     is_blocked: bool = False
-    """A cleanup has rows left that open transactions have changed: it is looked at again."""
+    """Open transactions are in its way (a cleanup's rows, a change table that a scan is to alter):
+    it is looked at again."""
 
 
 class Agent:
@@ -272,6 +274,7 @@ class Agent:
             self._end(key, schedule.run)
             return
         error: StepError | None = None
+        schedule.is_blocked = False
         try:
             if parameters.job_type == jobs.CLEANUP:
                 schedule.is_blocked = cleanup.run_cleanup_job(self._engine, database).blocked
@@ -279,7 +282,9 @@ class Agent:
                     self._end(key, schedule.run)
                 return
             if is_enabled(database):
-                self._capture(database, schedule)
+                schedule.is_blocked = not self._capture(database, schedule)
+                if schedule.is_blocked:
+                    return
         except (SqlError, apsw.Error) as caught:
             # The Agent's job step fails and is retried; a failed capture scan is retried after
             # its pause, and the error stands in sys.dm_cdc_errors.
@@ -301,15 +306,20 @@ class Agent:
         with self._engine.write():
             return is_enabled(database)
 
-    def _capture(self, database: Database, schedule: _Schedule) -> None:
+    def _capture(self, database: Database, schedule: _Schedule) -> bool:
+        """Scans; returns whether no transaction was in the way."""
         parameters = schedule.parameters
-        capture_scan.scan(
-            self._engine,
-            database,
-            maxtrans=parameters.maxtrans or capture_scan.MAXTRANS_DEFAULT,
-            maxscans=parameters.maxscans or capture_scan.MAXSCANS_DEFAULT,
-            stopped=lambda: schedule.run.stop.is_set() or self._closing.is_set(),
-        )
+        try:
+            capture_scan.scan(
+                self._engine,
+                database,
+                maxtrans=parameters.maxtrans or capture_scan.MAXTRANS_DEFAULT,
+                maxscans=parameters.maxscans or capture_scan.MAXSCANS_DEFAULT,
+                stopped=lambda: schedule.run.stop.is_set() or self._closing.is_set(),
+            )
+        except ChangeTableHeld:
+            return False
+        return True
 
     def _end(self, key: tuple[int, str], run: JobRun, error: StepError | None = None) -> None:
         self._schedules.pop(key, None)

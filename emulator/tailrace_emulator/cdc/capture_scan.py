@@ -15,7 +15,7 @@ from tailrace_emulator import messages
 from tailrace_emulator.cdc.capture_instance import require_enabled
 from tailrace_emulator.cdc.jobs import check_polling_interval, check_scan_limits
 from tailrace_emulator.cdc.runtime import AGENT_SESSION, runtime
-from tailrace_emulator.cdc.scan_cycle import ScanCycle, ScanStopped
+from tailrace_emulator.cdc.scan_cycle import ChangeTableHeld, ScanCycle, ScanStopped
 from tailrace_emulator.cdc.scan_sessions import (
     SCHEMA_VERSIONING,
     ScanError,
@@ -26,6 +26,7 @@ from tailrace_emulator.messages.errors import SqlError
 
 if TYPE_CHECKING:
     from tailrace_emulator.storage.engine import Database, Engine
+    from tailrace_emulator.storage.transaction import StoreSession
 
 MAXTRANS_DEFAULT: Final = 500
 MAXSCANS_DEFAULT: Final = 10
@@ -46,6 +47,7 @@ def scan(
     maxscans: int = MAXSCANS_DEFAULT,
     session_id: int = AGENT_SESSION,
     stopped: Callable[[], bool] = never,
+    session: StoreSession | None = None,
 ) -> list[ScanSession]:
     """Runs scan cycles until the log is drained or ``maxscans`` cycles ran.
 
@@ -56,6 +58,8 @@ def scan(
         maxscans: cycles.
         session_id: who scans, for the message to another scanner.
         stopped: asked between batches of rows; a true answer undoes the cycle and ends the scan.
+        session: whose call it is, and who waits where a transaction holds a change table that is
+            to be altered or dropped; None for the Agent, whose thread does not wait in place.
 
     Returns:
         One session per cycle; the last one found fewer than ``maxtrans`` transactions if the log
@@ -63,18 +67,25 @@ def scan(
 
     Raises:
         SqlError: 22901 database not enabled, 22903 another scan is active; an error of the cycle,
-            which is recorded in sys.dm_cdc_errors.
+            which is recorded in sys.dm_cdc_errors; 1222, 1205, 3617 while the session waits.
+        ChangeTableHeld: there is no session to wait; what comes before is captured.
     """
     require_enabled(database, "sp_cdc_scan")
     sessions: list[ScanSession] = []
     history = runtime(engine).history(database)
     with runtime(engine).scanning(database, session_id):
-        for _ in range(maxscans):
+        while len(sessions) < maxscans:
             cycle = ScanCycle(engine, database, maxtrans, stopped, engine.clock.now_ticks())
             try:
-                session = cycle.run()
+                ended = cycle.run()
             except ScanStopped:
                 break
+            except ChangeTableHeld as held:
+                _capture_before(engine, database, history, cycle, stopped)
+                if session is None:
+                    raise
+                _wait(engine, session, held)
+                continue
             except (SqlError, apsw.Error) as error:
                 failure = _failure(error)
                 try:
@@ -85,10 +96,25 @@ def scan(
                 if failure is error:
                     raise
                 raise failure from error
-            sessions.append(history.record(session))
-            if session.tran_count < maxtrans:
+            sessions.append(history.record(ended))
+            if ended.tran_count < maxtrans:
                 break
     return sessions
+
+
+def _wait(engine: Engine, session: StoreSession, held: ChangeTableHeld) -> None:
+    """Waits until nobody else holds locks on the change table.
+
+    Raises:
+        SqlError: 1222, 1205, 3617; 1222 at once where the session itself has changed its rows.
+    """
+    owner = session.lock_owner
+    if held.table in owner.tables:
+        raise held.error
+    try:
+        engine.locks.lock_table(owner, held.table)
+    finally:
+        engine.locks.release_table(owner, held.table)
 
 
 def _failure(error: SqlError | apsw.Error) -> SqlError:
@@ -118,7 +144,7 @@ def _capture_before(
     cycle = ScanCycle(engine, database, failed.taken, stopped, engine.clock.now_ticks())
     try:
         history.record(cycle.run())
-    except ScanStopped:
+    except (ScanStopped, ChangeTableHeld):
         pass
     except (SqlError, apsw.Error) as error:
         _record_failure(engine, database, history, cycle, _failure(error))

@@ -39,7 +39,7 @@ from tailrace_emulator.cdc.metadata_tables import (
     metadata_table,
     sqlite_column,
 )
-from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.messages.errors import LOCK_TIMEOUT, SqlError
 from tailrace_emulator.storage.removal import Removal
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from tailrace_emulator.storage.transaction import StoreSession
 
 THRESHOLD_DEFAULT: Final = 5000
-LOCK_TIMEOUT: Final = 1222
 _TICKS_PER_MINUTE: Final = 60 * 10_000_000
 
 _log = logging.getLogger(__name__)

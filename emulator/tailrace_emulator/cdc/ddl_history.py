@@ -26,7 +26,7 @@ from tailrace_emulator.cdc.metadata_tables import (
     sqlite_column,
 )
 from tailrace_emulator.cdc.retype import conversion
-from tailrace_emulator.messages.errors import SqlError
+from tailrace_emulator.messages.errors import LOCK_TIMEOUT, SqlError
 from tailrace_emulator.storage import alter
 from tailrace_emulator.storage.values import round_datetime
 
@@ -66,7 +66,8 @@ def post(
     """Enters a DDL change for one instance and, if it must, alters the change table.
 
     Raises:
-        SqlError: 22976 when the change table's values do not fit the new type.
+        SqlError: 22976 when the change table's values do not fit the new type, 1222 when somebody
+            holds locks on the change table.
     """
     if change.kind == OTHER and (not change.command or INDEX_STATEMENT.match(change.command)):
         return
@@ -148,6 +149,8 @@ def _follow_type_change(
             ),
         )
     except SqlError as error:
+        if error.number == LOCK_TIMEOUT:
+            raise
         source_name = source.name if source is not None else captured.name
         raise messages.error(
             22976, column.name, change_table.name, source_name, source_name

@@ -55,6 +55,7 @@ from tailrace_emulator.cdc.scan_sessions import (
 )
 from tailrace_emulator.log.records import DdlChange, LogTransaction, RowChange
 from tailrace_emulator.log.transaction_log import without_changes
+from tailrace_emulator.messages.errors import LOCK_TIMEOUT, SqlError
 from tailrace_emulator.storage import written_ahead
 from tailrace_emulator.storage.encoded_rows import HIDDEN_COLUMNS, with_encoded
 from tailrace_emulator.storage.model import Table
@@ -69,6 +70,22 @@ few milliseconds), how much memory a cycle takes, and how often a stop is seen."
 
 class ScanStopped(Exception):
     """The scan was asked to stop; what it did in this cycle is undone."""
+
+
+class ChangeTableHeld(Exception):
+    """A transaction holds locks on a change table that a DDL record wants altered or dropped.
+
+    What the scan did in this cycle is undone.
+
+    Attributes:
+        table: the SQLite name of the change table.
+        error: 1222, from whoever does not want to wait.
+    """
+
+    def __init__(self, table: str, error: SqlError) -> None:
+        super().__init__(table)
+        self.table = table
+        self.error = error
 
 
 @dataclass(slots=True)
@@ -391,8 +408,13 @@ class ScanCycle:
         self.phase, self._seqval = SCHEMA_VERSIONING, change.seqval
         self._schema_changes += 1
         for target in targets:
-            ddl_history.post(connection, self._database, target.instance, transaction, change)
-            if change.kind == ddl_history.DROP_TABLE:
-                drop_instance(connection, self._database, target.instance, keeps_history=True)
+            try:
+                ddl_history.post(connection, self._database, target.instance, transaction, change)
+                if change.kind == ddl_history.DROP_TABLE:
+                    drop_instance(connection, self._database, target.instance, keeps_history=True)
+            except SqlError as error:
+                if error.number != LOCK_TIMEOUT:
+                    raise
+                raise ChangeTableHeld(target.change_table.sqlite_name, error) from error
         self.phase = LAST_SCAN
         self._load_targets(connection)

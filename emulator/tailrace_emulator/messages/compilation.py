@@ -9,11 +9,23 @@ from tailrace_emulator.messages.errors import Aborts
 
 MESSAGES: Final = (
     SystemMessage(
+        8016,
+        "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is"
+        ' incorrect. Parameter %d ("%.*ls"): Data type 0x%02X has an invalid data length or'
+        " metadata length.",
+    ),
+    SystemMessage(
         8023,
         "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is"
         ' incorrect. Parameter %d ("%.*ls"): The supplied value is not a valid instance of data'
         " type %.*ls. Check the source data for invalid values. An example of an invalid value is"
         " data of numeric type with scale greater than precision.",
+    ),
+    SystemMessage(
+        8037,
+        "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is"
+        ' incorrect. Table-valued parameter %d ("%.*ls"), row %I64d, column %d: Data type 0x%02X'
+        " has an invalid data length or metadata length.",
     ),
     SystemMessage(
         8043,

@@ -12,6 +12,9 @@ NOT_SUPPORTED: Final = 50_900
 INTERNAL: Final = 50_999
 """Our own number for a defect of the embedded server itself."""
 
+LOCK_TIMEOUT: Final = 1222
+"""SQL Server's number for a lock that was not free in time."""
+
 
 class Aborts(StrEnum):
     """What an error ends."""

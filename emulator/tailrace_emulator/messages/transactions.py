@@ -243,6 +243,7 @@ MESSAGES: Final = (
         4712,
         "Cannot truncate table '%.*ls' because it is being referenced by a FOREIGN KEY constraint.",
     ),
+    SystemMessage(4815, "Received an invalid column length from the bcp client for colid %d."),
     SystemMessage(4816, "Invalid column type from bcp client for colid 1.", aborts=Aborts.BATCH),
     SystemMessage(
         4901,

@@ -12,7 +12,7 @@ from typing import Final
 from tailrace_emulator import messages
 from tailrace_emulator.catalog.context import SessionContext
 from tailrace_emulator.messages.errors import SqlError
-from tailrace_emulator.serving.not_finite import check_bulk_load
+from tailrace_emulator.serving.invalid_values import check_bulk_load
 from tailrace_emulator.tsql.compile.arguments import Given, given_parameters
 from tailrace_emulator.tsql.compile.frames import Frame
 from tailrace_emulator.tsql.compile.workspace import Workspace
@@ -142,17 +142,28 @@ class BatchRunner:
             raise _uncommittable()
 
     def bulk_load(
-        self, types: Sequence[SqlType], rows: Sequence[tuple[StorageValue, ...]]
+        self,
+        types: Sequence[SqlType],
+        rows: Sequence[tuple[StorageValue, ...]],
+        wrong_length: int = 0,
     ) -> Iterator[Event]:
         """The rows of the INSERT BULK that came before.
 
+        Args:
+            types: of the columns.
+            rows: all of them.
+            wrong_length: the column, counted from 1, of a value that is longer than its type says.
+
         Raises:
-            SqlError: 4002 when none came; 7339 for NaN or infinity; what inserting the rows raises.
+            SqlError: 4002 when none came; 4815 for a wrong length; 7339 for NaN or infinity; what
+                inserting the rows raises.
         """
         frame = Frame(collation=self.context.database.collation)
         node, self._workspace.bulk_load = self._workspace.bulk_load, None
         if node is None:
             raise messages.error(4002)
+        if wrong_length:
+            raise messages.error(4815, wrong_length)
         check_bulk_load(types, rows, node.columns)
         statement = InsertBulk(node.target, node.columns, node.options, types, rows, line=node.line)
         yield from self._guarded(self._interpreter.block((statement,), frame), frame)

@@ -13,7 +13,7 @@ from typing import Final
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError, not_supported
 from tailrace_emulator.serving.batch import BatchRunner
-from tailrace_emulator.serving.not_finite import check_parameters
+from tailrace_emulator.serving.invalid_values import check_parameters
 from tailrace_emulator.serving.parameter_binding import ParameterBinding, table_parameter
 from tailrace_emulator.serving.parameter_declarations import Declaration, parse_declarations
 from tailrace_emulator.serving.server_cursors import Fetch, Opening, ServerCursors

@@ -172,9 +172,9 @@ class Session:
                     response.end_call(SentParameters(call.parameters, skipped))
                     if self.context.cancelled.is_set():
                         break
-            case BulkLoad(columns, rows):
+            case BulkLoad(columns, rows, wrong_length):
                 types = [from_wire(info) for info in columns]
-                self._drain(self._runner.bulk_load(types, rows), response)
+                self._drain(self._runner.bulk_load(types, rows, wrong_length), response)
             case TransactionRequest():
                 events = self._transaction(request)
                 self._drain((e for e in events if not isinstance(e, StatementDone)), response)

@@ -11,10 +11,11 @@ names and a token after them is what was sent.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tailrace_emulator.wire.errors import RemoteProtocolError
+from tailrace_emulator.wire.errors import RemoteProtocolError, WrongLengthError
 from tailrace_emulator.wire.reader import Reader
 from tailrace_emulator.wire.token_reader import column_metadata, table_parts
 from tailrace_emulator.wire.tokens import ColMetadata, TokenType
@@ -22,6 +23,7 @@ from tailrace_emulator.wire.types import TypeInfo, Value
 from tailrace_emulator.wire.types.base import Decoder
 from tailrace_emulator.wire.types.pointed import POINTED
 from tailrace_emulator.wire.types.registry import decoder
+from tailrace_emulator.wire.wrong_lengths import take_anyway
 
 _TIMESTAMP_BYTES: Final = 8
 _ENDS: Final = (TokenType.DONE, TokenType.DONE_PROC, TokenType.DONE_IN_PROC)
@@ -30,10 +32,15 @@ _TOKENS: Final = (TokenType.ROW, TokenType.NBC_ROW, *_ENDS)
 
 @dataclass(frozen=True, slots=True)
 class BulkLoad:
-    """Bulk Load BCP: the types of the columns, and the rows."""
+    """Bulk Load BCP: the types of the columns, and the rows.
+
+    ``wrong_length`` is the column, counted from 1, of the first value whose length its type cannot
+    have; the rows end before it.
+    """
 
     columns: tuple[TypeInfo, ...]
     rows: tuple[tuple[Value, ...], ...]
+    wrong_length: int = 0
 
     def encode(self) -> bytes:
         """Refused: only clients send this message.
@@ -62,20 +69,21 @@ class BulkLoad:
         rows: list[tuple[Value, ...]] = []
         while reader.remaining:
             kind = reader.u8()
+            if kind in _ENDS:
+                break
             if kind == TokenType.ROW:
-                rows.append(tuple([decode(reader) for decode in decoders]))
+                present: Sequence[Decoder | None] = decoders
             elif kind == TokenType.NBC_ROW:
                 nulls = int.from_bytes(reader.take((len(types) + 7) // 8), "little")
-                rows.append(
-                    tuple(
-                        None if nulls >> index & 1 else decode(reader)
-                        for index, decode in enumerate(decoders)
-                    )
-                )
-            elif kind in _ENDS:
-                break
+                present = [None if nulls >> i & 1 else d for i, d in enumerate(decoders)]
             else:
                 raise RemoteProtocolError(f"token 0x{kind:02x} in a bulk load")
+            start = reader.position
+            try:
+                rows.append(tuple([None if d is None else d(reader) for d in present]))
+            except WrongLengthError:
+                reader.position = start
+                return cls(types, tuple(rows), take_anyway(reader, present)[1])
         return cls(types, tuple(rows))
 
 

@@ -15,6 +15,20 @@ class RemoteProtocolError(ProtocolError):
     """The peer sent bytes that are not TDS, or not TDS that may come now."""
 
 
+class WrongLengthError(RemoteProtocolError):
+    """A value's length prefix does not go with its type; as many bytes follow it.
+
+    The message's frame is intact, so what the value belongs to can be refused alone.
+
+    Attributes:
+        length: of the value, in bytes.
+    """
+
+    def __init__(self, text: str, length: int) -> None:
+        super().__init__(text)
+        self.length = length
+
+
 class UnsupportedTypeError(RemoteProtocolError):
     """A well-formed message names a type that is not spoken here.
 

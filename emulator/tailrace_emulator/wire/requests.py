@@ -11,7 +11,7 @@ from enum import IntEnum, IntFlag
 from typing import Final, NamedTuple
 
 from tailrace_emulator.wire.bulk_load import BulkLoad
-from tailrace_emulator.wire.errors import RemoteProtocolError
+from tailrace_emulator.wire.errors import RemoteProtocolError, WrongLengthError
 from tailrace_emulator.wire.reader import Reader, b_varchar
 from tailrace_emulator.wire.table_values import TABLE_TYPE, TableValue
 from tailrace_emulator.wire.types import TypeInfo, Value, encode_type_info, encoder
@@ -113,9 +113,12 @@ class ParameterStatus(IntFlag):
     BY_REFERENCE = 0x01
     DEFAULT_VALUE = 0x02
     ENCRYPTED = 0x08
+    WRONG_LENGTH = 0x100
+    """Never on the wire: the value was longer than its type says, or not as long; it is None."""
 
 
 _BY_REFERENCE: Final = int(ParameterStatus.BY_REFERENCE)
+_WRONG_LENGTH: Final = int(ParameterStatus.WRONG_LENGTH)
 
 
 _TVP: Final = int(DataType.TVP)
@@ -136,6 +139,11 @@ class RpcParameter(NamedTuple):
     def is_output(self) -> bool:
         """Whether the client wants its value back."""
         return bool(self.status & _BY_REFERENCE)
+
+    @property
+    def has_wrong_length(self) -> bool:
+        """Whether its length, or that of its type, is none that the type may have."""
+        return bool(self.status & _WRONG_LENGTH) or self.type.is_too_long
 
 
 class RpcCall(NamedTuple):
@@ -211,7 +219,11 @@ def _decode_call(reader: Reader) -> RpcCall:
             parameters.append(RpcParameter(name, TABLE_TYPE, TableValue.decode(reader), status))
             continue
         info, decode = typed_decoder(reader)
-        parameters.append(RpcParameter(name, info, decode(reader), status))
+        try:
+            parameters.append(RpcParameter(name, info, decode(reader), status))
+        except WrongLengthError as error:
+            reader.take(error.length)
+            parameters.append(RpcParameter(name, info, None, status | _WRONG_LENGTH))
     return RpcCall(procedure, tuple(parameters), flags)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tailrace_emulator.wire.errors import RemoteProtocolError
+from tailrace_emulator.wire.errors import RemoteProtocolError, WrongLengthError
 from tailrace_emulator.wire.reader import Reader, b_varchar
 from tailrace_emulator.wire.types import TypeInfo, Value, encode_type_info, encoder
 from tailrace_emulator.wire.types.base import DataType
 from tailrace_emulator.wire.types.registry import typed_decoder
+from tailrace_emulator.wire.wrong_lengths import take_anyway
 
 TABLE_TYPE: Final = TypeInfo(DataType.TVP)
 
@@ -40,11 +41,14 @@ class TableValue:
         type_name: database, schema and name of the type; each may be empty.
         columns: None for no value at all: the parameter's default, an empty table.
         rows: values of all columns; None in those that are left to their defaults.
+        wrong_length: row and column, counted from 1, of the first value whose length its type
+            cannot have, which is None in ``rows``.
     """
 
     type_name: tuple[str, str, str]
     columns: tuple[TableColumn, ...] | None = None
     rows: tuple[tuple[Value, ...], ...] = ()
+    wrong_length: tuple[int, int] | None = None
 
     def encode(self) -> bytes:
         """TYPE_INFO and value, as a parameter has them after its status."""
@@ -96,11 +100,19 @@ class TableValue:
             decoders.append(None if is_default else decode)
         _skip_ordering(reader, count)
         rows: list[tuple[Value, ...]] = []
+        wrong = None
         while (token := reader.u8()) == _ROW:
-            rows.append(tuple([None if d is None else d(reader) for d in decoders]))
+            start = reader.position
+            try:
+                rows.append(tuple([None if d is None else d(reader) for d in decoders]))
+            except WrongLengthError:
+                reader.position = start
+                row, place = take_anyway(reader, decoders)
+                rows.append(row)
+                wrong = wrong or (len(rows), place)
         if token != _END:
             raise RemoteProtocolError(f"token 0x{token:02x} in a table-valued parameter")
-        return cls(name, tuple(columns), tuple(rows))
+        return cls(name, tuple(columns), tuple(rows), wrong)
 
 
 def _skip_ordering(reader: Reader, columns: int) -> None:

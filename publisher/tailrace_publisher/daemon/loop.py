@@ -111,8 +111,8 @@ class _Conductor:
     def _may_heal(self, error: PublisherError | RegistryError) -> bool:
         """Whether the source has answered before, and may do so again.
 
-        At a first start the same error says that the configuration is wrong. Where Kafka cannot
-        tell which of them this is, the error goes first, too.
+        At a first start the same error says that the configuration is wrong. While Kafka cannot
+        tell which of them this is, both are waited for: it may be a whole site that starts again.
         """
         if isinstance(error, RegistryError) or not error.may_heal:
             return False
@@ -125,7 +125,7 @@ class _Conductor:
                 return has_begun(topics, _BEGUN_DEADLINE_S)
         except (PublisherError, RegistryError) as unknown:
             _log.warning("checkpoint_not_visible", reason=str(unknown))
-            return False
+            return unknown.retryable
 
     def _wait(self, error: PublisherError | RegistryError) -> None:
         pause_s = backoff_s(self._attempts, self._runtime.config.retry_backoff_max_s)

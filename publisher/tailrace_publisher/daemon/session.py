@@ -13,6 +13,7 @@ import structlog
 
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.committer import Committer
+from tailrace_publisher.daemon.pacing import Pacing
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
@@ -86,12 +87,13 @@ class Session:
     def _loop(self) -> None:
         config, clock, stop = self._runtime.config, self._runtime.clock, self._runtime.stop
         parts, committer, state = self._parts, self._parts.committer, self._parts.committer.state
+        pacing = Pacing(config.poll_interval_ms / 1000)
         committer.heartbeat(None)
         looked_at = clock.monotonic()
         while not stop.is_set():
             self._end_if_none_goes_on()
             parts.time.refresh()
-            known_ms = None
+            known_ms, before = None, state.position
             is_idle = committer.idle_s >= config.heartbeat_s
             if is_idle or clock.monotonic() - looked_at >= config.heartbeat_s:
                 # Before the poll: what was captured before it is seen by it.
@@ -103,8 +105,10 @@ class Session:
                 more = parts.snapshots.advance(is_caught_up=not more) or more
             if is_idle:
                 committer.heartbeat(None if more else known_ms)
+            if state.position != before:
+                pacing.news()
             if not more:
-                clock.wait(config.poll_interval_ms / 1000, stop)
+                clock.wait(pacing.pause_s(), stop)
         committer.finish()
         _log.info("stopped", position=str(state.position))
 

@@ -211,10 +211,11 @@ def _check_continues(
 ) -> None:
     """Check that the database's log continues what was published."""
     position = state.position.commit_lsn
-    check_same_database(state.database, known, found, position)
+    entry = continuity(control, position)
+    has_commit = bool(state.commit and entry.commit and entry.commit.is_same(state.commit))
+    check_same_database(state.database, known, found, position, has_commit=has_commit)
     if position > Lsn.ZERO:
         check_not_backwards(state.database, position, newest, is_secondary=is_read_only(control))
-    entry = continuity(control, position)
     if state.commit is None:
         state.commit = entry.commit
     else:

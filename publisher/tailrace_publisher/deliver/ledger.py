@@ -2,7 +2,10 @@
 
 Offsets come from delivery reports. Reports are asked for only on the first message of a partition
 and on the last one of each batch: a partition's messages arrive in order, so those two suffice, and
-a report per message would cost up to a fifth of the rate.
+a report per message would cost up to a fifth of the rate. The reports themselves may come in
+another order: where a partition's leader moves, a record that the old one had written and not
+confirmed is confirmed by the new one, after records that were sent behind it. So the least and the
+greatest offset count, whichever was told first.
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ class PartitionLedger:
         position_sum: sum of the position hashes, unbounded.
         value_bytes: bytes of the events' values.
         operations: the events by operation.
-        first_offset: offset of the first record, None until it was reported.
-        last_offset: offset of the last one reported.
+        first_offset: least offset that was reported, None before the first report.
+        last_offset: greatest offset that was reported.
+        has_unknown: whether a report had no offset.
         failure: error of a delivery report, None while all is well.
     """
 
@@ -44,6 +48,7 @@ class PartitionLedger:
         "count",
         "failure",
         "first_offset",
+        "has_unknown",
         "last_offset",
         "messages",
         "operations",
@@ -65,6 +70,7 @@ class PartitionLedger:
         self.schema_ids: set[int] = set()
         self.first_offset: int | None = None
         self.last_offset: int | None = None
+        self.has_unknown = False
         self.failure: object = None
 
     def on_delivery(self, error: object, message: _Report) -> None:
@@ -73,9 +79,12 @@ class PartitionLedger:
             self.failure = self.failure or error
             return
         offset = message.offset()
-        if self.first_offset is None:
-            self.first_offset = offset
-        self.last_offset = offset
+        if offset is None or offset < 0:
+            self.has_unknown = True
+            return
+        first, last = self.first_offset, self.last_offset
+        self.first_offset = offset if first is None else min(first, offset)
+        self.last_offset = offset if last is None else max(last, offset)
 
     def progress(self) -> PartitionProgress:
         """The entry of the progress record.
@@ -88,7 +97,7 @@ class PartitionLedger:
         if self.failure is not None:
             raise OutcomeUnknown(f"{where}: a record was not delivered: {self.failure}")
         first, last = self.first_offset, self.last_offset
-        if first is None or last is None or first < 0 or last < 0:
+        if first is None or last is None or self.has_unknown:
             raise OutcomeUnknown(f"{where}: the broker reported no offset")
         if last + 1 - first != self.messages:
             raise DeliveryRejected(

@@ -53,6 +53,20 @@ class UpdateMask:
         bits = int.from_bytes(mask or b"", "big")
         return tuple(name for ordinal, name in enumerate(self._names) if bits >> ordinal & 1)
 
+    @property
+    def large_places(self) -> tuple[int, ...]:
+        """Places of the columns that can be unavailable, from 0 on."""
+        return tuple(large.index for large in self._large)
+
+    def left_alone(self, values: Sequence[Any], mask: bytes | None) -> tuple[int, ...]:
+        """Places of the large columns that an update left as they were, by its after image."""
+        bits = int.from_bytes(mask or b"", "big")
+        return tuple(
+            large.index
+            for large in self._large
+            if values[large.index] is None and not bits >> large.index & 1
+        )
+
     def unavailable(
         self,
         columns: Sequence[Sequence[Any]],

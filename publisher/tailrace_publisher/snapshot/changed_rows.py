@@ -6,7 +6,7 @@ a chunk asks for those since it began to be read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 _ENTRY_BYTES: Final = 150
@@ -32,13 +32,23 @@ class ChangedRows:
         """Whether all were kept; if not, what waits cannot be compared and is read again."""
         return self._is_complete
 
+    @property
+    def now(self) -> int:
+        """The time at which what is told now is kept."""
+        return self._time
+
+    @property
+    def told(self) -> Set[bytes]:
+        """The identities that are kept."""
+        return self._told.keys()
+
     def mark(self) -> int:
         """The time now: what is told from here on counts for a chunk that begins to be read."""
         self._time += 1
         return self._time
 
     def tell(self, identities: Sequence[bytes] | None) -> None:
-        """Keep what the stream told; None when it is not known which rows."""
+        """Keep what the stream told; None when it is not known which rows, or is too much."""
         if not self._is_complete or (identities is not None and not identities):
             return
         if identities is not None:

@@ -12,13 +12,13 @@ import structlog
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
-from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.snapshot.changed_rows import ChangedRows
 from tailrace_publisher.snapshot.fence import Fence
 from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import Chunk, ChunkLimits, TableReader
+from tailrace_publisher.snapshot.untold import UntoldValues
 from tailrace_publisher.source.windows import milliseconds
 from tailrace_schemas.lsn import Lsn
 
@@ -89,6 +89,8 @@ class TableSnapshot:
         self._reader = TableReader(table, encoder.twin(), limits, lane.is_closing)
         self._changed = ChangedRows(limits.chunk.size)
         self._identity = RowIdentity(table.schema, table.instance.identity)
+        has_large = table.is_cut and any(column.type.is_large for column in table.schema.columns)
+        self._untold = UntoldValues(table.schema) if has_large else None
 
     @property
     def size(self) -> int:
@@ -125,7 +127,12 @@ class TableSnapshot:
             return
         if self._identity.schema is not page.schema:
             self._identity = RowIdentity(page.schema, self.table.instance.identity)
-        self._changed.tell(self._identity.of(page.rows, _POSITION_COLUMNS))
+        identities = self._identity.of(page.rows, _POSITION_COLUMNS)
+        if identities is not None and self._untold is not None and self._changed.is_complete:
+            is_kept = self._untold.tell(page, identities, self._changed.now)
+            if not is_kept or self._untold.size > self._limits.chunk.size:
+                identities = None
+        self._changed.tell(identities)
 
     def newly_read(self) -> list[Reading]:
         """Chunks that were read since the last call; leaves the lane when there are no more."""
@@ -166,7 +173,12 @@ class TableSnapshot:
         if kept is not None and not self.table.is_cut:
             return None
         read_ms = milliseconds(fence.moment, utc_offset_minutes)
-        rows = _events(encoder, chunk, kept, position, read_ms)
+        if kept is None:
+            images, keys = chunk.images, chunk.keys
+        else:
+            found = self._without_changed(encoder, reading, chunk, kept, position)
+            images, keys = list(found.values()), [chunk.keys[index] for index in found]
+        rows = encoder.snapshot_events(images, keys, position, read_ms, chunk.is_last)
         progress = SnapshotProgress(
             SnapshotState.DONE if chunk.is_last else SnapshotState.RUNNING,
             position,
@@ -179,6 +191,8 @@ class TableSnapshot:
             self._changed.forget_before(self.readings[0].told_at)
         else:
             self._changed.clear()
+        if self._untold is not None:
+            self._untold.forget_but(self._changed.told)
         _log.info(
             "snapshot_finished" if chunk.is_last else "snapshot_progress",
             table=str(self.table.instance.table),
@@ -187,16 +201,27 @@ class TableSnapshot:
         )
         return part
 
+    def _without_changed(
+        self,
+        encoder: EnvelopeEncoder,
+        reading: Reading,
+        chunk: Chunk,
+        kept: list[int],
+        position: Lsn,
+    ) -> dict[int, bytes]:
+        """Row images by place, of rows of which the stream told nothing, or not everything."""
+        images = {index: chunk.images[index] for index in kept}
+        if self._untold is None:
+            return images
+        for index, identity in enumerate(chunk.identities):
+            if index not in images:
+                image = self._untold.completed(
+                    identity, chunk.images[index], reading.told_at, encoder, position
+                )
+                if image is not None:
+                    images[index] = image
+        return dict(sorted(images.items()))
+
 
 def _size(reading: Reading) -> int:
     return 0 if reading.chunk is None else reading.chunk.size
-
-
-def _events(
-    encoder: EnvelopeEncoder, chunk: Chunk, kept: list[int] | None, position: Lsn, read_ms: int
-) -> EncodedRows:
-    images, keys = chunk.images, chunk.keys
-    if kept is not None:
-        images = [images[index] for index in kept]
-        keys = [keys[index] for index in kept]
-    return encoder.snapshot_events(images, keys, position, read_ms, chunk.is_last)

@@ -79,18 +79,28 @@ _WAYS_OUT: Final = (
 
 
 def check_same_database(
-    database: str, known: DatabaseIdentity, found: DatabaseIdentity, position: Lsn
+    database: str,
+    known: DatabaseIdentity,
+    found: DatabaseIdentity,
+    position: Lsn,
+    *,
+    has_commit: bool = False,
 ) -> None:
     """Check that the database is of the family whose changes were published, on the same line.
 
     A part that could not be seen, then or now, is not compared. The database's own GUID counts only
     for a checkpoint that does not have the family's: it is another one on each replica.
 
+    Whether the record at a fork point is the last of the old line or the first of the new one is
+    not documented, so a fork at the position itself is accepted where the commit there is the one
+    that was published. Below the position nothing vouches: ids and times may come again.
+
     Args:
         database: its name.
         known: as it was published.
         found: as it is now.
         position: last LSN that was published.
+        has_commit: whether the database's own book has the commit at the position, as published.
 
     Raises:
         DatabaseReplaced: names both identities.
@@ -106,10 +116,11 @@ def check_same_database(
             f" LSNs do not continue those already published. {_WAYS_OUT}"
         )
     forked = known.recovery_fork_guid, found.recovery_fork_guid
+    first_kept = position if has_commit else position.increment()
     if (
         all(forked)
         and forked[0] != forked[1]
-        and (found.fork_point is None or found.fork_point <= position)
+        and (found.fork_point is None or found.fork_point < first_kept)
     ):
         raise DatabaseReplaced(
             f"database {database}: its recovery fork was {forked[0]} and is {forked[1]}, which"
@@ -139,11 +150,12 @@ def check_continues(database: str, known: CommitTime, found: Continuity) -> None
             return
         told = "is not in cdc.lsn_time_mapping"
     else:
-        before = (known.end_time_text, known.tran_id_text)
-        now = (commit.end_time_text, commit.tran_id_text)
-        if before == now:
+        if commit.is_same(known):
             return
-        told = f"is another one in cdc.lsn_time_mapping: transaction {now[1]}, ended at {now[0]}"
+        told = (
+            f"is another one in cdc.lsn_time_mapping: transaction {commit.tran_id_text}, ended at"
+            f" {commit.end_time_text}"
+        )
     raise DatabaseReplaced(
         f"database {database}: the commit at {known.commit_lsn}, up to which changes were published"
         f" (transaction {known.tran_id_text}, ended at {known.end_time_text}), {told}: the database"

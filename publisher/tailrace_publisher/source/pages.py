@@ -15,7 +15,8 @@ it so, what else the server had for it is thrown away unread, and the low waterm
 a statement of its own.
 
 Rows come from a reader (``page_readers``). Where there is one that reads and encodes in blocks, it
-gives the pages until it declines one; that one and the rest of the range are the reference's.
+gives the pages until it declines one; that one and the rest of the range are the reference's. So
+are the first pages of an instance whose last range had few rows, until this one has many.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from tailrace_publisher.source.page_readers import (
     RowReader,
     Rows,
 )
-from tailrace_publisher.source.page_size import PageLimit, RowSize
+from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.queries import INVALID_OBJECT, change_table
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
@@ -180,6 +181,8 @@ class ChangePages:
         self._row_size = row_size
         self._statements = PageStatements.of(instance, schema)
         self._carried: ChangeRow | None = None
+        self._is_for_blocks = row_size.in_last_range >= FEW_ROWS
+        self._rows = 0
         self._is_in_large_transaction = False
         self._is_finished = False
         self._sees_range = False
@@ -195,13 +198,20 @@ class ChangePages:
         """
         if self._is_finished:
             return None
-        if self._blocks is not None:
+        if self._blocks is not None and self._is_for_blocks:
             try:
                 return self._read_encoded(self._blocks)
             except Declined as error:
                 _log.info("page_not_in_blocks", instance=self._instance.name, reason=str(error))
                 self._blocks = None
                 self._sees_range = False  # another connection, perhaps another server
+        page = self._read_by_row()
+        if self._blocks is not None and self._rows >= FEW_ROWS and self._carried is None:
+            self._is_for_blocks = True
+            self._sees_range = False
+        return page
+
+    def _read_by_row(self) -> ChangePage:
         rows, ends = self._read_rows(self._reader)
         self._pass(rows, ends)
         try:
@@ -245,6 +255,9 @@ class ChangePages:
 
     def _pass(self, rows: Sequence[ChangeRow], ends: _Ends) -> None:
         """Move the position behind the rows."""
+        self._rows += len(rows)
+        if ends is _Ends.RANGE:
+            self._row_size.in_last_range = self._rows
         self._is_finished = ends is _Ends.RANGE
         if ends is _Ends.TRANSACTION:
             self._after = ChangePosition.end_of(self._after.commit_lsn)

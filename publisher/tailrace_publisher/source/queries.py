@@ -54,6 +54,11 @@ class CommitTime:
         """``tran_id`` in hexadecimal, as the checkpoint has it."""
         return None if self.tran_id is None else self.tran_id.hex()
 
+    def is_same(self, other: CommitTime) -> bool:
+        """Whether it is the same commit, as far as a checkpoint keeps its time."""
+        ours = self.commit_lsn, self.end_time_text, self.tran_id
+        return ours == (other.commit_lsn, other.end_time_text, other.tran_id)
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogState:

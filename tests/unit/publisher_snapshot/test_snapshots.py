@@ -248,6 +248,21 @@ def test_a_row_that_the_stream_told_of_since_its_chunk_began_is_left_to_its_even
     assert keys_of(beside.published) == expected(beside, kept)
 
 
+def test_a_row_whose_large_value_the_stream_did_not_tell_is_published_with_it():
+    beside = one_table()
+    table = beside.tables["p.t"]
+    beside.turn()
+    lsn = at(0x50).to_bytes()
+    update = [(lsn, 1, lsn, operation, b"\x01", 1, 3, 0, None) for operation in (3, 4)]
+    beside.snapshots.observe("p.t", ChangePage(table.schema, update))
+    beside.run()
+
+    images, keys = encoder_of(table).encode_images([(1, 3, 0, "x")], START)
+    (place,) = (n for n, key in enumerate(keys_of(beside.published)) if key == keys[0])
+    assert images[0] in beside.published[0].rows.values[place]
+    assert keys_of(beside.published) == expected(beside, range(35))
+
+
 def test_a_later_chunk_is_not_robbed_of_rows_that_were_told_before_it_began():
     beside = one_table(chunk=PageLimit(10, MEGABYTE), size_max=MEGABYTE)
     table = beside.tables["p.t"]

@@ -132,6 +132,15 @@ def test_another_family_or_line_is_another_database(
     assert "tailrace accept-database" in str(raised.value)
 
 
+def test_a_fork_at_the_position_is_the_same_database_where_the_commit_there_is_the_published_one():
+    at_position = DatabaseIdentity("copy 1", "fork 2", "family", POSITION)
+    check_same_database("db", KNOWN, at_position, POSITION, has_commit=True)
+
+    below = replace(at_position, fork_point=POSITION.decrement())
+    with pytest.raises(DatabaseReplaced, match="fork 2"):
+        check_same_database("db", KNOWN, below, POSITION, has_commit=True)
+
+
 COMMIT = CommitTime(POSITION, datetime(2013, 1, 1, 0, 0, 1, 3000), b"\x01\x02")  # noqa: DTZ001
 
 

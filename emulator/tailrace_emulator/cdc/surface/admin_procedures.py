@@ -85,6 +85,7 @@ def _run_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
                 maxscans=job.maxscans or capture_scan.MAXSCANS_DEFAULT,
                 session_id=context.session_id,
                 stopped=context.cancelled.is_set,
+                session=context.store,
             )
             if not sessions or sessions[-1].tran_count < maxtrans:
                 break

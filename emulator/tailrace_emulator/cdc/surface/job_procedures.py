@@ -170,6 +170,7 @@ def _capture_job(context: SessionContext, _args: Arguments) -> Iterator[Event]:
             maxscans=job.maxscans or capture_scan.MAXSCANS_DEFAULT,
             session_id=context.session_id,
             stopped=context.cancelled.is_set,
+            session=context.store,
         )
         if not job.continuous or context.cancelled.wait(job.pollinginterval or 1):
             break

@@ -179,6 +179,7 @@ def _scan(context: SessionContext, args: Arguments) -> Iterator[Event]:
             maxscans=maxscans or capture_scan.MAXSCANS_DEFAULT,
             session_id=context.session_id,
             stopped=context.cancelled.is_set,
+            session=context.store,
         )
         if not continuous or context.cancelled.wait(max(pause_s, CONTINUOUS_PAUSE_S)):
             break

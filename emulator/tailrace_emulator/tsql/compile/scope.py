@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.tsql.certain import known
 from tailrace_emulator.tsql.compile.values import HIDDEN, Origin, Value
 from tailrace_emulator.tsql.syntax.nodes import Name, Over
 from tailrace_emulator.values.types import SqlType
+
+_IDENTITY: Final = "$identity"
+"""The identity column, whatever its name."""
 
 
 @dataclass(slots=True)
@@ -83,7 +87,10 @@ class BoundSource:
     def find(self, name: str) -> SourceColumn | None:
         """The column of that name."""
         folded = name.casefold()
-        return next((c for c in self.columns if c.name.casefold() == folded), None)
+        found = next((c for c in self.columns if c.name.casefold() == folded), None)
+        if found is None and folded == _IDENTITY:
+            return next((c for c in self.columns if c.identity), None)
+        return found
 
 
 class Clause(Enum):

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import not_supported
-from tailrace_emulator.tsql.syntax.nodes import ColumnName, Expression, Literal
+from tailrace_emulator.tsql.syntax.nodes import ColumnName, Expression, Literal, Name
 from tailrace_emulator.tsql.syntax.parse_base import TokenCursor
 from tailrace_emulator.tsql.syntax.tokens import Kind, Token
 from tailrace_emulator.values.types import (
@@ -92,9 +92,19 @@ def binary(token: Token) -> Literal:
 
 def money_or_pseudocolumn(cursor: TokenCursor) -> Expression:
     """``$1.5`` or ``$action``."""
-    token = cursor.advance()
-    if token.text == "$" and cursor.token.kind is Kind.WORD and token.end == cursor.token.start:
-        if cursor.at("PARTITION", "."):
-            raise not_supported("$PARTITION (sys.partitions says how many rows each has)")
-        return ColumnName((f"${cursor.advance().text.lower()}",), token.line)
-    return money(token)
+    line = cursor.token.line
+    name = cursor.pseudocolumn()
+    if name == "$partition" and cursor.at("."):
+        raise not_supported("$PARTITION (sys.partitions says how many rows each has)")
+    return pseudocolumn((name,), line) if name else money(cursor.advance())
+
+
+def pseudocolumn(parts: Name, line: int) -> ColumnName:
+    """A column that is named by what it is.
+
+    Raises:
+        SqlError: 50900 for $ROWGUID: which column is marked ROWGUIDCOL is not kept.
+    """
+    if parts[-1] == "$rowguid":
+        raise not_supported("$ROWGUID and ROWGUIDCOL in expressions")
+    return ColumnName(parts, line)

@@ -21,6 +21,9 @@ _ABSENT: Final = frozenset(
 """Words of full-text search and of other data sources, which begin what is not here."""
 
 
+_PSEUDOCOLUMNS: Final = {"IDENTITYCOL": "$identity", "ROWGUIDCOL": "$rowguid"}
+
+
 class Into(Enum):
     """Where INTO of a SELECT may stand."""
 
@@ -165,8 +168,26 @@ class TokenCursor:
     def identifier(self) -> str:
         """One identifier."""
         if not self.at_name():
+            if self.pseudocolumn():
+                raise not_supported("pseudocolumns ($IDENTITY, $ROWGUID) outside of expressions")
             self.fail()
         return self.advance().text
+
+    def pseudocolumn(self) -> str:
+        """The pseudocolumn that follows (``$identity``, which older texts call IDENTITYCOL).
+
+        It is taken; empty, and nothing is taken, when none follows.
+        """
+        token, following = self.token, self.ahead()
+        name = _PSEUDOCOLUMNS.get(token.upper, "")
+        if not name and token.kind is Kind.MONEY and token.text == "$":
+            if following.kind is not Kind.WORD or token.end != following.start:
+                return ""
+            self.position += 1
+            name = f"${following.text.lower()}"
+        if name:
+            self.position += 1
+        return name
 
     def dotted_name(self) -> Name:
         """``a.b.c``; omitted parts are empty (``db..t``, ``..t``)."""

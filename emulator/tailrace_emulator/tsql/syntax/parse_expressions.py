@@ -308,6 +308,8 @@ def _word(cursor: TokenCursor) -> Expression:
     if word in _BARE_FUNCTIONS and cursor.ahead().upper != "(":
         cursor.advance()
         return Call((token.text,), (), token.line)
+    if name := cursor.pseudocolumn():
+        return literals.pseudocolumn((name,), token.line)
     if word in RESERVED and not (word in _RESERVED_FUNCTIONS and cursor.ahead().upper == "("):
         cursor.fail()
     if word == "NEXT" and cursor.ahead().upper == "VALUE":
@@ -330,7 +332,11 @@ def column_or_call(cursor: TokenCursor) -> Expression:
     while cursor.accept("."):
         if cursor.accept("*"):
             return Star(tuple(parts))
+        if name := cursor.pseudocolumn():
+            return literals.pseudocolumn((*parts, name), line)
         parts.append("" if cursor.at(".") else cursor.identifier_after_dot())
+    if cursor.accept("::"):
+        raise not_supported(f"the method {'.'.join(parts)}::{cursor.token.text} of a CLR type")
     if cursor.at("("):
         if len(parts) > 1 and parts[-1] in XML_METHODS:
             return _method(cursor, ColumnName(tuple(parts[:-1]), line), parts[-1])

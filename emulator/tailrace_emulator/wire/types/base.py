@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Protocol
 
-from tailrace_emulator.wire.errors import LocalProtocolError, RemoteProtocolError
+from tailrace_emulator.wire.errors import LocalProtocolError, WrongLengthError
 from tailrace_emulator.wire.reader import Reader
 
 Value = int | float | str | bytes | None
@@ -94,6 +94,25 @@ class TypeInfo:
     scale: int = 0
     collation: bytes = b""
 
+    @property
+    def is_too_long(self) -> bool:
+        """Whether its length is beyond that of any value outside of rows, and not (max)'s."""
+        return BYTES_MAX < self.length < PLP and self.token in _BOUNDED
+
+
+BYTES_MAX: Final = 8000
+"""Of a value of (var)char, n(var)char and (var)binary that is not (max)."""
+
+_BOUNDED: Final = frozenset(
+    {
+        DataType.BIGVARBINARY,
+        DataType.BIGBINARY,
+        DataType.BIGVARCHAR,
+        DataType.BIGCHAR,
+        DataType.NVARCHAR,
+        DataType.NCHAR,
+    }
+)
 
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[Reader], Value]
@@ -162,10 +181,11 @@ def whole_values(
     return arguments
 
 
-def wrong_length(info: TypeInfo, length: int) -> RemoteProtocolError:
-    """The error for a value whose length prefix does not go with its type."""
-    return RemoteProtocolError(
-        f"{info.token.name}(length {info.length}, scale {info.scale}) value of {length} bytes"
+def wrong_length(info: TypeInfo, length: int) -> WrongLengthError:
+    """The error for a value whose length prefix, just taken, does not go with its type."""
+    return WrongLengthError(
+        f"{info.token.name}(length {info.length}, scale {info.scale}) value of {length} bytes",
+        length,
     )
 
 

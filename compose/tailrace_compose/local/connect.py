@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tailrace_compose.local
 from tailrace_compose.local import jars
 from tailrace_compose.local.java import QUICK_START, java_executable
 from tailrace_emulator.testing.process import ChildProcess, free_port
 
 READY_LIMIT_S = 120.0
-_LOG_SETTINGS = Path(str(tailrace_compose.local.__file__)).with_name("kafka-log4j2.xml")
+JAVA_DEFAULTS = ("-Xms256m", "-Xmx2g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+"""What Kafka's own connect-standalone.sh gives the virtual machine."""
+
+_LOG_SETTINGS = Path(__file__).with_name("kafka-log4j2.xml")
 
 
 class ConnectWorker:
@@ -23,9 +25,21 @@ class ConnectWorker:
 
     The connector's jars are in a folder of the plugin path, not on the class path, as Connect's
     users have them: it runs with its own libraries and the worker's interfaces.
+
+    Args:
+        folder: for its settings, offsets and log.
+        bootstrap: the brokers, comma-separated host:port.
+        connectors: settings of each, with ``name``.
+        java_options: of its virtual machine; by default those that start fast.
     """
 
-    def __init__(self, folder: Path, bootstrap: str, connectors: Sequence[Mapping[str, str]]):
+    def __init__(
+        self,
+        folder: Path,
+        bootstrap: str,
+        connectors: Sequence[Mapping[str, str]],
+        java_options: Sequence[str] = ("-Xmx512m", *QUICK_START),
+    ) -> None:
         self.folder = folder
         self.log = folder / "connect.log"
         self._port = free_port()
@@ -39,7 +53,7 @@ class ConnectWorker:
         files = [self._write("worker.properties", self._settings(bootstrap))]
         files += [self._write(f"{item['name']}.properties", item) for item in connectors]
         class_path = ":".join(map(str, jars.ensure("connect")))
-        self._command = [java_executable(), "-Xmx512m", *QUICK_START]
+        self._command = [java_executable(), *java_options]
         self._command += [f"-Dlog4j2.configurationFile={_LOG_SETTINGS}", "-cp", class_path]
         self._command += ["org.apache.kafka.connect.cli.ConnectStandalone", *map(str, files)]
 
@@ -90,6 +104,7 @@ class ConnectWorker:
             "plugin.path": str(self.folder / "plugins"),
             "plugin.discovery": "service_load",
             "offset.storage.file.filename": str(self.folder / "offsets"),
+            "connector.client.config.override.policy": "All",
             "key.converter": json_converter,
             "key.converter.schemas.enable": "false",
             "value.converter": json_converter,
@@ -108,6 +123,12 @@ def sqlserver_connector(
     """The settings of one SQL Server connector; its topics begin with its name.
 
     Args:
+        name: of the connector, and prefix of its topics.
+        port: of the server on this machine.
+        user: its login.
+        password: of the login.
+        database: the source database.
+        bootstrap: the brokers, for its schema history.
         more: further settings, with `__` for the dots in their names.
     """
     return {

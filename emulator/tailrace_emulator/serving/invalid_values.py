@@ -1,4 +1,6 @@
-"""NaN and infinity, which the protocol can say and float and real cannot hold, are refused.
+"""What the protocol can say and no value of its type can be is refused.
+
+NaN and infinity, which float and real cannot hold, and lengths beyond those of the type.
 
 https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors-8000-to-8999
 """
@@ -26,10 +28,13 @@ def check_parameters(parameters: Sequence[RpcParameter]) -> None:
     """Refuse a call whose parameters have such values.
 
     Raises:
-        SqlError: 8023, or 8043 in a table-valued parameter.
+        SqlError: 8023, or 8043 in a table-valued parameter; 8016 or 8037 for a length that its
+            type cannot have.
     """
     for number, parameter in enumerate(parameters, 1):
         value = parameter.value
+        if parameter.has_wrong_length:
+            raise messages.error(8016, number, parameter.name, f"{parameter.type.token:02X}")
         if type(value) is TableValue:
             _check_table(number, parameter.name, value)
         elif _is_wrong(value, parameter.type):
@@ -37,6 +42,10 @@ def check_parameters(parameters: Sequence[RpcParameter]) -> None:
 
 
 def _check_table(number: int, name: str, table: TableValue) -> None:
+    if table.wrong_length is not None and table.columns is not None:
+        wrong_row, wrong_place = table.wrong_length
+        token = table.columns[wrong_place - 1].type.token
+        raise messages.error(8037, number, name, wrong_row, wrong_place, f"{token:02X}")
     for place, column in enumerate(table.columns or ()):
         if column.type.token not in _FLOATS and column.type.token is not DataType.SSVARIANT:
             continue

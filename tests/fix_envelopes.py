@@ -19,7 +19,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -37,6 +37,7 @@ from tailrace_schemas.progress import (
     signed,
 )
 from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.signals import AcceptedLoss, SnapshotSignal, read_signal
 from tailrace_schemas.topics import TableName, TopicNames, value_subject
 from tailrace_schemas.types import ColumnType
 
@@ -94,6 +95,7 @@ class Source:
         self.tables: dict[str, SourceTable] = {}
         self.cuts: dict[str, Cut] = {}
         self.registry = SchemaRegistry(registry_url)
+        self._bootstrap = bootstrap
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.producer = Producer(
             {
@@ -104,9 +106,11 @@ class Source:
             }
         )
         self.producer.init_transactions(30)
+        self._beside = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         self._next_lsn = Lsn(1, 0, 1)
         self.through = str(Lsn.ZERO)
         self.pending: list[Message] = []
+        self._parsed: dict[int, Any] = {}
         self._create(self.names.progress, 1)
         subject = value_subject(self.names.progress)
         self._progress_id = self.registry.register(subject, PROGRESS_SCHEMA)
@@ -121,6 +125,34 @@ class Source:
     def _create(self, topic: str, partitions: int) -> None:
         for future in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             future.result(30)
+
+    def make(self, topic: str) -> None:
+        """Make a topic of one partition."""
+        self._create(topic, 1)
+
+    def signals(self) -> list[SnapshotSignal | AcceptedLoss]:
+        """What was asked of the publisher."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": self.prefix,
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+            }
+        )
+        found: list[SnapshotSignal | AcceptedLoss] = []
+        consumer.assign([TopicPartition(self.names.signals, 0, 0)])
+        try:
+            while True:
+                message = consumer.poll(30)
+                assert message is not None, "the broker does not answer"
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    return found
+                found.append(read_signal(message.value()))
+        finally:
+            consumer.close()
 
     def delete_topic(self, table: SourceTable) -> None:
         """Delete the topic of a table."""
@@ -199,6 +231,7 @@ class Source:
         snapshotting: Sequence[SourceTable] = (),
         messages: Sequence[Message] | None = None,
         abort: bool = False,
+        late_marker: bool = False,
     ) -> None:
         """Write the waiting messages and their progress record in one Kafka transaction.
 
@@ -208,6 +241,8 @@ class Source:
             snapshotting: tables whose snapshot is not finished.
             messages: these instead of all that wait.
             abort: abort the Kafka transaction instead.
+            late_marker: leave the changes without the marker that commits them, until
+                :meth:`write_marker`; the progress record is there already.
         """
         if messages is None:
             messages, self.pending = self.pending, []
@@ -235,11 +270,20 @@ class Source:
             partitions=list(ledger.values()),
             snapshotting=[table.topic for table in snapshotting],
         )
-        self.producer.produce(self.names.progress, _framed_progress(self._progress_id, record))
+        framed = _framed_progress(self._progress_id, record)
+        if late_marker:
+            self._beside.produce(self.names.progress, framed)
+            self._beside.flush(30)
+            return
+        self.producer.produce(self.names.progress, framed)
         if abort:
             self.producer.abort_transaction(30)
         else:
             self.producer.commit_transaction(30)
+
+    def write_marker(self) -> None:
+        """Commit what a late marker left open."""
+        self.producer.commit_transaction(30)
 
     def _produce(self, message: Message, entry: PartitionProgress) -> None:
         def delivered(error: Any, report: Any) -> None:
@@ -291,7 +335,10 @@ class Source:
             "ts_ms": FIRST_COMMIT_MS,
             "transaction": None,
         }
-        parsed = _parsed(table.value_schema_id, lambda: envelope_schema(self.prefix, table.schema))
+        parsed = self._parsed.get(table.value_schema_id)
+        if parsed is None:
+            parsed = fastavro.parse_schema(envelope_schema(self.prefix, table.schema))
+            self._parsed[table.value_schema_id] = parsed
         body = io.BytesIO()
         fastavro.schemaless_writer(body, parsed, event)
         value = frame_header(table.value_schema_id) + body.getvalue()
@@ -387,15 +434,6 @@ class Transaction:
     def _tombstone(self, table: SourceTable) -> None:
         last = self.messages[-1]
         self.messages.append(Message(table.topic, last.partition, None, None, last.schema_id))
-
-
-_SCHEMAS: dict[int, Any] = {}
-
-
-def _parsed(schema_id: int, build: Callable[[], dict[str, Any]]) -> Any:
-    if schema_id not in _SCHEMAS:
-        _SCHEMAS[schema_id] = fastavro.parse_schema(build())
-    return _SCHEMAS[schema_id]
 
 
 def _image(row: Row | None) -> Row | None:

@@ -1,4 +1,4 @@
-"""Running the sink: session, warm-up, catch-up, stream, and the one loop that retries."""
+"""Running the sink: session, warm-up, log, fold, and the loop that retries."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.registry import RegistryError, RegistryUnavailable, SchemaRegistry
-from tailrace_sink.batch import Hook
+from tailrace_schemas.registry import RegistryError, SchemaRegistry
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.errors import KafkaUnavailable, SinkError
+from tailrace_sink.errors import SinkError
+from tailrace_sink.fold_thread import FoldThread
+from tailrace_sink.hooks import Hook
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import quote
 from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.retries import Retries
 from tailrace_sink.session import build_session, small_batch_session
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream
-
-_BACKOFF_FIRST_S = 0.25
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -42,7 +42,7 @@ def run(
     Args:
         config: the options.
         jars: files for Spark: the Kafka connector, spark-avro and Delta with what they need.
-        stop: set it to stop between two batches.
+        stop: set it to stop between two batches; it is set when the sink ends.
         on_ready: called once, when the session is warm and the lake is open.
         hook: called after each table and each commit row.
         metrics: Prometheus figures; new ones when None.
@@ -77,9 +77,9 @@ def serve(
     warm_up(spark, config)
     with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
         sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
-        stream = ProgressStream(spark, config, registry.schema_by_id, sink)
+        stream = ProgressStream(spark, config, sink.schemas.schema_by_id, sink)
         try:
-            _retry(sink, stream, stop, on_ready or _nothing)
+            _log_until(sink, stream, stop, on_ready or _nothing)
         finally:
             sink.close()
 
@@ -106,42 +106,32 @@ def warm_up(spark: SparkSession, config: SinkConfig) -> None:
         raise translated(f"lake {config.lake}", error) from error
 
 
-def _retry(
+def _log_until(
     sink: Sink, stream: ProgressStream, stop: threading.Event, on_ready: Callable[[], None]
 ) -> None:
-    """Catch up and stream; on an error that waiting may heal, open the lake again and go on."""
-    config = sink.config
-    backoff_s = _BACKOFF_FIRST_S
-    failures = 0
-    batch_before = -1
-    ready = False
-    while not stop.is_set():
-        try:
-            sink.open()
-            if not ready:
-                ready = True
-                on_ready()
-            stream.catch_up(stop)
-            if not stop.is_set():
-                stream.run(stop)
-        except (SinkError, RegistryError) as error:
-            if sink.state.batch != batch_before:
-                # There was progress since the last failure: this is another one.
-                failures, backoff_s, batch_before = 0, _BACKOFF_FIRST_S, sink.state.batch
-            waits_outside = isinstance(error, KafkaUnavailable | RegistryUnavailable)
-            failures += 0 if waits_outside else 1
-            if not error.retryable or failures >= config.apply_attempts:
-                raise
-            sink.metrics.retries.labels(error=type(error).__name__).inc()
-            _log.warning(
-                "retrying",
-                error=type(error).__name__,
-                reason=str(error),
-                attempt=failures,
-                wait_s=backoff_s,
-            )
-            stop.wait(backoff_s)
-            backoff_s = min(backoff_s * 2, config.retry_backoff_max_s)
+    """Catch up and stream; on an error that waiting may heal, open the log again and go on."""
+    retries = Retries(sink.config, sink.metrics)
+    fold = FoldThread(sink, stop)
+    is_folding = False
+    try:
+        while not stop.is_set():
+            try:
+                sink.open_log()
+                if not is_folding:
+                    is_folding = True
+                    fold.start()
+                    on_ready()
+                stream.catch_up(stop)
+                if not stop.is_set():
+                    stream.run(stop)
+            except (SinkError, RegistryError) as error:
+                retries.wait_after(error, sink.log.state.batch, stop)
+    finally:
+        stop.set()
+        if is_folding:
+            fold.join()
+    if fold.failure is not None:
+        raise fold.failure
 
 
 def _nothing() -> None:

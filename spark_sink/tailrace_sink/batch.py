@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,18 +27,16 @@ from tailrace_sink.delta_log import table_version
 from tailrace_sink.empty_tables import registered_version
 from tailrace_sink.errors import (
     AppendSkipped,
-    ChangesLost,
     LakeTableChanged,
     LedgerMismatch,
     SinkError,
-    TopicGone,
     TopicMadeAnew,
-    TopicUnknown,
     UnsupportedSchemaChange,
 )
+from tailrace_sink.hooks import Hook
 from tailrace_sink.jvm_errors import translated
-from tailrace_sink.kafka_ranges import read_values
 from tailrace_sink.ledger import counted_by_spark, difference
+from tailrace_sink.log_table import LogTable
 from tailrace_sink.maintenance import Maintenance
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.progress import BatchPlan, SchemaById
@@ -51,15 +49,10 @@ OF_ONE_TABLE: Final = (
     UnsupportedSchemaChange,
     LakeTableChanged,
     AppendSkipped,
-    ChangesLost,
     LedgerMismatch,
-    TopicGone,
     TopicMadeAnew,
 )
 """Errors that concern one table, whatever the others do; a new snapshot brings it back."""
-
-Hook = Callable[[str, str], None]
-"""Called with a step (``merged``, ``committed``) and a table's path: tests stop a batch with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +94,10 @@ class BatchApplier:
         spark: the session for reading small batches; every worker gets a new one of its own,
             because temporary views and settings are per session.
         config: the options.
-        schema_by_id: the registry's look-up.
+        schema_by_id: looks writer schemas up.
+        log: where the events are.
         metrics: where durations go.
-        hook: see ``Hook``.
+        hook: called after each table.
     """
 
     def __init__(
@@ -111,11 +105,13 @@ class BatchApplier:
         spark: SparkSession,
         config: SinkConfig,
         schema_by_id: SchemaById,
+        log: LogTable,
         metrics: SinkMetrics,
-        hook: Hook | None = None,
+        hook: Hook,
     ) -> None:
         self._config = config
         self._schema_by_id = schema_by_id
+        self._log = log
         self._metrics = metrics
         self._hook = hook
         self._tables = LakeTables(config)
@@ -126,7 +122,7 @@ class BatchApplier:
         for session in self._sessions:
             self._idle.put(session.spark)
         self._is_small = True
-        self._reader = TopicReader(spark, config)
+        self._reader = TopicReader(spark, config, log)
         self._maintenance = Maintenance(spark, config)
 
     def close(self) -> None:
@@ -192,12 +188,9 @@ class BatchApplier:
         for source, future in zip(sources, futures, strict=True):
             error = future.exception()
             topic = source.topic_range.topic
-            if isinstance(error, TopicUnknown):
-                stopped[topic] = self._reader.gone(topic, error)
-            elif isinstance(error, OF_ONE_TABLE):
+            if isinstance(error, OF_ONE_TABLE):
                 stopped[topic] = error
             else:
-                self._reader.known(topic)
                 others.append(future)
         versions: dict[str, int] = {}
         for future in _failed_last(others):
@@ -269,7 +262,7 @@ class BatchApplier:
         if source.values is not None:
             yield session.createDataFrame(source.values)
             return
-        values = read_values(session, self._config.kafka, [source.topic_range])
+        values = self._log.values(session, [source.topic_range])
         # Read once, counted and then written: what is written is what was counted.
         values.persist()
         try:
@@ -306,8 +299,7 @@ class BatchApplier:
             )
             apply_changes(session, self._config, work, batch, cut)
         written = [table] if changes_table is None else [table, changes_table]
-        if self._hook is not None:
-            self._hook("merged", table.path)
+        self._hook("merged", table.path)
         return {
             found.path: table_version(session, f"{self._config.lake}/{found.path}")
             for found in written

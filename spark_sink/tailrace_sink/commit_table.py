@@ -97,7 +97,14 @@ class CommitTable:
         }
         listed = ", ".join(f"{value} AS {name}" for name, value in values.items())
         row = self._spark.sql(f"SELECT {listed}")  # by name, wherever a column stands
-        row.write.format("delta").mode("append").save(self._path)
+        # Two sinks of which the older does not know yet that it was replaced finish the same batch.
+        (
+            row.write.format("delta")
+            .mode("append")
+            .option("txnAppId", "tailrace-commits")
+            .option("txnVersion", state.batch)
+            .save(self._path)
+        )
 
     def compact(self, keep: timedelta, newest_batch: int) -> None:
         """Rewrite the many one-row files as one, and forget cuts older than ``keep``."""

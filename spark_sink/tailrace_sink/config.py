@@ -129,6 +129,13 @@ class SinkConfig(Section):
         " however few their changes are; 0 to 1073741824 (1 GiB), default 33554432 (32 MiB). The"
         " driver holds them several times at once.",
     )
+    request_snapshots: bool = Field(
+        default=True,
+        description="Ask the publisher for a new snapshot, by the signals topic, of a table that"
+        " lacks changes: it was excluded for a while, Kafka no longer has them, or they are others"
+        " than the publisher counted. Once for each table and hour; default true. false: the"
+        " table stays out of the lake's cuts until somebody runs tailrace snapshot.",
+    )
     merge_pool: int = Field(
         default=4,
         ge=1,
@@ -253,8 +260,18 @@ class SinkConfig(Section):
         return f"{self.lake}/_tailrace/commits"
 
     @property
+    def log_path(self) -> str:
+        """Path of the log."""
+        return f"{self.lake}/_tailrace/log"
+
+    @property
+    def schemas_path(self) -> str:
+        """Folder of the writer schemas."""
+        return f"{self.lake}/_tailrace/schemas"
+
+    @property
     def intent_path(self) -> str:
-        """Path of the file that tells which batch was begun."""
+        """Path of the files that tell which batch was begun, without the epoch of the sink."""
         return f"{self.lake}/_tailrace/intent"
 
     @property

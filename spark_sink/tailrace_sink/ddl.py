@@ -197,21 +197,28 @@ class LakeTables:
         spark: SparkSession, table: TableName, location: str, *, is_changes: bool
     ) -> LakeTable | None:
         metadata = table_metadata(spark, location)
-        if metadata is None:
-            return None
-        properties = metadata.properties
-        columns, foreign = _columns(table, metadata)
-        return LakeTable(
-            table=table,
-            is_changes=is_changes,
-            columns=columns,
-            schema_lsn=properties.get(SCHEMA_LSN_PROPERTY, ""),
-            features=_features(metadata),
-            foreign=foreign,
-            recorded=properties.get(COLUMNS_PROPERTY, ""),
-            deletes=properties.get(DELETES_PROPERTY, ""),
-            is_new=metadata.version == 0,
-        )
+        return None if metadata is None else lake_table_of(table, metadata, is_changes=is_changes)
+
+
+def lake_table_of(table: TableName, metadata: TableMetadata, *, is_changes: bool) -> LakeTable:
+    """What a lake table is, by its metadata.
+
+    Raises:
+        LakeTableChanged: somebody else changed what it must have.
+    """
+    properties = metadata.properties
+    columns, foreign = _columns(table, metadata)
+    return LakeTable(
+        table=table,
+        is_changes=is_changes,
+        columns=columns,
+        schema_lsn=properties.get(SCHEMA_LSN_PROPERTY, ""),
+        features=_features(metadata),
+        foreign=foreign,
+        recorded=properties.get(COLUMNS_PROPERTY, ""),
+        deletes=properties.get(DELETES_PROPERTY, ""),
+        is_new=metadata.version == 0,
+    )
 
 
 def _features(metadata: TableMetadata) -> frozenset[Feature]:

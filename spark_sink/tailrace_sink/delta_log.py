@@ -34,18 +34,19 @@ def table_version(spark: SparkSession, path: str) -> int:
     return int(_snapshot(spark, path).version())
 
 
-def transaction_version(spark: SparkSession, path: str, application: str) -> int | None:
-    """The newest transaction version that an application wrote to a table, None for none."""
-    found = _snapshot(spark, path).transactions().get(application)
-    return int(found.get()) if found.isDefined() else None
-
-
-def table_metadata(spark: SparkSession, path: str) -> TableMetadata | None:
-    """The current metadata of the Delta table at a path, or None when there is none."""
+def table_metadata(
+    spark: SparkSession, path: str, at_version: int | None = None
+) -> TableMetadata | None:
+    """The metadata of the Delta table at a path, now or at a version; None when there is none."""
     snapshot = _snapshot(spark, path)
     version = int(snapshot.version())
     if version < 0:
         return None
+    if at_version is not None and at_version != version:
+        jvm, log = _log(spark, path)
+        none = jvm.scala.Option.empty()
+        # The last argument: not by the age of the version, which cuts name for longer.
+        snapshot, version = log.getSnapshotAt(at_version, none, none, False), at_version
     metadata = snapshot.metadata()
     configuration = metadata.configuration()
     keys = [str(key) for key in configuration.keySet().mkString("\n").split("\n") if key]
@@ -86,7 +87,9 @@ def write_text(spark: SparkSession, table: str, path: str, text: str) -> None:
     jvm, log = _log(spark, table)
     lines = jvm.scala.collection.Iterator.single(text)
     file = jvm.org.apache.hadoop.fs.Path(path)
-    log.store().write(file, lines, True, log.newDeltaHadoopConf())
+    settings = log.newDeltaHadoopConf()
+    file.getFileSystem(settings).mkdirs(file.getParent())
+    log.store().write(file, lines, True, settings)
 
 
 def _snapshot(spark: SparkSession, path: str) -> Any:
@@ -105,3 +108,23 @@ def _log(spark: SparkSession, path: str) -> tuple[Any, Any]:
         path,
     )
     return jvm, log
+
+
+def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | None:
+    """The newest transaction version that an application wrote into the Delta table at a path.
+
+    None when it wrote none, or when there is no table. Delta refuses a write whose version is not
+    greater, and one that began before another write of the same application was committed.
+    """
+    snapshot = _snapshot(spark, path)
+    if int(snapshot.version()) < 0:
+        return None
+    found = snapshot.transactions().get(app_id)
+    return int(found.get()) if found.isDefined() else None
+
+
+def delete_file(spark: SparkSession, table: str, path: str) -> None:
+    """Delete a small file beside a table, where there is one."""
+    jvm, log = _log(spark, table)
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    file.getFileSystem(log.newDeltaHadoopConf()).delete(file, False)

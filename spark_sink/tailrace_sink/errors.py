@@ -8,7 +8,10 @@ line; everything else stops the sink loudly. Errors of Spark's JVM are translate
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
+
+SNAPSHOT_HELPS: Final = "(tailrace snapshot)"
+"""What an error's text says where something of a table is gone, and a new snapshot mends it."""
 
 
 class SinkError(Exception):
@@ -67,7 +70,7 @@ class ChangesLost(SinkError):
         self.step = step
         super().__init__(
             f"{step}: the topics no longer hold changes that the lake needs ({reason}); raise their"
-            " retention, and take a new snapshot of the table (tailrace snapshot); when the"
+            f" retention, and take a new snapshot of the table {SNAPSHOT_HELPS}; when the"
             " progress topic lost records, start with a new snapshot into a new lake address"
         )
 
@@ -82,7 +85,7 @@ class TopicGone(SinkError):
         self.topic = topic
         super().__init__(
             f"topic {topic} was deleted, with changes that the lake needs; take a new snapshot"
-            " of its table (tailrace snapshot), which makes it anew"
+            f" of its table {SNAPSHOT_HELPS}, which makes it anew"
         )
 
 
@@ -96,7 +99,7 @@ class TopicMadeAnew(SinkError):
         self.topic = topic
         super().__init__(
             f"topic {topic} was deleted and made again: changes that it held may never have come;"
-            " take a new snapshot of its table (tailrace snapshot)"
+            f" take a new snapshot of its table {SNAPSHOT_HELPS}"
         )
 
 
@@ -136,7 +139,7 @@ class LedgerMismatch(SinkError):
         super().__init__(
             f"table {table}: {where} holds {held}: records were removed (compaction or retention)"
             " or written by somebody else; give the topic cleanup.policy=delete with enough"
-            " retention, and take a new snapshot of its table (tailrace snapshot)"
+            f" retention, and take a new snapshot of its table {SNAPSHOT_HELPS}"
         )
 
 

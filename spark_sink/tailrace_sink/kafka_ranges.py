@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.config import KafkaConfig
-from tailrace_sink.topic_ranges import TopicRange
 
 FETCH_WAIT_MS = 20
 """With the consumer's default of 500 every read of a small range waits half a second at the end of
@@ -32,27 +31,53 @@ def kafka_options(kafka: KafkaConfig) -> dict[str, str]:
     }
 
 
+def producer_options(kafka: KafkaConfig) -> dict[str, str]:
+    """The options of a write."""
+    ours = {"kafka.fetch.max.wait.ms", "kafka.isolation.level"}
+    options = {
+        name: value
+        for name, value in kafka_options(kafka).items()
+        if name.startswith("kafka.") and name not in ours
+    }
+    # A topic that is not there would be waited for a minute otherwise.
+    return {"kafka.max.block.ms": str(int(kafka.request_timeout_s * 1000)), **options}
+
+
 def offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
     """Offsets by topic and partition as Spark's options have them."""
     return json.dumps({t: {str(p): o for p, o in found.items()} for t, found in offsets.items()})
 
 
-def read_values(spark: SparkSession, kafka: KafkaConfig, ranges: Iterable[TopicRange]) -> DataFrame:
-    """The messages of some ranges: topic, partition, offset, value; tombstones left out.
+def read_messages(
+    spark: SparkSession,
+    kafka: KafkaConfig,
+    ranges: Mapping[str, Mapping[int, tuple[int, int]]],
+    tasks: int | None = None,
+) -> DataFrame:
+    """The messages of some ranges: topic, partition, offset, key, value; tombstones left out.
 
     Offsets are not counts: transaction markers and aborted records lie between them.
+
+    Args:
+        spark: the session to read in.
+        kafka: the brokers.
+        ranges: (first, next) offset by topic and partition.
+        tasks: into how many to split the work at least; None takes one for each partition.
     """
-    listed = list(ranges)
-    assign = {topic.topic: sorted(topic.partitions) for topic in listed}
-    first = {t.topic: {p: first for p, (first, _) in t.partitions.items()} for t in listed}
-    end = {t.topic: {p: end for p, (_, end) in t.partitions.items()} for t in listed}
-    return (
+    assign = {topic: sorted(found) for topic, found in ranges.items()}
+    first = {topic: {p: of[0] for p, of in found.items()} for topic, found in ranges.items()}
+    end = {topic: {p: of[1] for p, of in found.items()} for topic, found in ranges.items()}
+    reader = (
         spark.read.format("kafka")
         .options(**kafka_options(kafka))
         .option("assign", json.dumps(assign))
         .option("startingOffsets", offsets_json(first))
         .option("endingOffsets", offsets_json(end))
-        .load()
+    )
+    if tasks is not None:
+        reader = reader.option("minPartitions", tasks)
+    return (
+        reader.load()
         .where("value IS NOT NULL")
-        .select("topic", "partition", "offset", "value")
+        .select("topic", "partition", "offset", "key", "value")
     )

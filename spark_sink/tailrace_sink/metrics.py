@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,11 +20,28 @@ class SinkMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
+        self._cuts = Counter(
+            "tailrace_sink_cuts", "Cuts appended to the log", registry=self.registry
+        )
+        self._cut_changes = Counter(
+            "tailrace_sink_cut_changes", "Changes in cuts of the log", registry=self.registry
+        )
+        self._cut_seconds = Histogram(
+            "tailrace_sink_cut_seconds",
+            "Duration of a cut from plan to its commit in the log",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._log_lag_seconds = Gauge(
+            "tailrace_sink_log_lag_seconds",
+            "Age of the newest progress record in the log; grows while none comes",
+            registry=self.registry,
+        )
         self.batches = Counter(
-            "tailrace_sink_batches", "Cuts committed to the lake", registry=self.registry
+            "tailrace_sink_batches", "Batches committed to the tables", registry=self.registry
         )
         self.changes = Counter(
-            "tailrace_sink_changes", "Changes in committed cuts", registry=self.registry
+            "tailrace_sink_changes", "Changes in committed batches", registry=self.registry
         )
         self.retries = Counter(
             "tailrace_sink_retries",
@@ -31,9 +49,9 @@ class SinkMetrics:
             ["error"],
             registry=self.registry,
         )
-        self.lag_seconds = Gauge(
+        self._lag_seconds = Gauge(
             "tailrace_sink_lag_seconds",
-            "Age of the newest progress record in the lake, when it was committed there",
+            "Age of the newest progress record in the tables; grows while none comes",
             registry=self.registry,
         )
         self.closed_commit_seconds = Gauge(
@@ -60,6 +78,21 @@ class SinkMetrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+
+    def logged(self, changes: int, seconds: float, published_ms: int) -> None:
+        """A cut is in the log."""
+        self._cuts.inc()
+        self._cut_changes.inc(changes)
+        self._cut_seconds.observe(seconds)
+        self.logged_through(published_ms)
+
+    def logged_through(self, published_ms: int) -> None:
+        """The log has all that was published up to a time."""
+        self._log_lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
+
+    def folded_through(self, published_ms: int) -> None:
+        """The tables have all that was published up to a time."""
+        self._lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
 
     @contextmanager
     def table_seconds(self, table: str) -> Iterator[None]:

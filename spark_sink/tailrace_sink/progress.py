@@ -21,6 +21,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, cast
 
 import fastavro
@@ -119,7 +120,7 @@ def decode_progress(value: bytes, schema_by_id: SchemaById) -> Progress:
     """
     try:
         schema_id, body = split_frame(value)
-        writer = fastavro.parse_schema(schema_by_id(schema_id))
+        writer = _parsed(schema_by_id, schema_id)
         raw = cast("dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(body), writer, _READER))
         return Progress.from_record(raw)
     except (ValueError, EOFError, TypeError, KeyError, IndexError) as error:
@@ -129,8 +130,13 @@ def decode_progress(value: bytes, schema_by_id: SchemaById) -> Progress:
         ) from error
 
 
+@lru_cache(maxsize=64)
+def _parsed(schema_by_id: SchemaById, schema_id: int) -> Any:
+    return fastavro.parse_schema(schema_by_id(schema_id))
+
+
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """Records of one shard up to and including one that closes an LSN."""
 
     shard: int
@@ -138,14 +144,17 @@ class _Group:
 
     @property
     def after_lsn(self) -> str:
+        """Closed LSN of the record before the group."""
         return self.records[0].progress.after_lsn
 
     @property
     def closed_lsn(self) -> str:
+        """The LSN that the group closes."""
         return self.records[-1].progress.closed_lsn
 
     @property
     def count(self) -> int:
+        """Changes by the ledger."""
         return sum(part.count for record in self.records for part in record.progress.partitions)
 
 
@@ -171,7 +180,7 @@ def plan_batch(
         LsnWentBackwards: a record closes an older LSN than the one before it.
         ForeignRecord: a record is from another database.
     """
-    groups = _groups_by_shard(state, records)
+    groups = groups_by_shard(state, records)
     closed = {shard: position.closed_lsn for shard, position in state.shards.items()}
     closed |= {shard: found[-1].closed_lsn for shard, found in groups.items() if found}
     if len(closed) < shards:
@@ -189,19 +198,24 @@ def plan_batch(
     return _build(state, passed, partial, cut, names)
 
 
-def _groups_by_shard(
-    state: SinkState, records: Iterable[ProgressRecord]
-) -> dict[int, list[_Group]]:
+def groups_by_shard(state: SinkState, records: Iterable[ProgressRecord]) -> dict[int, list[Group]]:
+    """The groups of records that were not passed, by shard.
+
+    Raises:
+        ProgressGap: a record does not join on to the one before it.
+        LsnWentBackwards: a record closes an older LSN than the one before it.
+        ForeignRecord: a record is from another database.
+    """
     by_shard: dict[int, list[ProgressRecord]] = {}
     for record in sorted(records, key=lambda record: (record.partition, record.offset)):
         by_shard.setdefault(record.progress.shard, []).append(record)
     return {shard: _groups(state, shard, found) for shard, found in by_shard.items()}
 
 
-def _groups(state: SinkState, shard: int, records: Sequence[ProgressRecord]) -> list[_Group]:
+def _groups(state: SinkState, shard: int, records: Sequence[ProgressRecord]) -> list[Group]:
     position = state.shards.get(shard)
     through = position.closed_lsn if position else None
-    groups: list[_Group] = []
+    groups: list[Group] = []
     open_records: list[ProgressRecord] = []
     for record in records:
         if position is not None and record.offset < position.next_offset:
@@ -224,13 +238,13 @@ def _groups(state: SinkState, shard: int, records: Sequence[ProgressRecord]) -> 
         through = progress.closed_lsn
         open_records.append(record)
         if progress.closed:
-            groups.append(_Group(shard, tuple(open_records)))
+            groups.append(Group(shard, tuple(open_records)))
             open_records = []
     return groups
 
 
 def _choose_cut(
-    groups: Mapping[int, Sequence[_Group]], ceiling: str, changes_max: int
+    groups: Mapping[int, Sequence[Group]], ceiling: str, changes_max: int
 ) -> str | None:
     """The greatest closed LSN up to ``ceiling`` whose groups keep the bound, at least the first."""
     reachable = sorted(
@@ -249,8 +263,8 @@ def _choose_cut(
 
 def _build(
     state: SinkState,
-    passed: Sequence[_Group],
-    partial: Sequence[_Group],
+    passed: Sequence[Group],
+    partial: Sequence[Group],
     cut: str,
     names: TopicNames,
 ) -> BatchPlan:
@@ -262,11 +276,10 @@ def _build(
         if known is None or known.next_offset <= last.offset:
             shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.closed_lsn)
         sorter.take(group.records, names, _already_applied(state, group))
-    applied, following_held = sorter.result()
+    applied, following_held, stopped = sorter.result()
     for topic, found in applied.items():
         if not found.is_whole and begins_below(found, state.offsets.get(topic, {})):
             applied[topic] = replace(found, is_made_anew=True)
-    stopped = {topic: why for topic, why in state.stopped.items() if topic not in applied}
     offsets = {topic: dict(found) for topic, found in state.offsets.items()}
     for topic, found in applied.items():
         offsets.setdefault(topic, {}).update(
@@ -275,9 +288,10 @@ def _build(
     for group in partial:
         held = following_held.keys() | _named(group.records)
         after_lsn = _already_applied(state, group)
-        for part in data_parts(group.records, names):
-            if part.topic not in held and part.topic not in stopped:
-                add(applied, group.shard, part, after_lsn, up_to_lsn=cut)
+        for record in group.records:
+            for part in data_parts([record], names):
+                if part.topic not in {*held, *stopped, *record.lost}:
+                    add(applied, group.shard, part, after_lsn, up_to_lsn=cut, batch=record.batch)
 
     newest = max(
         (group.records[-1].progress for group in passed),
@@ -303,7 +317,7 @@ def _build(
     )
 
 
-def _already_applied(state: SinkState, group: _Group) -> str | None:
+def _already_applied(state: SinkState, group: Group) -> str | None:
     """The LSN up to which an earlier cut took this group's changes, or None when it took none."""
     return state.closed_lsn if state.closed_lsn > group.after_lsn else None
 

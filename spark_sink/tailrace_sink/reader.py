@@ -1,7 +1,8 @@
 """Reading a cut: all lake tables as they stood at one LSN of the source.
 
-Whoever reads the bare tables may see two cuts for the seconds in which a batch is applied; whoever
-reads the versions that a commit row names sees one.
+A cut is the tables at the versions that a commit row names, and the log's tail: the changes behind
+that row, up to the cut. Whoever reads the bare tables is a fold behind, and may see two cuts for
+the seconds in which a batch is applied.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_schemas.names import unescape
 from tailrace_schemas.topics import TableName
-from tailrace_sink.delta_log import table_version
+from tailrace_sink.commit_table import state_of
+from tailrace_sink.ddl import lake_table_of
+from tailrace_sink.delta_log import table_metadata, table_version
 from tailrace_sink.errors import SinkError
 from tailrace_sink.lake_table import (
+    CHANGED,
     COMMIT_TIME,
     LSN,
     OPERATION,
@@ -29,27 +33,32 @@ from tailrace_sink.lake_table import (
     quote,
     table_path,
 )
+from tailrace_sink.progress import SinkState
+from tailrace_sink.tail import Point, Tail, TailReader
+from tailrace_sink.tail_rows import BaseTable, with_tail
 
 _REFUSES_OLD_VERSIONS: Final = (
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 )
 _SETTING_LOCK: Final = threading.Lock()
+_CHANGES: Final = ".changes"
 
 
 class CutUnknown(SinkError):
-    """The lake has no cut at or before the LSN that was asked for, or not the table."""
+    """The lake has no cut at or before what was asked for, or not the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One commit row: the lake at one LSN of the source.
+    """The lake at one LSN of the source.
 
     Attributes:
-        batch: batch id.
+        batch: batch id of the commit row.
         closed_lsn: every change up to this LSN is in, none after it.
         closed_commit_time: when the source committed that LSN (naive, in the process's zone, as
             PySpark gives timestamps); None when the source has committed nothing yet.
         versions: table path below the lake to its version.
+        tail: what the log has beyond those versions; None when that is nothing.
     """
 
     spark: SparkSession
@@ -58,12 +67,14 @@ class Cut:
     closed_lsn: str
     closed_commit_time: datetime | None
     versions: dict[str, int]
+    tail: Tail | None = None
 
     @property
     def tables(self) -> list[TableName]:
         """The tables in the cut, append-only companions left out."""
-        paths = [path for path in self.versions if not path.endswith(".changes")]
-        return sorted(TableName(*map(unescape, path.split("/"))) for path in paths)
+        paths = [path for path in self.versions if not path.endswith(_CHANGES)]
+        found = {TableName(*map(unescape, path.split("/"))) for path in paths}
+        return sorted(found | (set() if self.tail is None else self._new_in_tail(self.tail)))
 
     def read(self, table: TableName, *, is_changes: bool = False) -> DataFrame:
         """One table in this cut.
@@ -74,20 +85,139 @@ class Cut:
 
         Raises:
             CutUnknown: the table is not in this cut.
+            LedgerMismatch: the log holds other changes of it than were published.
+            UnsupportedSchemaChange: the lake cannot follow it any more.
         """
-        path = table_path(table, is_changes=is_changes)
-        version = self.versions.get(path)
-        if version is None:
+        version = self.versions.get(table_path(table, is_changes=is_changes))
+        in_tail = None if self.tail is None else self.tail.tables.get(table)
+        is_new = not is_changes and table in self.tables
+        if version is None and not is_new:
             raise CutUnknown(
                 f"table {table} is not in the cut at LSN {self.closed_lsn}: its snapshot was not"
                 " finished, the sink or the publisher stopped it, it is excluded, or it has no"
                 " changes yet"
             )
+        base = None
+        if version is not None:
+            rows = self._at(table, version, is_changes=is_changes)
+            if in_tail is None:
+                return rows
+            path = f"{self.lake}/{table_path(table, is_changes=is_changes)}"
+            metadata = table_metadata(self.spark, path, version)
+            if metadata is None:
+                raise CutUnknown(f"table {table} is gone from {path}")
+            appends = is_changes or CHANGED in rows.columns
+            base = BaseTable(lake_table_of(table, metadata, is_changes=appends), rows)
+        if self.tail is None or in_tail is None:
+            raise CutUnknown(f"table {table} has no rows in the cut at LSN {self.closed_lsn}")
+        return with_tail(
+            base,
+            in_tail,
+            self.tail.values(table),
+            self.tail.deletes,
+            self.closed_lsn,
+            is_changes=is_changes,
+        )
+
+    def create_views(self, prefix: str = "") -> dict[TableName, str]:
+        """Temporary views of all tables of this cut in the session, for SQL.
+
+        Args:
+            prefix: what their names begin with; then schema, underscore, table.
+
+        Returns:
+            The name of each table's view; a call on a newer cut replaces them.
+        """
+        views = {}
+        for table in self.tables:
+            name = f"{prefix}{table.schema}_{table.table}"
+            self.read(table).createOrReplaceTempView(quote(name))
+            views[table] = name
+        return views
+
+    def _new_in_tail(self, tail: Tail) -> set[TableName]:
+        """Tables whose first rows are in the log only."""
+        return {table for table, found in tail.tables.items() if found.writers}
+
+    def _at(self, table: TableName, version: int, *, is_changes: bool) -> DataFrame:
         # Without a version Delta reads the one that is current when the DataFrame is run, not when
         # it was made. The current version costs nothing, an older one 0.3 s to rebuild (measured).
+        path = table_path(table, is_changes=is_changes)
         reader = self.spark.read.format("delta").option("versionAsOf", version)
         with _time_travel_by_cuts(self.spark):
             return reader.load(f"{self.lake}/{path}")
+
+
+class LakeReader:
+    """Reads cuts of one lake.
+
+    Args:
+        spark: a session with Delta.
+        lake: the lake's address, as in the sink's configuration.
+    """
+
+    def __init__(self, spark: SparkSession, lake: str) -> None:
+        self._spark = spark
+        self._lake = lake.rstrip("/")
+        self._tails = TailReader(spark, self._lake)
+
+    def as_of(
+        self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None
+    ) -> Cut:
+        """The newest cut at or before a point; it stays what it is while the lake goes on.
+
+        Args:
+            when: ``latest``, the only word there is.
+            lsn: source LSN, text.
+            time: commit time at the source; without a zone it is UTC.
+
+        Raises:
+            CutUnknown: there is none.
+            ValueError: another word, or both points.
+        """
+        if when != "latest" or (lsn is not None and time is not None):
+            raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
+        commit_ms = None
+        if time is not None:
+            zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+            commit_ms = int(zoned.timestamp() * 1000)
+        point = Point(lsn, commit_ms)
+        row = _commit_row(self._spark, self._lake, point, may_be_empty=True)
+        state = SinkState() if row is None else state_of(row)
+        tail = self._tails.tail(state, point)
+        if row is None and tail is None:
+            raise CutUnknown(f"lake {self._lake} has no cut{_told(point)}")
+        if tail is None:
+            return _cut_of(self._spark, self._lake, row)
+        following = tail.plan.following
+        versions = dict(state.versions)
+        for topic in {*following.held, *following.stopped}:
+            table = tail.names.table_of(topic)
+            if table is not None:
+                versions.pop(table_path(table), None)
+                versions.pop(table_path(table, is_changes=True), None)
+        committed = following.closed_commit_ms
+        return Cut(
+            spark=self._spark,
+            lake=self._lake,
+            batch=state.batch,
+            closed_lsn=following.closed_lsn,
+            closed_commit_time=None
+            if committed is None
+            else datetime.fromtimestamp(committed / 1000),  # noqa: DTZ006 - as PySpark gives them
+            versions=versions,
+            tail=tail,
+        )
+
+
+def read(spark: SparkSession, lake: str) -> LakeReader:
+    """A reader of a lake: ``read(spark, lake).as_of("latest").read(table)``.
+
+    Args:
+        spark: a session with Delta and spark-avro, as the sink has it.
+        lake: the lake's address, as in the sink's configuration.
+    """
+    return LakeReader(spark, lake)
 
 
 @contextmanager
@@ -112,27 +242,50 @@ def _time_travel_by_cuts(spark: SparkSession) -> Iterator[None]:
 
 
 def read_cut(spark: SparkSession, lake: str, *, up_to_lsn: str | None = None) -> Cut:
-    """The newest cut, or the newest at or before an LSN.
+    """The cut of a commit row: what the tables alone have.
 
     Args:
         spark: a session with Delta.
         lake: the lake's address, as in the sink's configuration.
-        up_to_lsn: text form; None takes the newest cut.
+        up_to_lsn: the newest at or before this LSN, text form; None takes the newest.
 
     Raises:
         CutUnknown: there is none.
     """
     lake = lake.rstrip("/")
+    return _cut_of(spark, lake, _commit_row(spark, lake, Point(up_to_lsn)))
+
+
+def _commit_row(
+    spark: SparkSession, lake: str, point: Point, *, may_be_empty: bool = False
+) -> Row | None:
+    """The newest row at or before a point; None where there is no row at all, and there may be."""
     path = f"{lake}/_tailrace/commits"
     if table_version(spark, path) < 0:
         raise CutUnknown(f"{lake} is not a lake of Tailrace: it has no commit table at {path}")
     commits = spark.read.format("delta").load(path)
-    if up_to_lsn is not None:
-        commits = commits.where(f"through_lsn <= {literal(up_to_lsn)}")
-    row = commits.orderBy(commits["batch"].desc()).first()
+    chosen = commits
+    if point.lsn is not None:
+        chosen = chosen.where(f"through_lsn <= {literal(point.lsn)}")
+    if point.commit_ms is not None:
+        chosen = chosen.where(f"through_commit_time <= timestamp_millis({point.commit_ms})")
+    row = chosen.orderBy(commits["batch"].desc()).first()
+    if row is None and not (may_be_empty and commits.isEmpty()):
+        raise CutUnknown(f"lake {lake} has no cut{_told(point)}")
+    return row
+
+
+def _told(point: Point) -> str:
+    if point.lsn is not None:
+        return f" at or before LSN {point.lsn}"
+    if point.commit_ms is not None:
+        return f" at or before {datetime.fromtimestamp(point.commit_ms / 1000, UTC)}"
+    return ""
+
+
+def _cut_of(spark: SparkSession, lake: str, row: Row | None) -> Cut:
     if row is None:
-        at = "" if up_to_lsn is None else f" at or before LSN {up_to_lsn}"
-        raise CutUnknown(f"lake {lake} has no cut{at}")
+        raise CutUnknown(f"lake {lake} has no cut")
     return Cut(
         spark=spark,
         lake=lake,

@@ -25,6 +25,9 @@ def range_json(found: TopicRange) -> Json:
         "whole_from": None if whole is None else {str(p): first for p, first in whole.items()},
         "is_made_anew": found.is_made_anew,
         "ledger": {str(p): [of.count, of.position_hash] for p, of in found.ledger.items()},
+        "from_batch": found.from_batch,
+        "to_batch": found.to_batch,
+        "bytes": found.bytes,
     }
 
 
@@ -42,6 +45,9 @@ def range_of(found: Json) -> TopicRange:
         whole_from=None if whole is None else {int(p): first for p, first in whole.items()},
         is_made_anew=found.get("is_made_anew", False),
         ledger={int(p): Counted(*of) for p, of in found.get("ledger", {}).items()},
+        from_batch=found.get("from_batch", 0),
+        to_batch=found.get("to_batch", 0),
+        bytes=found.get("bytes", 0),
     )
 
 

@@ -1,8 +1,8 @@
 """The Structured Streaming query over the progress topic.
 
-Its micro-batches only say that there is news. What is applied starts from the last commit row, so
-Spark's checkpoint decides nothing: at start everything between the commit row and the topic's end
-is read in one go, after that the query delivers what follows.
+Its micro-batches only say that there is news. What is appended starts from the log's own state, so
+Spark's checkpoint decides nothing: at start everything between that state and the topic's end is
+read in one go, after that the query delivers what follows.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class ProgressStream:
         self._failure: BaseException | None = None
 
     def catch_up(self, stop: threading.Event) -> int:
-        """Apply everything from the last commit row to the present end of the progress topic.
+        """Append everything from the log's state to the present end of the progress topic.
 
         Returns:
-            How many commit rows were written.
+            How many cuts were appended.
 
         Raises:
-            SinkError: Kafka cannot be read, or a batch failed.
+            SinkError: Kafka cannot be read, or a cut failed.
             RegistryError: a schema could not be looked up.
         """
         try:
@@ -90,7 +90,7 @@ class ProgressStream:
                 stop.wait(_POLL_S)
             failure = query.exception()
         finally:
-            # A query that is stopped inside a MERGE dies of a StackOverflowError that hides why. So
+            # A query that is stopped inside a write dies of a StackOverflowError that hides why. So
             # a batch in progress is waited for, and none begins after it. The lock is not held
             # while Spark stops: Spark waits for a micro-batch that has just begun.
             with self._busy:
@@ -132,21 +132,19 @@ class ProgressStream:
         return writer.start()
 
     def _starting_offsets(self) -> str:
-        """From the commit row; partitions that it does not know from their beginning."""
+        """From the log's state; partitions that it does not know from their beginning."""
         known = self._sink.next_offsets()
         if not known:
             return "earliest"
         return offsets_json({self._config.topics.progress: known})
 
     def _decoded(self, rows: Iterable[Row]) -> list[ProgressRecord]:
-        return [
-            ProgressRecord(
-                row["partition"],
-                row["offset"],
-                decode_progress(bytes(row["value"]), self._schema_by_id),
-            )
-            for row in rows
-        ]
+        found = []
+        for row in rows:
+            value = bytes(row["value"])
+            progress = decode_progress(value, self._schema_by_id)
+            found.append(ProgressRecord(row["partition"], row["offset"], progress, value))
+        return found
 
 
 def _collected(frame: DataFrame) -> list[Row]:

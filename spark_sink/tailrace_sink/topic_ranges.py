@@ -7,15 +7,28 @@ from dataclasses import dataclass, field, replace
 
 from tailrace_schemas.progress import OperationCounts, PartitionProgress, Progress, signed
 from tailrace_schemas.topics import TopicNames
+from tailrace_sink.errors import TopicMadeAnew
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressRecord:
-    """A progress record and where it stands in the progress topic."""
+    """A progress record and where it stands in the progress topic.
+
+    Attributes:
+        partition: partition of the progress topic.
+        offset: its offset there.
+        progress: what it says.
+        value: as it stands in the topic.
+        batch: batch id of the cut in the log that has it; 0 where it does not come from the log.
+        lost: topics whose records are not in that cut, and why.
+    """
 
     partition: int
     offset: int
     progress: Progress
+    value: bytes = b""
+    batch: int = 0
+    lost: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,8 @@ class TopicRange:
         is_made_anew: whether they begin below offsets that the lake has: the topic is another one.
         ledger: what the ledger counts, by partition; less than ``count`` where an earlier release
             remembered a part of it.
+        from_batch: batch id of the first cut in the log that has some of them; 0 when not known.
+        to_batch: batch id of the last one; 0 when not known.
         bytes: of the values, as far as the ledger tells.
         operations: what the ledger counts by operation; together less than ``count`` where a record
             does not tell.
@@ -67,6 +82,8 @@ class TopicRange:
     whole_from: Mapping[int, int] | None = None
     is_made_anew: bool = False
     ledger: Mapping[int, Counted] = field(default_factory=dict)
+    from_batch: int = 0
+    to_batch: int = 0
     bytes: int = 0
     operations: OperationCounts = field(default_factory=OperationCounts)
 
@@ -90,11 +107,14 @@ class RangeSorter:
 
     Args:
         held: what earlier cuts left waiting.
-        stopped: topics of tables that the lake cannot follow: left out until they come whole.
+        stopped: topics of tables that the lake cannot follow, and why: left out until they come
+            whole.
     """
 
-    def __init__(self, held: Mapping[str, TopicRange], stopped: Iterable[str] = ()) -> None:
-        self._stopped = set(stopped)
+    def __init__(
+        self, held: Mapping[str, TopicRange], stopped: Mapping[str, str] | None = None
+    ) -> None:
+        self._stopped = dict(stopped or {})
         self._applied: dict[str, TopicRange] = {}
         self._held = dict(held)
         self._named: dict[int, set[str]] = {}
@@ -109,27 +129,44 @@ class RangeSorter:
             shard, named = record.progress.shard, set(record.progress.snapshotting)
             for topic in sorted(named - self._named.get(shard, set())):
                 self._release(topic)
-                self._held[topic] = TopicRange(topic, shard, {}, 0, frozenset(), after_lsn)
+                self._held[topic] = TopicRange(
+                    topic, shard, {}, 0, frozenset(), after_lsn, from_batch=record.batch
+                )
             self._named[shard] = named
             for part in data_parts([record], names):
-                if part.topic in self._held:
-                    add(self._held, shard, part, after_lsn)
-                elif part.topic not in self._stopped:
-                    add(self._applied, shard, part, after_lsn)
+                self._take(part, record, after_lsn)
 
-    def result(self) -> tuple[dict[str, TopicRange], dict[str, TopicRange]]:
-        """What to apply, and what stays held."""
+    def result(self) -> tuple[dict[str, TopicRange], dict[str, TopicRange], dict[str, str]]:
+        """What to apply, what stays held, and what is stopped."""
         for topic, waiting in sorted(self._held.items()):
             if topic not in self._named.get(waiting.shard, ()):
                 self._release(topic)
-        return self._applied, self._held
+        return self._applied, self._held, self._stopped
+
+    def _take(self, part: PartitionProgress, record: ProgressRecord, after_lsn: str | None) -> None:
+        topic, shard = part.topic, record.progress.shard
+        if topic in self._held:
+            into = self._held
+        elif topic not in self._stopped:
+            into = self._applied
+        else:
+            return
+        reason = record.lost.get(topic)
+        if reason is None and topic in into and _is_below(part, into[topic]):
+            reason = str(TopicMadeAnew(topic))
+        if reason is not None:
+            # What was read before stays; of a snapshot that is not whole nothing is of use.
+            self._held.pop(topic, None)
+            self._stopped[topic] = reason
+            return
+        add(into, shard, part, after_lsn, batch=record.batch)
 
     def _release(self, topic: str) -> None:
         """A finished snapshot joins what is applied, behind what was read of the table before."""
         whole = self._held.pop(topic, None)
         if whole is None:
             return
-        self._stopped.discard(topic)
+        self._stopped.pop(topic, None)
         before = self._applied.get(topic)
         whole_from = {partition: first for partition, (first, _) in whole.partitions.items()}
         if before is None or begins_below(whole, _ends(before)):
@@ -147,9 +184,16 @@ class RangeSorter:
             schema_ids=before.schema_ids | whole.schema_ids,
             whole_from=whole_from,
             ledger=_together(before.ledger, whole.ledger),
+            to_batch=max(before.to_batch, whole.to_batch),
             bytes=before.bytes + whole.bytes,
             operations=before.operations.plus(whole.operations),
         )
+
+
+def _is_below(part: PartitionProgress, known: TopicRange) -> bool:
+    """Whether a part begins below what is known of its partition: the topic was made again."""
+    _, end = known.partitions.get(part.partition, (0, 0))
+    return part.first_offset < end
 
 
 def begins_below(ranges: TopicRange, known: Mapping[int, int]) -> bool:
@@ -184,11 +228,12 @@ def add(
     after_lsn: str | None,
     *,
     up_to_lsn: str | None = None,
+    batch: int = 0,
 ) -> None:
     """Add offsets to the range of their topic."""
     known = ranges.get(part.topic)
     if known is None:
-        known = TopicRange(part.topic, shard, {}, 0, frozenset(), after_lsn)
+        known = TopicRange(part.topic, shard, {}, 0, frozenset(), after_lsn, from_batch=batch)
     partitions = dict(known.partitions)
     first, end = partitions.get(part.partition, (part.first_offset, part.next_offset))
     partitions[part.partition] = (min(first, part.first_offset), max(end, part.next_offset))
@@ -199,6 +244,7 @@ def add(
         schema_ids=known.schema_ids | frozenset(part.schema_ids),
         up_to_lsn=up_to_lsn,
         ledger=_together(known.ledger, {part.partition: Counted(part.count, part.position_hash)}),
+        to_batch=max(known.to_batch, batch),
         bytes=known.bytes + (part.bytes or 0),
         operations=known.operations.plus(part.operations or OperationCounts()),
     )

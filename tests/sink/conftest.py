@@ -33,6 +33,7 @@ class Lake:
             "prefix": source.prefix,
             "lake": str(path / "lake"),
             "merge_pool": 2,
+            "request_snapshots": False,
         }
 
     def config(self, **options: Any) -> SinkConfig:
@@ -43,14 +44,19 @@ class Lake:
         return Sink(self._sink_spark, config, self.source.registry.schema_by_id, hook=hook)
 
     def catch_up(self, hook: Callable[[str, str], None] | None = None, **options: Any) -> int:
-        """A fresh sink, as after a restart, up to the end of the progress topic."""
+        """A fresh sink, as after a restart, up to the end of the progress topic.
+
+        Returns:
+            How many commit rows it wrote.
+        """
         sink = self.sink(hook, **options)
         try:
             sink.open()
             stream = ProgressStream(
                 self._sink_spark, sink.config, self.source.registry.schema_by_id, sink
             )
-            return stream.catch_up(threading.Event())
+            stream.catch_up(threading.Event())
+            return sink.fold_tables(threading.Event())
         finally:
             sink.close()
 
@@ -76,6 +82,12 @@ class Lake:
     def commits(self) -> list[Any]:
         frame = self.spark.read.format("delta").load(f"{self.path}/lake/_tailrace/commits")
         return frame.orderBy("batch").collect()
+
+    def logged_twice(self) -> list[Any]:
+        """Topic, partition and offset of what the log has more than once."""
+        frame = self.spark.read.format("delta").load(f"{self.path}/lake/_tailrace/log")
+        places = frame.where("topic <> ''").groupBy("topic", "partition", "offset").count()
+        return places.where("count > 1").collect()
 
     def version(self, table: str) -> int:
         return max(

@@ -1,0 +1,286 @@
+"""The fold: brings the lake's tables from where they stand to where the log stands.
+
+It plans from the progress records that the log has, writes down what it is going to do, applies it
+table by table and commits: the row names the LSN and the version of every table. A batch that was
+begun and not committed comes first, exactly as it was planned. One table that cannot go on stops
+alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace_sink.batch import Applied, BatchApplier
+from tailrace_sink.commit_table import COMPACT_EVERY, CommitTable
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import LakeTaken
+from tailrace_sink.feed import Feed
+from tailrace_sink.hooks import Hook, no_hook
+from tailrace_sink.intent import Intent
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.lake_table import table_path
+from tailrace_sink.log_table import LogTable
+from tailrace_sink.log_writer import EXCLUDED
+from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.progress import BatchPlan, SchemaById, SinkState, plan_batch
+from tailrace_sink.session import small_batch_session
+from tailrace_sink.snapshot_requests import SnapshotRequests
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class Fold:
+    """Brings the tables of one lake to its log.
+
+    Args:
+        spark: the application's session.
+        config: the options.
+        log: the log's table.
+        schema_by_id: looks writer schemas up.
+        metrics: Prometheus figures.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: SinkConfig,
+        log: LogTable,
+        schema_by_id: SchemaById,
+        metrics: SinkMetrics,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._metrics = metrics
+        session = small_batch_session(spark)
+        self._commits = CommitTable(session, config.commits_path)
+        self._intent = Intent(session, config.intent_path, config.commits_path)
+        self.feed = Feed(log, config.topics.progress, schema_by_id)
+        self._applier = BatchApplier(session, config, schema_by_id, log, metrics, self._step)
+        self._requests = SnapshotRequests(session, config)
+        self._begun: BatchPlan | None = None
+        self._committed_batch = 0
+        self._epoch = 0
+        self._rows_since_compaction = 0
+        self._retention_is_set = False
+        self.state = SinkState()
+        self.hook: Hook = no_hook
+        self.now_s: Callable[[], float] = time.time
+
+    def state_of_tables(self) -> SinkState:
+        """What the newest commit row tells; the empty state when there is none.
+
+        Raises:
+            SinkError: the commit table cannot be read.
+        """
+        try:
+            self._commits.ensure()
+            return self._commits.last()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self._config.commits_path}", error) from error
+
+    def open(self, epoch: int) -> SinkState:
+        """Read where the tables stand; call again after a failure.
+
+        Args:
+            epoch: the log's, as this sink took it.
+
+        Raises:
+            SinkError: the lake cannot be read.
+        """
+        state = self.state_of_tables()
+        try:
+            self._begun = self._intent.open(epoch, state.batch)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {self._config.intent_path}", error) from error
+        self._epoch = epoch
+        self.state = state
+        self._committed_batch = state.batch
+        if self._begun is not None:
+            _log.info("batch_resumed", batch=self._begun.following.batch)
+        for topic, reason in state.stopped.items():
+            self._tell_stopped(topic, reason)
+        self.feed.open(state)
+        self._applier.forget()
+        if not self._retention_is_set:
+            self._applier.set_retention(self._known_paths())
+            self._retention_is_set = True
+        _log.info("lake_opened", batch=state.batch, closed_lsn=state.closed_lsn)
+        return state
+
+    def close(self) -> None:
+        """End the workers."""
+        self._applier.close()
+
+    def catch_up(self, should_stop: Callable[[], bool]) -> int:
+        """Apply what the log has.
+
+        Args:
+            should_stop: asked between batches.
+
+        Returns:
+            How many commit rows were written.
+
+        Raises:
+            SinkError: a batch failed; the lake stands at the last commit row.
+            RegistryError: a schema could not be looked up.
+        """
+        committed = 0
+        while not should_stop():
+            plan = self._next_plan()
+            if plan is None:
+                if self._has_more():
+                    continue
+                break
+            if plan.moves:
+                self._fold(plan)
+                committed += 1
+            else:
+                # A heartbeat: nothing to see for readers, and no row worth a file.
+                self.state = plan.following
+                self._report_lag(plan)
+            self.feed.drop_passed(self.state)
+        self._requests.ask_for(self.state.stopped, self.state.held)
+        return committed
+
+    def _next_plan(self) -> BatchPlan | None:
+        if self._begun is not None:
+            # An earlier release began it without a log: its events come first.
+            mark = self._log.mark()
+            is_there = mark is not None and mark.batch >= self._begun.following.batch
+            return self._begun if is_there else None
+        return plan_batch(
+            self.state,
+            self.feed.records(),
+            self._config.topics,
+            changes_max=self._config.changes_per_batch,
+            shards=self._config.shards,
+        )
+
+    def _has_more(self) -> bool:
+        if self._begun is not None:
+            return False
+        try:
+            return self.feed.more()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {self._log.path}", error) from error
+
+    def _fold(self, plan: BatchPlan) -> None:
+        started = time.monotonic()
+        self._begin(plan)
+        self._step("planned", "")
+        applied = self._applier.apply(plan)
+        state = self._state_after(plan, applied)
+        for topic in state.stopped.keys() - self.state.stopped.keys():
+            self._tell_stopped(topic, state.stopped[topic])
+        for topic in self.state.stopped.keys() - state.stopped.keys():
+            self._tell_goes_on(topic)
+        try:
+            self._commits.append(state, plan.count)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self._config.commits_path}", error) from error
+        self.state = state
+        self._begun = None
+        self._committed_batch = state.batch
+        self._step("committed", "")
+        seconds = time.monotonic() - started
+        self._metrics.batches.inc()
+        self._metrics.changes.inc(plan.count)
+        self._metrics.batch_seconds.observe(seconds)
+        self._report_lag(plan)
+        _log.info(
+            "batch_committed",
+            batch=state.batch,
+            closed_lsn=state.closed_lsn,
+            rows=plan.count,
+            tables=len(applied.versions),
+            seconds=round(seconds, 3),
+            lag_ms=round(self.now_s() * 1000) - plan.published_ms,
+        )
+        self._compact_now_and_then()
+        self._applier.tidy(state.versions)
+
+    def _begin(self, plan: BatchPlan) -> None:
+        """Write the plan down, before any table sees it; only the newest sink of a lake may."""
+        self._check_epoch()
+        if plan is self._begun:
+            return
+        try:
+            self._intent.write(plan, self._committed_batch)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"writing {self._config.intent_path}", error) from error
+        # A sink that started after this has seen the intent, and finishes the same batch.
+        self._check_epoch()
+        self._begun = plan
+
+    def _check_epoch(self) -> None:
+        mark = self._log.mark()
+        if mark is not None and mark.epoch != self._epoch:
+            raise LakeTaken(self._config.lake, self._committed_batch, mark.batch)
+
+    def _state_after(self, plan: BatchPlan, applied: Applied) -> SinkState:
+        """The state after a batch: no table is in the cut that does not stand at its LSN."""
+        stopped = dict(plan.following.stopped)
+        stopped |= {topic: str(error) for topic, error in applied.stopped.items()}
+        versions = {**self.state.versions, **applied.versions}
+        for topic in {*plan.following.held, *stopped}:
+            table = self._config.topics.table_of(topic)
+            if table is not None:
+                versions.pop(table_path(table), None)
+                versions.pop(table_path(table, is_changes=True), None)
+        return replace(plan.following, versions=versions, stopped=stopped)
+
+    def _known_paths(self) -> set[str]:
+        """Paths of all tables that the lake may have, those out of the cut among them."""
+        state = self.state
+        paths = set(state.versions)
+        for topic in {*state.offsets, *state.held, *state.stopped}:
+            table = self._config.topics.table_of(topic)
+            if table is not None:
+                paths |= {table_path(table), table_path(table, is_changes=True)}
+        return paths
+
+    def _step(self, step: str, path: str) -> None:
+        self.hook(step, path)
+
+    def _tell_stopped(self, topic: str, reason: str) -> None:
+        table = str(self._config.topics.table_of(topic) or topic)
+        if reason == EXCLUDED:
+            _log.info("table_excluded", table=table)
+            return
+        _log.error(
+            "table_stopped",
+            table=table,
+            reason=reason,
+            effect="the other tables go on; this one is not part of the lake's cuts until it comes"
+            " with a new snapshot",
+        )
+        self._metrics.stopped_tables.labels(table=table).set(1)
+
+    def _tell_goes_on(self, topic: str) -> None:
+        table = str(self._config.topics.table_of(topic) or topic)
+        _log.info("table_restarted", table=table)
+        self._metrics.stopped_tables.labels(table=table).set(0)
+
+    def _compact_now_and_then(self) -> None:
+        self._rows_since_compaction += 1
+        if self._rows_since_compaction < COMPACT_EVERY:
+            return
+        self._rows_since_compaction = 0
+        keep = timedelta(days=self._config.commit_retention_days)
+        try:
+            self._commits.compact(keep, self.state.batch)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"compaction of {self._config.commits_path}", error) from error
+
+    def _report_lag(self, plan: BatchPlan) -> None:
+        self._metrics.folded_through(plan.published_ms)
+        if plan.following.closed_commit_ms is not None:
+            self._metrics.closed_commit_seconds.set(plan.following.closed_commit_ms / 1000)

@@ -1,0 +1,59 @@
+"""The fold in a thread of its own, with its own attempts: the log never waits for it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import structlog
+
+from tailrace_schemas.registry import RegistryError
+from tailrace_sink.errors import SinkError
+from tailrace_sink.retries import Retries
+from tailrace_sink.sink import Sink
+
+_POLL_S: Final = 0.2
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class FoldThread:
+    """Folds whenever there is news, until told to stop.
+
+    Args:
+        sink: whose log is open.
+        stop: set by anybody; also by the fold, when it cannot go on.
+    """
+
+    def __init__(self, sink: Sink, stop: threading.Event) -> None:
+        self._sink = sink
+        self._stop = stop
+        self._thread = threading.Thread(target=self._run, name="fold", daemon=True)
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for the batch in progress."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._fold()
+        except Exception as error:  # noqa: BLE001 - raised again by who joins
+            self.failure = error
+            self._stop.set()
+
+    def _fold(self) -> None:
+        sink, stop = self._sink, self._stop
+        retries = Retries(sink.config, sink.metrics)
+        while not stop.is_set():
+            try:
+                sink.open_tables()
+                while not stop.is_set():
+                    sink.fold_tables(stop)
+                    sink.fold.feed.wait(_POLL_S)
+            except (SinkError, RegistryError) as error:
+                retries.wait_after(error, sink.fold.state.batch, stop)

@@ -1,0 +1,13 @@
+"""The one place where a test may step in: called with each step of the sink, and a table's path.
+
+Steps, in their order: ``appending``, ``logged`` (a cut of the log), ``planned`` (the fold has
+written down what it is about to do), ``merged`` (a table of it is done), ``committed``.
+"""
+
+from collections.abc import Callable
+
+Hook = Callable[[str, str], None]
+
+
+def no_hook(_step: str, _path: str) -> None:
+    """Nobody steps in."""

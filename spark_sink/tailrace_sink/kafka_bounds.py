@@ -1,0 +1,180 @@
+"""Which offsets Kafka has, asked of the brokers: what is lost and what is only late."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from tailrace_sink.config import KafkaConfig
+from tailrace_sink.errors import (
+    ChangesLost,
+    KafkaUnavailable,
+    SinkError,
+    TopicGone,
+    TopicMadeAnew,
+    TopicUnknown,
+)
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.kafka_ranges import kafka_options
+
+TOPIC_GONE_AFTER_S: Final = 30.0
+"""How long the brokers may not know a topic, or its end, until it counts as deleted: one that has
+just started knows less for a moment."""
+
+Ranges = Mapping[str, Mapping[int, tuple[int, int]]]
+"""(first, next) offset by topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a partition has.
+
+    Attributes:
+        start: offset of its first record.
+        end: offset behind its last record, of open transactions too.
+        stable_end: offset behind the last record that a reader of committed ones gets.
+    """
+
+    start: int
+    end: int
+    stable_end: int
+
+
+class TopicCheck:
+    """Tells of ranges that cannot be read whether they are gone.
+
+    Args:
+        spark: any session.
+        kafka: the brokers.
+    """
+
+    def __init__(self, spark: SparkSession, kafka: KafkaConfig) -> None:
+        self._spark = spark
+        self._kafka = kafka
+        self._since: dict[str, float] = {}
+
+    def gone(self, ranges: Ranges) -> dict[str, SinkError]:
+        """The error of each topic that no longer has what is asked for.
+
+        Raises:
+            TopicUnknown: the brokers do not know a topic, or its end, not long enough to tell.
+            KafkaUnavailable: transaction markers are late, or no broker answers: waiting helps.
+        """
+        if not ranges:
+            return {}
+        lost: dict[str, SinkError] = {}
+        late: SinkError | None = None
+        found = self._bounds(ranges)
+        for topic, partitions in ranges.items():
+            bounds = found.get(topic)
+            if bounds is None or any(partition not in bounds for partition in partitions):
+                unknown = TopicUnknown(f"topic {topic} does not exist, or lacks partitions")
+                if self._is_long_so(topic):
+                    lost[topic] = TopicGone(topic)
+                else:
+                    late = late or unknown
+                continue
+            error = self._judge(topic, partitions, bounds)
+            if error is None:
+                self._since.pop(topic, None)
+            elif error.retryable:
+                late = late or error
+            else:
+                lost[topic] = error
+        if late is not None and not lost:
+            raise late
+        return lost
+
+    def _judge(
+        self, topic: str, partitions: Mapping[int, tuple[int, int]], bounds: Mapping[int, Bounds]
+    ) -> SinkError | None:
+        for partition, (first, end) in sorted(partitions.items()):
+            has = bounds[partition]
+            where = f"topic {topic} partition {partition}"
+            if first < has.start:
+                return ChangesLost(where, f"offsets from {first} on, the first one is {has.start}")
+            if end > has.end:
+                if self._is_long_so(topic):
+                    return TopicMadeAnew(topic)
+                return KafkaUnavailable(f"{where} ends at {has.end}, not at {end}: waiting")
+            if end > has.stable_end:
+                return KafkaUnavailable(
+                    f"{where}: a transaction marker is late: committed records end at"
+                    f" {has.stable_end}, not at {end}; waiting for the brokers to write it"
+                )
+        return None
+
+    def _is_long_so(self, topic: str) -> bool:
+        since = self._since.setdefault(topic, time.monotonic())
+        if time.monotonic() - since < TOPIC_GONE_AFTER_S:
+            return False
+        del self._since[topic]
+        return True
+
+    def _bounds(self, ranges: Ranges) -> dict[str, dict[int, Bounds]]:
+        try:
+            return self._ask(ranges)
+        except Py4JError as error:
+            raise translated(f"asking Kafka for {', '.join(sorted(ranges))}", error) from error
+
+    def _ask(self, ranges: Ranges) -> dict[str, dict[int, Bounds]]:
+        jvm: Any = self._spark._jvm  # noqa: SLF001 - the brokers are asked by Spark's own client
+        settings = jvm.java.util.Properties()
+        for name, value in kafka_options(self._kafka).items():
+            if name.startswith("kafka."):
+                settings.setProperty(name.removeprefix("kafka."), value)
+        clients = jvm.org.apache.kafka.clients.admin
+        admin = clients.Admin.create(settings)
+        try:
+            names = admin.listTopics().names().get()
+            existing = [topic for topic in ranges if names.contains(topic)]
+            known = {topic: self._partitions(admin, jvm, topic) for topic in existing}
+            asked = [
+                (topic, partition)
+                for topic in existing
+                for partition in ranges[topic]
+                if partition in known[topic]
+            ]
+            spec = clients.OffsetSpec
+            level = jvm.org.apache.kafka.common.IsolationLevel
+            start, end, stable = (
+                self._offsets(admin, jvm, asked, of, isolation)
+                for of, isolation in (
+                    (spec.earliest(), level.READ_UNCOMMITTED),
+                    (spec.latest(), level.READ_UNCOMMITTED),
+                    (spec.latest(), level.READ_COMMITTED),
+                )
+            )
+        finally:
+            admin.close()
+        found: dict[str, dict[int, Bounds]] = {topic: {} for topic in existing}
+        for topic, partition in asked:
+            place = topic, partition
+            found[topic][partition] = Bounds(start[place], end[place], stable[place])
+        return found
+
+    @staticmethod
+    def _partitions(admin: Any, jvm: Any, topic: str) -> set[int]:
+        asked = jvm.java.util.ArrayList()
+        asked.add(topic)
+        described = admin.describeTopics(asked).topicNameValues().get(topic).get()
+        return {int(info.partition()) for info in described.partitions()}
+
+    @staticmethod
+    def _offsets(
+        admin: Any, jvm: Any, asked: list[tuple[str, int]], spec: Any, isolation: Any
+    ) -> dict[tuple[str, int], int]:
+        specs = jvm.java.util.HashMap()
+        places = {place: jvm.org.apache.kafka.common.TopicPartition(*place) for place in asked}
+        for place in places.values():
+            specs.put(place, spec)
+        options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
+        result = admin.listOffsets(specs, options)
+        return {
+            place: int(result.partitionResult(of).get().offset()) for place, of in places.items()
+        }

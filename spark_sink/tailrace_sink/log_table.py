@@ -1,0 +1,339 @@
+"""The log: one Delta table that takes the events of all topics first, undecoded, cut by cut.
+
+One cut is one append, and so one Delta commit: the records of every topic, the progress records
+that count them, and a row with the state of the log after it (topic ''). It appears as a whole or
+not at all, over all tables. The transaction version of the append is the epoch of the sink, then
+the batch id: Delta drops the write of a sink whose epoch is not the newest, and refuses one that
+overlaps with another, so two sinks never both write (``mark``).
+
+A plain table, that every Delta reader opens; partitioned by day, so that old days go by metadata.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.framing import split_frame
+from tailrace_sink.delta_log import table_version, transaction_version
+from tailrace_sink.lake_table import literal, quote
+from tailrace_sink.progress import SinkState
+from tailrace_sink.state_json import state_json, state_of
+from tailrace_sink.topic_ranges import ProgressRecord, TopicRange
+
+_COLUMNS: Final = (
+    ("day", "DATE", "When the cut was appended, UTC"),
+    ("batch", "BIGINT", "Grows with every cut: the progress offsets added up"),
+    ("topic", "STRING", "Topic of the record; empty for the state of the log after the cut"),
+    ("partition", "INT", "Its partition"),
+    ("offset", "BIGINT", "Its offset"),
+    ("schema_id", "INT", "Registry id of its writer schema"),
+    ("lsn", "STRING", "Source LSN that the cut closes"),
+    ("key", "BINARY", "Key of the record"),
+    ("value", "BINARY", "Value of the record: frame and Avro"),
+    ("state", "STRING", "JSON: the state of the log after the cut"),
+)
+_PROPERTIES: Final[Mapping[str, str]] = {
+    # What reads look for; statistics of the rest would cost more than the append.
+    "delta.dataSkippingStatsColumns": "batch,topic,partition,offset",
+    # Every tenth commit with a checkpoint took 1 s more (measured).
+    "delta.checkpointInterval": "100",
+    # Nobody asks for an older version of the log: it holds everything itself.
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.autoOptimize.autoCompact": "false",
+}
+_EPOCH_SHIFT: Final = 40
+_ROWS: Final = pa.schema(
+    [
+        ("day", pa.date32()),
+        ("batch", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("schema_id", pa.int32()),
+        ("lsn", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("state", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """Who wrote the log last, and how far.
+
+    Attributes:
+        epoch: number of the sink's start; each takes the next one.
+        batch: batch id of the last cut.
+    """
+
+    epoch: int
+    batch: int
+
+    @property
+    def version(self) -> int:
+        """As Delta's transaction version."""
+        return (self.epoch << _EPOCH_SHIFT) | self.batch
+
+    @classmethod
+    def of_version(cls, version: int) -> Mark:
+        """The mark of a transaction version."""
+        return cls(version >> _EPOCH_SHIFT, version & ((1 << _EPOCH_SHIFT) - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The state row of a cut.
+
+    Attributes:
+        state: positions and LSN; nothing of tables.
+        epoch: of the sink that wrote it.
+        owner: random name of that sink: two that start together may take the same epoch.
+        named: topics of unfinished snapshots, by shard.
+        lost: topics whose records this cut does not have, and why.
+        published_ms: when its newest record was published.
+        is_start: whether a start wrote it, for the batch that it found.
+        prefix: first part of the topics' names.
+        deletes: what becomes of deleted rows in the tables: hard or soft.
+    """
+
+    state: SinkState
+    epoch: int
+    owner: str
+    named: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
+    published_ms: int = 0
+    is_start: bool = False
+    prefix: str = ""
+    deletes: str = ""
+
+    @property
+    def mark(self) -> Mark:
+        """The mark of its append."""
+        return Mark(self.epoch, self.state.batch)
+
+    def to_json(self) -> str:
+        """As the row holds it."""
+        named = {str(shard): sorted(topics) for shard, topics in self.named.items()}
+        return json.dumps(
+            {
+                "state": state_json(self.state),
+                "epoch": self.epoch,
+                "owner": self.owner,
+                "named": named,
+                "lost": dict(self.lost),
+                "published_ms": self.published_ms,
+                "is_start": self.is_start,
+                "prefix": self.prefix,
+                "deletes": self.deletes,
+            }
+        )
+
+    @classmethod
+    def of_json(cls, text: str) -> LogState:
+        """From the row."""
+        found = json.loads(text)
+        return cls(
+            state=state_of(found["state"]),
+            epoch=found["epoch"],
+            owner=found["owner"],
+            named={int(shard): frozenset(topics) for shard, topics in found["named"].items()},
+            lost=found["lost"],
+            published_ms=found["published_ms"],
+            is_start=found["is_start"],
+            prefix=found["prefix"],
+            deletes=found["deletes"],
+        )
+
+
+class LogTable:
+    """The log of one lake.
+
+    Args:
+        spark: a session for small reads.
+        path: where the table is.
+        prefix: first part of the topics' names.
+    """
+
+    def __init__(self, spark: SparkSession, path: str, prefix: str) -> None:
+        self._spark = spark
+        self.path = path
+        self._name = f"delta.{quote(path)}"
+        self._app_id = f"tailrace-log-{prefix}"
+        self.prefix = prefix
+
+    @classmethod
+    def of_lake(cls, spark: SparkSession, path: str) -> LogTable | None:
+        """The log of a lake whose prefix is not known; None when it has none."""
+        if table_version(spark, path) < 0:
+            return None
+        row = (
+            spark.read.format("delta")
+            .load(path)
+            .where("topic = ''")
+            .selectExpr("get_json_object(state, '$.prefix') AS prefix")
+            .first()
+        )
+        return None if row is None else cls(spark, path, row["prefix"])
+
+    def ensure(self) -> None:
+        """Create the table when there is none."""
+        if table_version(self._spark, self.path) >= 0:
+            return
+        columns = ", ".join(f"{quote(n)} {type_} COMMENT '{text}'" for n, type_, text in _COLUMNS)
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
+        self._spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self._name} ({columns}) USING delta PARTITIONED BY (day)"
+            f" TBLPROPERTIES ({properties})"
+        )
+
+    def mark(self) -> Mark | None:
+        """Who wrote last, from Delta's own state; None before the first append."""
+        version = transaction_version(self._spark, self.path, self._app_id)
+        return None if version is None else Mark.of_version(version)
+
+    def last(self) -> LogState | None:
+        """The newest state row, or None when there is none."""
+        mark = self.mark()
+        if mark is None:
+            return None
+        rows = self._load().where(f"topic = '' AND batch = {mark.batch}").select("state").collect()
+        found = [LogState.of_json(row["state"]) for row in rows]
+        return next(state for state in found if state.epoch == mark.epoch)
+
+    def append(
+        self,
+        spark: SparkSession,
+        state: LogState,
+        records: Sequence[ProgressRecord],
+        progress_topic: str,
+        events: DataFrame | None,
+        day: dt.date,
+        *,
+        one_file: bool,
+    ) -> None:
+        """Append one cut, unless the mark is older than the table's.
+
+        Args:
+            spark: the session to write in.
+            state: the state after it.
+            records: its progress records.
+            progress_topic: where they come from.
+            events: topic, partition, offset, key and value of the changes.
+            day: today, UTC.
+            one_file: whether all of it is small enough for one file.
+        """
+        local = spark.createDataFrame(_local(state, records, progress_topic, day))
+        rows = local
+        if events is not None:
+            rows = events.selectExpr(
+                f"DATE'{day.isoformat()}' AS day",
+                f"CAST({state.state.batch} AS BIGINT) AS batch",
+                "topic",
+                "partition",
+                "offset",
+                # Whoever wrote it: what is no schema id must not fail the cut.
+                "try_cast(conv(hex(substring(value, 2, 4)), 16, 10) AS INT) AS schema_id",
+                f"{literal(state.state.closed_lsn)} AS lsn",
+                "key",
+                "value",
+                "CAST(NULL AS STRING) AS state",
+            ).unionByName(local)
+        if one_file:
+            rows = rows.coalesce(1)
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", self._app_id)
+            .option("txnVersion", state.mark.version)
+            .save(self.path)
+        )
+
+    def states(self, after_batch: int, limit: int) -> list[LogState]:
+        """State rows of the cuts behind a batch, the oldest first."""
+        rows = (
+            self._load()
+            .where(f"topic = '' AND batch > {after_batch}")
+            .where("get_json_object(state, '$.is_start') = 'false'")
+            .orderBy("batch")
+            .limit(limit)
+            .select("state")
+            .collect()
+        )
+        return [LogState.of_json(row["state"]) for row in rows]
+
+    def progress(
+        self, topic: str, after_batch: int, up_to_batch: int
+    ) -> list[tuple[int, int, int, bytes]]:
+        """Batch, partition, offset and value of the progress records of some cuts."""
+        rows = (
+            self._load()
+            .where(f"topic = {literal(topic)} AND batch > {after_batch} AND batch <= {up_to_batch}")
+            .select("batch", "partition", "offset", "value")
+            .collect()
+        )
+        return [(r["batch"], r["partition"], r["offset"], bytes(r["value"])) for r in rows]
+
+    def values(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
+        """The events of some ranges: topic, partition, offset and value."""
+        listed = list(ranges)
+        since = min(found.from_batch for found in listed)
+        asked = " OR ".join(_condition(found) for found in listed)
+        return (
+            spark.read.format("delta")
+            .load(self.path)
+            .where(f"batch >= {since} AND ({asked})")
+            .select("topic", "partition", "offset", "value")
+        )
+
+    def optimize(self) -> None:
+        """Make few large files of many small ones: each cut is a file."""
+        self._spark.sql(f"OPTIMIZE {self._name}")
+
+    def expire(self, before: dt.date, needed_batch: int) -> None:
+        """Remove the days before one, but none that has a batch which is still needed."""
+        rows = self._load().where(f"batch >= {needed_batch}").selectExpr("min(day) AS day").first()
+        keep = before if rows is None or rows["day"] is None else min(before, rows["day"])
+        self._spark.sql(f"DELETE FROM {self._name} WHERE day < DATE'{keep.isoformat()}'")
+        self._spark.sql(f"VACUUM {self._name}")
+
+    def _load(self) -> DataFrame:
+        return self._spark.read.format("delta").load(self.path)
+
+
+def _condition(found: TopicRange) -> str:
+    offsets = " OR ".join(
+        f"(partition = {partition} AND offset >= {first} AND offset < {end})"
+        for partition, (first, end) in found.partitions.items()
+    )
+    batches = f"batch >= {found.from_batch}"
+    if found.to_batch:
+        batches += f" AND batch <= {found.to_batch}"
+    return f"(topic = {literal(found.topic)} AND {batches} AND ({offsets}))"
+
+
+def _local(
+    state: LogState, records: Iterable[ProgressRecord], progress_topic: str, day: dt.date
+) -> pa.Table:
+    common = {"day": day, "batch": state.state.batch, "lsn": state.state.closed_lsn}
+    rows: list[dict[str, Any]] = [{**common, "topic": "", "state": state.to_json()}]
+    rows += (
+        {
+            **common,
+            "topic": progress_topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "schema_id": split_frame(record.value)[0],
+            "value": record.value,
+        }
+        for record in records
+    )
+    return pa.Table.from_pylist(rows, schema=_ROWS)

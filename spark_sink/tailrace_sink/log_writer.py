@@ -1,0 +1,334 @@
+"""The front of the sink: progress records in, cuts of the log out.
+
+A cut is read from Kafka at the exact offsets that the ledger names and appended as it is. What
+Kafka no longer has is left out and named in the cut: the fold stops those tables. A cut that waits
+for a transaction marker, or for a broker, is tried again and never taken for lost.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_schemas.framing import split_frame
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
+from tailrace_sink.hooks import Hook, no_hook
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.kafka_bounds import TopicCheck
+from tailrace_sink.kafka_ranges import read_messages
+from tailrace_sink.log_plan import LogCut, LogRange, plan_cut
+from tailrace_sink.log_table import LogState, LogTable
+from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.progress import SinkState
+from tailrace_sink.schema_store import SchemaStore
+from tailrace_sink.session import small_batch_session
+from tailrace_sink.topic_ranges import ProgressRecord
+
+EXCLUDED: Final = "excluded by configuration"
+_EPOCH_ATTEMPTS: Final = 5
+_IDLE_RECORDS_MAX: Final = 500
+"""Progress records that tell nothing new are appended with the next cut, or when so many wait."""
+_OLD_MS: Final = 3_600_000
+"""Records older than this may be gone: the brokers are asked before reading them fails."""
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A cut that is in the log.
+
+    Attributes:
+        before: batch id of the cut before it.
+        batch: its batch id.
+        records: its progress records.
+    """
+
+    before: int
+    batch: int
+    records: tuple[ProgressRecord, ...]
+
+
+class LogWriter:
+    """Appends cuts to the log of one lake.
+
+    Args:
+        spark: the application's session.
+        config: the options.
+        log: the log's table.
+        schemas: where the writer schemas are kept.
+        metrics: Prometheus figures.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: SinkConfig,
+        log: LogTable,
+        schemas: SchemaStore,
+        metrics: SinkMetrics,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._schemas = schemas
+        self._metrics = metrics
+        self._small, self._large = small_batch_session(spark), spark.newSession()
+        self._check = TopicCheck(spark, config.kafka)
+        self._pending: dict[tuple[int, int], ProgressRecord] = {}
+        self._owner = uuid.uuid4().hex
+        self._last = LogState(SinkState(), 0, self._owner)
+        self.on_logged: Callable[[Logged], None] = _nothing
+        self.hook: Hook = no_hook
+        self.now_s: Callable[[], float] = time.time
+
+    @property
+    def state(self) -> SinkState:
+        """Where the log stands."""
+        return self._last.state
+
+    @property
+    def epoch(self) -> int:
+        """The number of this sink's start; 0 before ``open``."""
+        return self._last.epoch
+
+    def open(self, of_tables: Callable[[], SinkState]) -> SinkState:
+        """Take the log over at the first call; after a failure see where it stands.
+
+        Args:
+            of_tables: the state of the newest commit row: where the log of a lake begins that has
+                none.
+
+        Raises:
+            LakeTaken: another sink has started since.
+            SinkError: the log cannot be read.
+        """
+        try:
+            self._log.ensure()
+            if self.epoch == 0:
+                self._take_over(of_tables)
+            else:
+                self._look_again()
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"log {self._log.path}", error) from error
+        self._pending.clear()
+        _log.info(
+            "log_opened", batch=self.state.batch, closed_lsn=self.state.closed_lsn, epoch=self.epoch
+        )
+        return self.state
+
+    def next_offsets(self) -> dict[int, int]:
+        """Where to read the progress topic from, by partition; empty means from its beginning."""
+        first: dict[int, int] = {}
+        for position in self.state.shards.values():
+            known = first.get(position.partition, position.next_offset)
+            first[position.partition] = min(known, position.next_offset)
+        return first
+
+    def process(self, records: Iterable[ProgressRecord], should_stop: Callable[[], bool]) -> int:
+        """Take progress records and append every cut that they close.
+
+        Args:
+            records: in any order; those in the log are ignored.
+            should_stop: asked between cuts.
+
+        Returns:
+            How many cuts were appended.
+
+        Raises:
+            SinkError: a cut failed; the log stands at the one before.
+            RegistryError: the registry does not answer.
+        """
+        for record in records:
+            self._pending[record.partition, record.offset] = record
+        appended = 0
+        while not should_stop():
+            cut = plan_cut(
+                self.state,
+                self._last.named,
+                self._pending.values(),
+                self._config.topics,
+                changes_max=self._config.changes_per_batch,
+                shards=self._config.shards,
+            )
+            if cut is None:
+                break
+            if not cut.moves and len(self._pending) < _IDLE_RECORDS_MAX:
+                self._metrics.logged_through(cut.published_ms)
+                break
+            self._append(cut)
+            appended += 1
+            passed = {shard: of.next_offset for shard, of in self.state.shards.items()}
+            self._pending = {
+                place: record
+                for place, record in self._pending.items()
+                if record.offset >= passed.get(record.progress.shard, 0)
+            }
+        return appended
+
+    def _take_over(self, of_tables: Callable[[], SinkState]) -> None:
+        """Write a state row of the next epoch: whoever had the one before can write no more."""
+        for _ in range(_EPOCH_ATTEMPTS):
+            known = self._log.last()
+            if known is None:
+                self._begin(of_tables())
+            else:
+                self._write_start(replace(known, epoch=known.epoch + 1), {})
+            found = self._log.last()
+            if found is not None and found.owner == self._owner:
+                self._last = found
+                return
+        raise LakeTaken(self._config.lake, 0, 0)
+
+    def _begin(self, state: SinkState) -> None:
+        """The first row of a new log, with what an earlier release left waiting in the topics."""
+        waiting = {
+            topic: LogRange(dict(held.partitions), held.count, set(held.schema_ids))
+            for topic, held in state.held.items()
+        }
+        self._left_out(waiting)
+        named: dict[int, frozenset[str]] = {}
+        for topic, held in state.held.items():
+            named[held.shard] = named.get(held.shard, frozenset()) | {topic}
+        positions = replace(state, held={}, stopped={}, offsets={}, versions={})
+        self._write_start(LogState(positions, 1, self._owner, named), waiting)
+
+    def _write_start(self, state: LogState, topics: Mapping[str, LogRange]) -> None:
+        start = replace(
+            state,
+            owner=self._owner,
+            lost={},
+            is_start=True,
+            prefix=self._config.prefix,
+            deletes=str(self._config.delete_mode),
+        )
+        try:
+            self._write(start, (), topics)
+        except SinkError as error:
+            # Another sink that starts at the same time, most likely: see who came first.
+            _log.info("log_epoch_refused", epoch=start.epoch, reason=str(error))
+            if isinstance(error, KafkaUnavailable):
+                raise
+
+    def _look_again(self) -> None:
+        found = self._log.last()
+        if found is None or found.owner != self._owner:
+            raise LakeTaken(
+                self._config.lake, self.state.batch, -1 if found is None else found.state.batch
+            )
+        self._last = found
+
+    def _append(self, cut: LogCut) -> None:
+        started = time.monotonic()
+        self.hook("appending", "")
+        topics, lost = self._selected(cut.topics)
+        of_events = {schema_id for of in topics.values() for schema_id in of.schema_ids}
+        of_progress = {split_frame(record.value)[0] for record in cut.records}
+        self._schemas.keep(of_events | of_progress)
+        before = self.state.batch
+        if self.now_s() * 1000 - cut.published_ms > _OLD_MS:
+            lost |= self._left_out(topics)
+        state = replace(
+            self._last,
+            state=cut.following,
+            named=cut.named,
+            lost=lost,
+            published_ms=cut.published_ms,
+            is_start=False,
+        )
+        while True:
+            try:
+                self._write(state, cut.records, topics)
+                break
+            except SinkError as error:
+                gone = self._left_out(topics)
+                if not gone:
+                    raise _as_waiting(error) from error
+                lost |= gone
+                state = replace(state, lost=lost)
+        mark = self._log.mark()
+        if mark != state.mark:
+            raise LakeTaken(
+                self._config.lake, state.state.batch, -1 if mark is None else mark.batch
+            )
+        self._last = state
+        seconds = time.monotonic() - started
+        self._metrics.logged(cut.count, seconds, cut.published_ms)
+        _log.info(
+            "cut_logged",
+            batch=state.state.batch,
+            closed_lsn=state.state.closed_lsn,
+            changes=cut.count,
+            topics=len(topics),
+            seconds=round(seconds, 3),
+            lag_ms=round(self.now_s() * 1000) - cut.published_ms,
+        )
+        records = tuple(
+            replace(record, batch=state.state.batch, lost=lost) for record in cut.records
+        )
+        self.on_logged(Logged(before, state.state.batch, records))
+        self.hook("logged", "")
+
+    def _selected(
+        self, topics: Mapping[str, LogRange]
+    ) -> tuple[dict[str, LogRange], dict[str, str]]:
+        """What the configuration wants, and the topics that it leaves out."""
+        wanted, left_out = {}, {}
+        for topic, found in topics.items():
+            table = self._config.topics.table_of(topic)
+            if table is None or self._config.tables.selects(table):
+                wanted[topic] = found
+            else:
+                left_out[topic] = EXCLUDED
+        return wanted, left_out
+
+    def _left_out(self, topics: dict[str, LogRange]) -> dict[str, str]:
+        """Take what Kafka no longer has out of a cut, and tell why."""
+        lost = self._check.gone({topic: of.partitions for topic, of in topics.items()})
+        for topic, error in lost.items():
+            del topics[topic]
+            _log.error("changes_lost", topic=topic, reason=str(error))
+        return {topic: str(error) for topic, error in lost.items()}
+
+    def _write(
+        self, state: LogState, records: Iterable[ProgressRecord], topics: Mapping[str, LogRange]
+    ) -> None:
+        count = sum(of.count for of in topics.values())
+        is_small = count <= self._config.local_changes_max
+        session = self._small if is_small else self._large
+        day = dt.datetime.fromtimestamp(self.now_s(), dt.UTC).date()
+        try:
+            events: DataFrame | None = None
+            if topics:
+                partitions = {topic: of.partitions for topic, of in topics.items()}
+                cores = None if is_small else session.sparkContext.defaultParallelism
+                events = read_messages(session, self._config.kafka, partitions, cores)
+            self._log.append(
+                session,
+                state,
+                list(records),
+                self._config.topics.progress,
+                events,
+                day,
+                one_file=is_small,
+            )
+        except (PySparkException, Py4JError) as error:
+            raise translated("appending to the log", error) from error
+
+
+def _as_waiting(error: SinkError) -> SinkError:
+    """Nothing is gone: whatever Spark calls it, waiting helps."""
+    return error if error.retryable else KafkaUnavailable(str(error))
+
+
+def _nothing(_logged: Logged) -> None:
+    """Nobody listens."""

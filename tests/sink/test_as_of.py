@@ -1,0 +1,139 @@
+"""Cuts as readers get them: the tables of a commit row with the log's tail on top."""
+
+from __future__ import annotations
+
+import random
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace_schemas.lsn import Lsn
+from tailrace_sink.lake_table import CHANGES_COLUMNS, quote
+from tailrace_sink.reader import Cut, CutUnknown, LakeReader, read
+from tailrace_sink.streaming import ProgressStream
+from tests.fix_envelopes import FIRST_COMMIT_MS, Source, SourceTable, column
+from tests.sink.conftest import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+NEVER = threading.Event()
+
+
+def log_only(lake: Lake, spark: SparkSession, **options: object) -> None:
+    """Append to the log, and leave the tables where they are."""
+    sink = lake.sink(**options)
+    try:
+        sink.open_log()
+        stream = ProgressStream(spark, sink.config, lake.source.registry.schema_by_id, sink)
+        stream.catch_up(NEVER)
+    finally:
+        sink.close()
+
+
+def reader(lake: Lake) -> LakeReader:
+    return read(lake.spark, f"{lake.path}/lake")
+
+
+def rows(cut: Cut, table: SourceTable) -> dict[tuple[object, ...], dict[str, object]]:
+    """The mirrored columns by key, deleted rows left out."""
+    frame = cut.read(table.name).where("_cdc_op <> 'd'")
+    names = [name for name in frame.columns if name not in CHANGES_COLUMNS]
+    found = [row.asDict() for row in frame.select(*map(quote, names)).collect()]
+    by_key = {table.key_of(row): row for row in found}
+    assert len(by_key) == len(found), "a key is there twice"
+    return by_key
+
+
+@pytest.mark.parametrize("delete_mode", ["hard", "soft"])
+def test_every_closed_lsn_is_readable(
+    source: Source, lake: Lake, spark: SparkSession, delete_mode: str
+):
+    """Whatever part of it is folded: random changes, a rename and a new column in the tail."""
+    chance = random.Random(3)
+    key = column(1, "id", "int", key=1)
+    table = source.table("t", key, column(2, "v", "int"), column(3, "text", "nvarchar(max)"))
+    lines = source.table("lines", column(1, "line", "varchar(20)"))
+    lsns = []
+
+    def change(number: int) -> None:
+        free = [n for n in range(8) if (n,) not in table.rows]
+        there = sorted(table.rows)
+        value = table.schema.columns[1].name
+
+        def changes(transaction: object) -> None:
+            transaction.insert(lines, line=f"line {number}")  # type: ignore[attr-defined]
+            transaction.insert(table, id=chance.choice(free), text="x", **{value: number})  # type: ignore[attr-defined]
+            if there:
+                transaction.update(table, chance.choice(there), **{value: -number})  # type: ignore[attr-defined]
+            if len(there) > 4:
+                transaction.delete(table, sorted(table.rows)[0])  # type: ignore[attr-defined]
+
+        lsns.append(source.commit(changes))
+        source.publish()
+
+    for number in range(2):
+        change(number)
+    lake.catch_up(delete_mode=delete_mode)
+    change(2)
+    source.alter(
+        table,
+        key,
+        column(2, "w", "int"),
+        column(3, "text", "nvarchar(max)"),
+        column(4, "d", "date"),
+    )
+    for number in range(3, 6):
+        change(number)
+    log_only(lake, spark, delete_mode=delete_mode)
+
+    before = reader(lake).as_of(lsn=lsns[4])
+    held = before.read(table.name)
+    for number, lsn in enumerate(lsns[1:], start=1):
+        cut = reader(lake).as_of(lsn=lsn)
+        assert cut.closed_lsn == lsn
+        assert {t.table for t in cut.tables} == {"t", "lines"}
+        assert cut.read(lines.name).count() == number + 1
+        assert rows(cut, table) == source.cuts[lsn]["t"]
+    at = datetime.fromtimestamp((FIRST_COMMIT_MS + Lsn.parse(lsns[3]).block) / 1000, UTC)
+    assert reader(lake).as_of(time=at).closed_lsn == lsns[3]
+    assert reader(lake).as_of("latest").closed_lsn == lsns[-1]
+    with pytest.raises(CutUnknown, match="no cut at or before LSN"):
+        reader(lake).as_of(lsn="00000000:00000000:0001")
+    views = before.create_views("then_")
+    assert views[table.name] == "then_dbo_t"
+    expected = len(source.cuts[lsns[4]]["t"])
+
+    lake.catch_up(delete_mode=delete_mode)
+    assert held.where("_cdc_op <> 'd'").count() == expected, "a cut stays what it is"
+    assert lake.spark.sql("SELECT * FROM then_dbo_t WHERE _cdc_op <> 'd'").count() == expected
+    assert rows(before, table) == source.cuts[lsns[4]]["t"]
+    assert rows(reader(lake).as_of("latest"), table) == source.cuts[lsns[-1]]["t"]
+
+
+def test_snapshots_and_new_tables_are_read_from_the_log(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    key = column(1, "id", "int", key=1)
+    table, other = source.table("t", key, column(2, "v", "int")), source.table("other", key)
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(4)))
+    source.publish()
+    lake.catch_up()
+    # Nobody follows t: a row is gone. The table other is new, and its snapshot is not over.
+    del table.rows[(2,)]
+    source.publish(snapshotting=[table, other])
+    source.snapshot(other, [{"id": 1}])
+    source.snapshot(table, list(table.rows.values()))
+    source.publish(snapshotting=[table, other])
+    log_only(lake, spark)
+    assert reader(lake).as_of("latest").tables == []
+
+    source.snapshot(other, [{"id": 2}])
+    through = source.commit(lambda t: t.insert(table, id=9, v=9))
+    source.publish()
+    log_only(lake, spark)
+    cut = reader(lake).as_of("latest")
+    assert cut.closed_lsn == through
+    assert rows(cut, table) == source.cuts[through]["t"]
+    assert rows(cut, other) == source.cuts[through]["other"]

@@ -1,0 +1,162 @@
+"""The log takes every change first: once, from one sink at a time; what is late is waited for."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace_schemas.signals import SnapshotSignal
+from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
+from tailrace_sink.log_writer import EXCLUDED
+from tailrace_sink.sink import Sink
+from tailrace_sink.streaming import ProgressStream
+from tests.fix_envelopes import Source, SourceTable, column
+from tests.sink.conftest import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+GO_ON = threading.Event()
+"""Never set: the sinks of these tests end when there is nothing more."""
+
+
+def tables_of(source: Source) -> tuple[SourceTable, SourceTable]:
+    """A keyed table and a keyless one."""
+    keyed = source.table("keyed", column(1, "id", "int", key=1), column(2, "v", "int"))
+    return keyed, source.table("lines", column(1, "line", "varchar(20)"))
+
+
+def change(source: Source, keyed: SourceTable, lines: SourceTable, number: int) -> None:
+    source.commit(
+        lambda t: t.insert(keyed, id=number, v=number),
+        lambda t: t.insert(lines, line=f"line {number}"),
+    )
+    source.publish()
+
+
+def check(lake: Lake, keyed: SourceTable, lines: int) -> None:
+    """Every change is in log and tables, once."""
+    assert {row["id"] for row in lake.rows("keyed")} == {key for (key,) in keyed.rows}
+    assert sorted(row["line"] for row in lake.rows("lines")) == sorted(
+        f"line {n}" for n in range(lines)
+    )
+    assert lake.logged_twice() == []
+    batches = [row["batch"] for row in lake.commits()]
+    assert len(batches) == len(set(batches)), "a cut has one row"
+
+
+@pytest.mark.parametrize("at", ["appending", "logged", "planned", "merged", "committed"])
+def test_a_sink_that_starts_takes_over_from_one_that_runs(
+    source: Source, lake: Lake, spark: SparkSession, at: str
+):
+    """Wherever the older one is: it ends with a clear word, and nothing is doubled."""
+    keyed, lines = tables_of(source)
+    change(source, keyed, lines, 0)
+
+    def start_another(step: str, _path: str) -> None:
+        if step == at and lake.catch_up not in started:
+            started.append(lake.catch_up)
+            change(source, keyed, lines, 1)
+            lake.catch_up(merge_pool=1)
+
+    def go_on_for_ever() -> None:
+        stream = stream_of(spark, source, older)
+        while True:
+            stream.catch_up(GO_ON)
+            older.fold_tables(GO_ON)
+            change(source, keyed, lines, len(keyed.rows))
+
+    started: list[Callable[..., int]] = []
+    older = lake.sink(start_another, merge_pool=1)
+    try:
+        older.open()
+        with pytest.raises(LakeTaken, match="stop one of the two"):
+            go_on_for_ever()
+    finally:
+        older.close()
+    change(source, keyed, lines, len(keyed.rows))
+
+    lake.catch_up(merge_pool=1)
+    check(lake, keyed, len(keyed.rows))
+
+
+def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSession):
+    """One of them has the lake in the end, whoever that is."""
+    keyed, lines = tables_of(source)
+    change(source, keyed, lines, 0)
+    sinks = [lake.sink(merge_pool=1) for _ in range(2)]
+    failures: list[SinkError | None] = [None, None]
+
+    def run(index: int) -> None:
+        for _ in range(5):
+            try:
+                sinks[index].open()
+                stream_of(spark, source, sinks[index]).catch_up(GO_ON)
+                sinks[index].fold_tables(GO_ON)
+            except SinkError as error:
+                failures[index] = error
+                if error.retryable:  # both make the same table, say: as the application does
+                    continue
+            return
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(180)
+        assert not thread.is_alive()
+    for sink, failure in zip(sinks, failures, strict=True):
+        sink.close()
+        assert failure is None or failure.retryable or isinstance(failure, LakeTaken), failure
+    change(source, keyed, lines, 1)
+
+    lake.catch_up(merge_pool=1)
+    check(lake, keyed, 2)
+
+
+def stream_of(spark: SparkSession, source: Source, sink: Sink) -> ProgressStream:
+    return ProgressStream(spark, sink.config, source.registry.schema_by_id, sink)
+
+
+def test_a_late_marker_is_waited_for(source: Source, lake: Lake):
+    """The brokers write the markers of a transaction one partition after the other."""
+    keyed, lines = tables_of(source)
+    change(source, keyed, lines, 0)
+    lake.catch_up()
+    source.commit(*(lambda t, n=n: t.insert(keyed, id=n, v=n) for n in range(1, 9)))
+    source.publish(late_marker=True)
+
+    with pytest.raises(KafkaUnavailable, match="transaction marker is late"):
+        lake.catch_up(kafka={**lake.options["kafka"], "poll_timeout_s": 1})
+    source.write_marker()
+    lake.catch_up()
+
+    assert lake.commits()[-1]["stopped"] == "{}"
+    check(lake, keyed, 1)
+
+
+def test_what_configuration_left_out_comes_back_whole(source: Source, lake: Lake):
+    keyed, lines = tables_of(source)
+    change(source, keyed, lines, 0)
+    lake.catch_up()
+    change(source, keyed, lines, 1)
+    lake.catch_up(tables={"exclude": [r"dbo\.keyed"]})
+    excluded = lake.commits()[-1]
+    assert set(excluded["tables"]) == {"shop/dbo/lines"}
+    assert json.loads(excluded["stopped"]) == {keyed.topic: EXCLUDED}
+
+    change(source, keyed, lines, 2)
+    source.make(source.names.signals)
+    lake.catch_up(request_snapshots=True)
+    assert set(lake.commits()[-1]["tables"]) == {"shop/dbo/lines"}, "it lacks what was left out"
+    assert source.signals() == [SnapshotSignal(("dbo.keyed",))]
+
+    source.publish(snapshotting=[keyed])
+    source.snapshot(keyed, list(keyed.rows.values()))
+    source.publish()
+    lake.catch_up()
+    assert set(lake.commits()[-1]["tables"]) == {"shop/dbo/keyed", "shop/dbo/lines"}
+    check(lake, keyed, 3)

@@ -98,7 +98,8 @@ def publish(config: Path | None, flags: tuple[str, ...]) -> None:
 @cli.command()
 @CONFIG
 @SET
-def sink(config: Path | None, flags: tuple[str, ...]) -> None:
+@click.option("--once", is_flag=True, help="Carry what is in the topics now, and end.")
+def sink(config: Path | None, flags: tuple[str, ...], once: bool) -> None:
     """Carry the topics of one prefix into lake tables until SIGTERM."""
     settings = _settings(config, flags, "sink", "lake")
     checked = _checked(settings.sink)
@@ -108,7 +109,7 @@ def sink(config: Path | None, flags: tuple[str, ...]) -> None:
 
     with _stop_on_signal() as stop:
         try:
-            run(checked, spark_jars(), stop)
+            run(checked, spark_jars(), stop, once=once)
         except SinkError as error:
             _fail(f"{type(error).__name__}: {error}")
 

@@ -1,4 +1,4 @@
-"""Reading the lake's commit table without a JVM: which cut the lake stands at, since when."""
+"""Reading the lake's state without a JVM: which cut its tables stand at, since when; its log."""
 
 from __future__ import annotations
 
@@ -29,6 +29,30 @@ class CommitRow:
     def committed_ms(self) -> int:
         """When the cut became readable, in milliseconds."""
         return round(self.committed_at.timestamp() * 1000)
+
+
+def log_commits(path: str) -> list[tuple[str, int]]:
+    """Closed LSN of each cut in the lake's log, and when it became readable, in milliseconds.
+
+    Args:
+        path: folder or URI of the log (``SinkConfig.log_path``).
+
+    Returns:
+        In the order of the cuts; what Delta still knows of them: a day at least.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        history = DeltaTable(path).history()
+    except TableNotFoundError:
+        return []
+    cuts: dict[str, int] = {}
+    for commit in reversed(history):
+        closed_lsn = commit.get("userMetadata")
+        if closed_lsn:
+            cuts.setdefault(closed_lsn, commit["timestamp"])
+    return sorted(cuts.items())
 
 
 class CommitRows:

@@ -23,6 +23,7 @@ from typing import Final
 from tailrace_emulator.cdc.agent import Agent, AgentMode
 from tailrace_emulator.cdc.extension import ChangeDataCapture
 from tailrace_emulator.cdc.runtime import AgentControl, runtime
+from tailrace_emulator.serving.job_steps import JobSteps
 from tailrace_emulator.serving.server import Server
 from tailrace_emulator.serving.session import Credentials, Logins
 from tailrace_emulator.serving.tls import TlsContexts, ensure_certificate
@@ -106,7 +107,8 @@ def _serve(
         server = Server(logins.open_session, tls, options.host, options.port)
     except OSError as error:
         return _fail(f"cannot listen on {options.host}:{options.port}: {error.strerror}")
-    agent = Agent(engine, _AGENT_MODES[options.agent], options.agent_start_delay)
+    steps = JobSteps(engine, LOGIN)
+    agent = Agent(engine, _AGENT_MODES[options.agent], options.agent_start_delay, steps)
     state = runtime(engine)
     state.service_account = options.service_account
     if options.admin and isinstance(engine.clock, MovableClock | ManualClock):

@@ -33,6 +33,7 @@ def run(
     jars: Iterable[str | Path],
     stop: threading.Event,
     *,
+    once: bool = False,
     on_ready: Callable[[], None] | None = None,
     hook: Hook | None = None,
     metrics: SinkMetrics | None = None,
@@ -43,6 +44,7 @@ def run(
         config: the options.
         jars: files for Spark: the Kafka connector, spark-avro and Delta with what they need.
         stop: set it to stop between two batches; it is set when the sink ends.
+        once: carry what there is, and end.
         on_ready: called once, when the session is warm and the lake is open.
         hook: called after each table and each commit row.
         metrics: Prometheus figures; new ones when None.
@@ -53,7 +55,7 @@ def run(
     """
     spark = build_session(config, jars)
     try:
-        serve(spark, config, stop, on_ready=on_ready, hook=hook, metrics=metrics)
+        serve(spark, config, stop, once=once, on_ready=on_ready, hook=hook, metrics=metrics)
     finally:
         spark.stop()
 
@@ -63,6 +65,7 @@ def serve(
     config: SinkConfig,
     stop: threading.Event,
     *,
+    once: bool = False,
     on_ready: Callable[[], None] | None = None,
     hook: Hook | None = None,
     metrics: SinkMetrics | None = None,
@@ -79,7 +82,8 @@ def serve(
         sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
         stream = ProgressStream(spark, config, sink.schemas.schema_by_id, sink)
         try:
-            _log_until(sink, stream, stop, on_ready or _nothing)
+            carry = _carry_once if once else _log_until
+            carry(sink, stream, stop, on_ready or _nothing)
         finally:
             sink.close()
 
@@ -104,6 +108,27 @@ def warm_up(spark: SparkSession, config: SinkConfig) -> None:
         )
     except (PySparkException, Py4JError) as error:
         raise translated(f"lake {config.lake}", error) from error
+
+
+def _carry_once(
+    sink: Sink, stream: ProgressStream, stop: threading.Event, on_ready: Callable[[], None]
+) -> None:
+    """Everything up to the present end of the progress topic, into log and tables."""
+    retries = Retries(sink.config, sink.metrics)
+    is_told = False
+    while not stop.is_set():
+        try:
+            sink.open()
+            if not is_told:
+                is_told = True
+                on_ready()
+            cuts = stream.catch_up(stop)
+            batches = sink.fold_tables(stop)
+        except (SinkError, RegistryError) as error:
+            retries.wait_after(error, sink.fold.state.batch, stop)
+        else:
+            _log.info("carried_once", cuts=cuts, batches=batches)
+            return
 
 
 def _log_until(

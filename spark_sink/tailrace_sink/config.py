@@ -89,7 +89,7 @@ class SinkConfig(Section):
     checkpoint_location: str | None = Field(
         default=None,
         description="Spark's checkpoint of the progress stream; default <lake>/_tailrace/"
-        "checkpoint. Losing it does no harm: the commit table knows where to go on.",
+        "checkpoint. Losing it does no harm: the lake's log knows where to go on.",
     )
     tables: TableSelection = Field(
         default_factory=TableSelection, description="Which tables the lake gets; default all."
@@ -107,9 +107,10 @@ class SinkConfig(Section):
         default=1_000_000,
         ge=1,
         le=1_000_000_000,
-        description="Changes after which a batch ends at the next closed LSN; 1 to 1000000000,"
-        " default 1000000. Few make many small commits, many use more disk: each table's messages"
-        " are kept until they are written, beside the shuffle. A batch that was begun is finished"
+        description="Changes after which a cut of the log, and a batch of the tables, ends at the"
+        " next closed LSN; 1 to 1000000000, default 1000000. Few make many small commits, many use"
+        " more disk: each table's messages are kept until they are written, beside the shuffle. A"
+        " batch that was begun is finished"
         " as it was planned, whatever the bound says by then.",
     )
     local_changes_max: int = Field(
@@ -161,7 +162,8 @@ class SinkConfig(Section):
         gt=0.0,
         le=36_500.0,
         description="Days that cuts stay readable: age at which commit rows are removed, and the"
-        " lake tables' deleted-file retention; their log is kept three times as long. Tables that"
+        " lake tables' deleted-file retention; Delta's log of them is kept three times as long, the"
+        " lake's own log a day longer. Tables that"
         " are there already get a changed value when the sink starts; up to 36500, default 30.",
     )
     partition_by: dict[str, list[str]] = Field(

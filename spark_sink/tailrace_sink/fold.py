@@ -8,6 +8,7 @@ alone.
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +29,7 @@ from tailrace_sink.intent import Intent
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import table_path
 from tailrace_sink.log_table import LogTable
+from tailrace_sink.log_upkeep import LogUpkeep
 from tailrace_sink.log_writer import EXCLUDED
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.progress import BatchPlan, SchemaById, SinkState, plan_batch
@@ -64,6 +66,7 @@ class Fold:
         self._intent = Intent(session, config.intent_path, config.commits_path)
         self.feed = Feed(log, config.topics.progress, schema_by_id)
         self._applier = BatchApplier(session, config, schema_by_id, log, metrics, self._step)
+        self._upkeep = LogUpkeep(log, config)
         self._requests = SnapshotRequests(session, config)
         self._begun: BatchPlan | None = None
         self._committed_batch = 0
@@ -270,6 +273,10 @@ class Fold:
         self._metrics.stopped_tables.labels(table=table).set(0)
 
     def _compact_now_and_then(self) -> None:
+        try:
+            self._upkeep.after_batch(self.state, dt.datetime.fromtimestamp(self.now_s(), dt.UTC))
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"upkeep of {self._log.path}", error) from error
         self._rows_since_compaction += 1
         if self._rows_since_compaction < COMPACT_EVERY:
             return

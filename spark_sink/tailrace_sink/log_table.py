@@ -50,6 +50,7 @@ _PROPERTIES: Final[Mapping[str, str]] = {
     "delta.autoOptimize.autoCompact": "false",
 }
 _EPOCH_SHIFT: Final = 40
+_LARGE_FILE: Final = 16 * 1024 * 1024
 _ROWS: Final = pa.schema(
     [
         ("day", pa.date32()),
@@ -254,6 +255,8 @@ class LogTable:
             .mode("append")
             .option("txnAppId", self._app_id)
             .option("txnVersion", state.mark.version)
+            # For whoever asks Delta's own history when a cut came: the commit has the true time.
+            .option("userMetadata", state.state.closed_lsn)
             .save(self.path)
         )
 
@@ -296,14 +299,29 @@ class LogTable:
 
     def optimize(self) -> None:
         """Make few large files of many small ones: each cut is a file."""
+        # What is large enough is left alone: by default the whole day would be written again.
+        self._spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(_LARGE_FILE))
         self._spark.sql(f"OPTIMIZE {self._name}")
 
-    def expire(self, before: dt.date, needed_batch: int) -> None:
-        """Remove the days before one, but none that has a batch which is still needed."""
-        rows = self._load().where(f"batch >= {needed_batch}").selectExpr("min(day) AS day").first()
-        keep = before if rows is None or rows["day"] is None else min(before, rows["day"])
+    def expire(self, before: dt.date, needed_batch: int) -> dt.date | None:
+        """Remove the days before one, but none that has a batch which is still needed.
+
+        Returns:
+            The first day that was kept, when some were removed.
+        """
+        needed = self._load().where(f"batch >= {needed_batch}")
+        oldest, first_needed = (
+            None if row is None else row["day"]
+            for row in (
+                frame.selectExpr("min(day) AS day").first() for frame in (self._load(), needed)
+            )
+        )
+        keep = before if first_needed is None else min(before, first_needed)
+        if oldest is None or oldest >= keep:
+            return None
         self._spark.sql(f"DELETE FROM {self._name} WHERE day < DATE'{keep.isoformat()}'")
         self._spark.sql(f"VACUUM {self._name}")
+        return keep
 
     def _load(self) -> DataFrame:
         return self._spark.read.format("delta").load(self.path)

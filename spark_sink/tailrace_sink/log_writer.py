@@ -305,6 +305,8 @@ class LogWriter:
         count = sum(of.count for of in topics.values())
         is_small = count <= self._config.local_changes_max
         session = self._small if is_small else self._large
+        # Beside the tables' jobs, not behind them; of this thread only.
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
         day = dt.datetime.fromtimestamp(self.now_s(), dt.UTC).date()
         try:
             events: DataFrame | None = None

@@ -85,6 +85,8 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.databricks.delta.merge.materializeSource": "none",
         # Delta's check is about cached tables, whose version may move on; offsets do not.
         "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
+        # The log's small jobs must not wait behind those of the tables.
+        "spark.scheduler.mode": "FAIR",
         # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "5",

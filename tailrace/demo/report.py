@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tailrace.compare import TableComparison, TopicComparison
 from tailrace.demo import database, flights, verify
+from tailrace.lake import log_commits
 from tailrace.latency import Percentiles, by_closing, percentiles
 from tailrace.topics import existing_data_topics, read_all
 from tailrace_schemas.registry import SchemaRegistry
@@ -43,6 +44,7 @@ class Report:
     statements_per_s: float
     events_per_s: float
     to_topic: Percentiles | None
+    to_log: Percentiles | None
     to_lake: Percentiles | None
     topics: list[TopicComparison]
     tables: list[TableComparison]
@@ -100,6 +102,7 @@ def make_report(
         statements_per_s=replay.rate if replay is not None else 0.0,
         events_per_s=streamed / elapsed if elapsed else 0.0,
         to_topic=percentiles(by_closing(facts.commits, closed)),
+        to_log=percentiles(by_closing(facts.commits, log_commits(str(lake / "_tailrace/log")))),
         to_lake=percentiles(by_closing(facts.commits, cuts)),
         topics=topic_comparisons,
         tables=table_comparisons,
@@ -154,7 +157,11 @@ def tell(console: Console, report: Report) -> None:
         f"{report.events:,} events; source {report.statements_per_s:,.0f} statements/s, topics"
         f" {report.events_per_s:,.0f} events/s; {report.cuts} cuts in the lake"
     )
-    for name, latency in (("topic", report.to_topic), ("lake", report.to_lake)):
+    for name, latency in (
+        ("topic", report.to_topic),
+        ("lake, log (readable by as_of)", report.to_log),
+        ("lake, tables", report.to_lake),
+    ):
         if latency is not None:
             console.print(
                 f"commit to {name}: p50 {latency.p50_s:.2f} s, p99 {latency.p99_s:.2f} s"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.signals import SnapshotSignal
+from tailrace_sink.application import serve
 from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.log_writer import EXCLUDED
 from tailrace_sink.sink import Sink
@@ -136,6 +137,53 @@ def test_a_late_marker_is_waited_for(source: Source, lake: Lake):
 
     assert lake.commits()[-1]["stopped"] == "{}"
     check(lake, keyed, 1)
+
+
+def test_once_carries_what_is_there_and_ends(source: Source, lake: Lake, spark: SparkSession):
+    keyed, lines = tables_of(source)
+    change(source, keyed, lines, 0)
+    serve(spark, lake.config(), threading.Event(), once=True)
+    check(lake, keyed, 1)
+
+
+def test_old_days_of_the_log_go(source: Source, lake: Lake, spark: SparkSession):
+    """Not before what waits in them for the end of a snapshot was applied."""
+    keyed, lines = tables_of(source)
+    later = source.table("later", column(1, "id", "int", key=1))
+    day_s, days = 86_400.0, iter(range(0, 100, 10))
+    source.snapshot(later, [{"id": 1}])
+    source.publish(snapshotting=[later])
+
+    def days_of_the_log() -> int:
+        frame = lake.spark.read.format("delta").load(lake.config().log_path)
+        return frame.select("day").distinct().count()
+
+    def a_while_later(number: int, snapshotting: Sequence[SourceTable] = ()) -> None:
+        source.commit(
+            lambda t: t.insert(keyed, id=number, v=number),
+            lambda t: t.insert(lines, line=f"line {number}"),
+        )
+        source.publish(snapshotting=snapshotting)
+        today = next(days)
+        config = lake.config(commit_retention_days=5)
+        sink = Sink(
+            spark, config, source.registry.schema_by_id, now_s=lambda: 1.8e9 + today * day_s
+        )
+        try:
+            sink.open()
+            stream_of(spark, source, sink).catch_up(GO_ON)
+            sink.fold_tables(GO_ON)
+        finally:
+            sink.close()
+
+    a_while_later(0, [later])
+    a_while_later(1, [later])
+    assert days_of_the_log() == 2, "the snapshot waits in the first"
+    a_while_later(2)
+    a_while_later(3)
+    assert days_of_the_log() == 1
+    assert lake.rows("later") == [{"id": 1}]
+    check(lake, keyed, 4)
 
 
 def test_what_configuration_left_out_comes_back_whole(source: Source, lake: Lake):

@@ -31,7 +31,7 @@ from tailrace_emulator.wire.requests import (
     TransactionRequestType,
 )
 from tailrace_emulator.wire.table_values import TABLE_TYPE, TableColumn, TableValue
-from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, DataType, TypeInfo
+from tailrace_emulator.wire.types import DEFAULT_COLLATION_BYTES, PLP, DataType, TypeInfo
 
 HEADERS = "16000000 12000000 0200 0807060504030201 01000000"
 IN_TRANSACTION = AllHeaders(0x0102030405060708)
@@ -265,11 +265,17 @@ def test_rpc_may_end_with_a_separator():
     assert RpcRequest.decode(request.encode() + b"\xff") == request
 
 
+def test_a_parameter_of_a_clr_type_says_only_its_name():
+    info = TypeInfo(DataType.UDT, PLP, type_name=("", "sys", "hierarchyid"))
+    request = RpcRequest((RpcCall("p", (RpcParameter("@h", info, b"\x58"),)),))
+    assert RpcRequest.decode(request.encode()) == request
+
+
 def test_unsupported_parameter_type_leaves_the_connection_usable():
-    payload = AllHeaders().encode() + bytes.fromhex("ffff 0a00 0000 00 00 f0 00")
+    payload = bytes.fromhex("81 0100 00000000 0000 f3 00000000 00")
     connection = logged_in()
-    connection.receive_data(frame(PacketType.RPC, payload))
-    with pytest.raises(UnsupportedTypeError, match="UDT"):
+    connection.receive_data(frame(PacketType.BULK_LOAD, payload))
+    with pytest.raises(UnsupportedTypeError, match="TVP"):
         connection.next_message()
     connection.response_finished()
     connection.receive_data(frame(PacketType.SQL_BATCH, SqlBatch("x").encode()))

@@ -1,6 +1,7 @@
 """Every type: golden bytes, round trips of its extremes, and the two encoders agreeing."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -42,7 +43,18 @@ def offset(ticks: int, minutes: int) -> str:
 GUID = bytes.fromhex("0a0b0c0d0e0f 0809 0607 0405 00010203")
 """00010203... of the little-endian form 000102030405060708090a0b0c0d0e0f, in sort order."""
 
+HIERARCHY = TypeInfo(DataType.UDT, 892, type_name=("", "sys", "hierarchyid"), assembly_name="T, A")
+
 GOLDEN = [
+    (
+        HIERARCHY,
+        b"\x5a\xc0",
+        "f07c03 00 03730079007300 0b"
+        + "hierarchyid".encode("utf-16-le").hex()
+        + "0400"
+        + "T, A".encode("utf-16-le").hex(),
+        "0200000000000000 02000000 5ac0 00000000",
+    ),
     (TypeInfo(DataType.INTN, 1), 255, "2601", "01ff"),
     (TypeInfo(DataType.INTN, 2), -2, "2602", "02feff"),
     (TypeInfo(DataType.INTN, 4), 7, "2604", "0407000000"),
@@ -129,6 +141,7 @@ NULLS = {
     DataType.BIGBINARY: "ffff",
     DataType.XML: "ffffffffffffffff",
     DataType.SSVARIANT: "00000000",
+    DataType.UDT: "ffffffffffffffff",
 }
 FIXED = (DataType.INT4, DataType.BIT, DataType.FLT8)
 
@@ -251,6 +264,8 @@ def any_type(draw):
             TypeInfo(DataType.BIGCHAR, 4, collation=C),
             text(4, CP1252_TEXT).map(lambda s: s.ljust(4)),
         ),
+        (HIERARCHY, st.binary(max_size=892)),
+        (replace(HIERARCHY, length=PLP), st.binary(max_size=60)),
         (TypeInfo(DataType.XML, PLP), text(20).filter(lambda s: not s.startswith("\ufeff"))),
     ]
     index = draw(st.integers(0, len(plain) + 1))
@@ -428,7 +443,7 @@ def test_impossible_types(raw):
         decode_type_info(Reader(bytes.fromhex(raw)))
 
 
-@pytest.mark.parametrize("token", [DataType.UDT, DataType.TVP])
+@pytest.mark.parametrize("token", [DataType.TVP])
 def test_types_that_are_not_spoken_are_named(token):
     with pytest.raises(UnsupportedTypeError, match=token.name):
         decode_type_info(Reader(bytes((token,)) + bytes(20)))

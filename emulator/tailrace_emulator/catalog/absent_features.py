@@ -6,26 +6,24 @@ truth.
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from tailrace_emulator.catalog.registry import Row, view
+from tailrace_emulator.catalog.registry import Columns, Row, view
+from tailrace_emulator.catalog.type_facts import type_facts
+from tailrace_emulator.catalog.type_views import SYS_SCHEMA_ID
+from tailrace_emulator.storage.values import days_of
+from tailrace_emulator.values.tds_types import assembly_name
+from tailrace_emulator.values.types import GEOGRAPHY, GEOMETRY, HIERARCHYID, TICKS_PER_DAY
 
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
     from tailrace_emulator.storage.engine import Database
 
 _EMPTY: Final = {
-    "sys.assemblies": """name sysname!, principal_id int, assembly_id int!, clr_name nvarchar(4000),
- permission_set tinyint, permission_set_desc nvarchar(60), is_visible bit!, create_date datetime!,
- modify_date datetime!, is_user_defined bit""",
     "sys.assembly_modules": """object_id int!, assembly_id int!, assembly_class sysname,
  assembly_method sysname, null_on_null_input bit, execute_as_principal_id int""",
-    "sys.assembly_types": """name sysname!, system_type_id tinyint!, user_type_id int!,
- schema_id int!, principal_id int, max_length smallint!, precision tinyint!, scale tinyint!,
- collation_name sysname, is_nullable bit, is_user_defined bit!, is_assembly_type bit!,
- default_object_id int!, rule_object_id int!, assembly_id int!, assembly_class sysname,
- is_binary_ordered bit, is_fixed_length bit, prog_id nvarchar(40),
- assembly_qualified_name nvarchar(4000), is_table_type bit!""",
     "sys.availability_groups": """group_id uniqueidentifier!, name sysname""",
     "sys.change_tracking_databases": """database_id int!, is_auto_cleanup_on bit,
  retention_period int, retention_period_units tinyint, retention_period_units_desc nvarchar(60),
@@ -83,3 +81,66 @@ def _nothing(_context: SessionContext, _database: Database) -> tuple[Row, ...]:
 
 for _name, _columns in _EMPTY.items():
     view(_name, _columns)(_nothing)
+
+
+# SQL Server's own CLR types ---------------------------------------------------------------------
+
+_ASSEMBLIES: Final = Columns(
+    """name sysname!, principal_id int, assembly_id int!, clr_name nvarchar(4000),
+ permission_set tinyint, permission_set_desc nvarchar(60), is_visible bit!, create_date datetime!,
+ modify_date datetime!, is_user_defined bit"""
+)
+_ASSEMBLY_TYPES: Final = Columns(
+    """name sysname!, system_type_id tinyint!, user_type_id int!,
+ schema_id int!, principal_id int, max_length smallint!, precision tinyint!, scale tinyint!,
+ collation_name sysname, is_nullable bit, is_user_defined bit!, is_assembly_type bit!,
+ default_object_id int!, rule_object_id int!, assembly_id int!, assembly_class sysname,
+ is_binary_ordered bit, is_fixed_length bit, prog_id nvarchar(40),
+ assembly_qualified_name nvarchar(4000), is_table_type bit!"""
+)
+_ASSEMBLY_ID: Final = 1
+_CREATED: Final = days_of(datetime.date(2003, 4, 8)) * TICKS_PER_DAY
+
+
+@view("sys.assemblies", _ASSEMBLIES)
+def _assemblies(_context: SessionContext, _database: Database) -> Iterator[Row]:
+    yield _ASSEMBLIES.row(
+        name="Microsoft.SqlServer.Types",
+        principal_id=4,
+        assembly_id=_ASSEMBLY_ID,
+        clr_name="microsoft.sqlserver.types, version=11.0.0.0, culture=neutral,"
+        " publickeytoken=89845dcd8080cc91, processorarchitecture=msil",
+        permission_set=3,
+        permission_set_desc="UNSAFE_ACCESS",
+        is_visible=1,
+        create_date=_CREATED,
+        modify_date=_CREATED,
+        is_user_defined=0,
+    )
+
+
+@view("sys.assembly_types", _ASSEMBLY_TYPES)
+def _assembly_types(_context: SessionContext, _database: Database) -> Iterator[Row]:
+    for clr in (HIERARCHYID, GEOMETRY, GEOGRAPHY):
+        facts = type_facts(clr)
+        qualified = assembly_name(clr.name)
+        yield _ASSEMBLY_TYPES.row(
+            name=clr.name,
+            system_type_id=facts.system_type_id,
+            user_type_id=facts.user_type_id,
+            schema_id=SYS_SCHEMA_ID,
+            max_length=facts.max_length,
+            precision=0,
+            scale=0,
+            is_nullable=1,
+            is_user_defined=0,
+            is_assembly_type=1,
+            default_object_id=0,
+            rule_object_id=0,
+            assembly_id=_ASSEMBLY_ID,
+            assembly_class=qualified.split(",")[0],
+            is_binary_ordered=int(clr is HIERARCHYID),
+            is_fixed_length=0,
+            assembly_qualified_name=qualified,
+            is_table_type=0,
+        )

@@ -22,7 +22,14 @@ from tailrace_emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
 from tailrace_emulator.catalog.type_views import SYS_SCHEMA_ID, TYPES, user_type_rows
 from tailrace_emulator.storage.model import Column
 from tailrace_emulator.storage.partitions import data_space_id
-from tailrace_emulator.values.types import DEFAULT_COLLATION, SYSNAME_USER_TYPE_ID, SqlType
+from tailrace_emulator.values.types import (
+    DEFAULT_COLLATION,
+    GEOGRAPHY,
+    GEOMETRY,
+    HIERARCHYID,
+    SYSNAME_USER_TYPE_ID,
+    SqlType,
+)
 
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
@@ -175,6 +182,17 @@ def _types(_context: SessionContext, database: Database) -> Iterator[Row]:
             scale=scale,
             collation_name=_collation(SqlType(name)),
             is_nullable=int(name != "timestamp"),
+        )
+    for clr in (HIERARCHYID, GEOMETRY, GEOGRAPHY):
+        facts = type_facts(clr)
+        yield TYPES.row(
+            name=clr.name,
+            system_type_id=facts.system_type_id,
+            user_type_id=facts.user_type_id,
+            schema_id=SYS_SCHEMA_ID,
+            max_length=facts.max_length,
+            is_nullable=1,
+            is_assembly_type=1,
         )
     yield TYPES.row(
         name="sysname",

@@ -24,7 +24,16 @@ from tailrace_emulator.catalog.relations import Relation, relations, row_count
 from tailrace_emulator.catalog.visibility import sees
 from tailrace_emulator.storage.model import Column, Index, Table
 from tailrace_emulator.values.results import Event
-from tailrace_emulator.values.types import BIT, INT, SYSNAME, SqlType, nvarchar, varchar
+from tailrace_emulator.values.tds_types import assembly_name
+from tailrace_emulator.values.types import (
+    BIT,
+    CLR_TYPES,
+    INT,
+    SYSNAME,
+    SqlType,
+    nvarchar,
+    varchar,
+)
 
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
@@ -175,9 +184,25 @@ def _column_rows(context: SessionContext, args: Arguments, *, newer: bool) -> It
             row, ss_code = _column_row(database, table, column, ordinal, version, newer=newer)
             if newer:
                 computed, identity = column.computed is not None, column.identity is not None
-                yield (*row, 0, 0, int(computed), int(identity), *(None,) * 6, ss_code)
+                yield (
+                    *row,
+                    0,
+                    0,
+                    int(computed),
+                    int(identity),
+                    *_clr(database, column),
+                    *(None,) * 3,
+                    ss_code,
+                )
             else:
                 yield (*row, ss_code)
+
+
+def _clr(database: Database, column: Column) -> tuple[str | None, str | None, str | None]:
+    """Catalog, schema and class of a CLR type."""
+    if column.type.name not in CLR_TYPES:
+        return None, None, None
+    return database.name, "sys", assembly_name(column.type.name)
 
 
 def _column_row(

@@ -13,7 +13,7 @@ from tailrace_emulator.catalog.names import split_name
 from tailrace_emulator.catalog.objects import object_by_id, schema_id
 from tailrace_emulator.catalog.property_functions import as_variant, database_properties
 from tailrace_emulator.catalog.scalar_registry import scalar
-from tailrace_emulator.catalog.type_facts import SYSTEM_TYPE_IDS, type_facts
+from tailrace_emulator.catalog.type_facts import CLR_TYPE_IDS, SYSTEM_TYPE_IDS, type_facts
 from tailrace_emulator.catalog.visibility import is_visible, visible_object
 from tailrace_emulator.values.types import (
     INT,
@@ -248,6 +248,8 @@ def _type_id(context: SessionContext, name: StorageValue) -> StorageValue:
     found = context.database.user_type(parts.schema or "dbo", folded) if parts is not None else None
     if found is not None:
         return found.user_type_id
+    if folded in CLR_TYPE_IDS:
+        return CLR_TYPE_IDS[folded]
     return SYSTEM_TYPE_IDS.get("timestamp" if folded == "rowversion" else folded)
 
 
@@ -258,7 +260,8 @@ def _type_name(context: SessionContext, number: StorageValue) -> StorageValue:
     for found in context.database.state.user_types.values():
         if found.user_type_id == number:
             return found.name
-    return next((name for name, i in SYSTEM_TYPE_IDS.items() if i == number), None)
+    ids = SYSTEM_TYPE_IDS | CLR_TYPE_IDS
+    return next((name for name, i in ids.items() if i == number), None)
 
 
 @scalar("IDENT_CURRENT", decimal_type(38, 0), _NAME)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace_emulator.catalog.type_facts import type_facts
-from tailrace_emulator.values.types import MAX, SqlType
+from tailrace_emulator.values.types import CLR_TYPES, MAX, SqlType
 
 ODBC_2: Final = 2
 ODBC_3: Final = 3
@@ -45,6 +45,7 @@ _CODES: Final = {
     "datetime2": 93,
     "datetime": 93,
     "smalldatetime": 93,
+    **dict.fromkeys(CLR_TYPES, -151),
 }
 _CODES_OF_ODBC_2: Final = {"date": 9, "datetime2": 11, "datetime": 11, "smalldatetime": 11}
 _LEGACY_CODES: Final = {"date": -9, "time": -9, "datetime2": -9, "datetimeoffset": -9, "xml": -10}
@@ -107,6 +108,7 @@ _SS_CODES: Final = {
     "time": (0, 0),
     "datetime2": (0, 0),
     "datetimeoffset": (0, 0),
+    **dict.fromkeys(CLR_TYPES, (0, 0)),
 }
 
 
@@ -164,6 +166,9 @@ def _sizes(sql_type: SqlType) -> tuple[int | None, int]:
         "date": (10, 6),
         "datetime": (23, 16),
         "smalldatetime": (16, 16),
+        "hierarchyid": (892, 892),
+        "geometry": (0, 0),
+        "geography": (0, 0),
     }.get(name)
     if fixed is not None:
         return fixed
@@ -196,6 +201,7 @@ def _octets(sql_type: SqlType, length: int) -> int | None:
     strings = {
         *("char", "varchar", "nchar", "nvarchar", "text", "ntext"),
         *("binary", "varbinary", "image", "timestamp", "xml", "sql_variant"),
+        *CLR_TYPES,
     }
     return length if sql_type.name in strings else None
 

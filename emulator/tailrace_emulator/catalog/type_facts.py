@@ -43,6 +43,10 @@ SYSTEM_TYPE_IDS: Final = {
     "xml": 241,
 }
 
+CLR_SYSTEM_TYPE_ID: Final = 240
+CLR_TYPE_IDS: Final = {"hierarchyid": 128, "geometry": 129, "geography": 130}
+"""user_type_id of SQL Server's own CLR types, which share one system_type_id."""
+
 _FIXED: Final = {  # bytes, precision and scale by name
     "bit": (1, 1, 0),
     "tinyint": (1, 3, 0),
@@ -79,6 +83,9 @@ class TypeFacts:
 
 def type_facts(sql_type: SqlType) -> TypeFacts:
     """The facts of a declared type."""
+    if sql_type.name in CLR_TYPE_IDS:
+        user_type_id = CLR_TYPE_IDS[sql_type.name]
+        return TypeFacts(CLR_SYSTEM_TYPE_ID, user_type_id, sql_type.length, 0, 0)
     type_id = SYSTEM_TYPE_IDS[sql_type.name]
     fixed = _FIXED.get(sql_type.name)
     if fixed is not None:

@@ -24,8 +24,11 @@ import apsw
 
 from tailrace_emulator.cdc import capture_scan, cleanup, jobs, replication
 from tailrace_emulator.cdc.capture_instance import is_enabled
-from tailrace_emulator.cdc.job_history import RunSource, RunStatus, StepError
+from tailrace_emulator.cdc.job_history import JobKey, RunSource, RunStatus, StepError
+from tailrace_emulator.cdc.jobs import JobParameters
 from tailrace_emulator.cdc.log_readers import all_jobs, job_name, log_reader
+from tailrace_emulator.cdc.own_job_runs import OwnJobRuns, RunStep, no_steps
+from tailrace_emulator.cdc.own_jobs import is_own, own_job
 from tailrace_emulator.cdc.runtime import JobRun, runtime
 from tailrace_emulator.cdc.scan_cycle import ChangeTableHeld
 from tailrace_emulator.messages.errors import INTERNAL, SqlError
@@ -33,7 +36,6 @@ from tailrace_emulator.values.turns import turns
 from tailrace_emulator.values.types import TICKS_PER_DAY
 
 if TYPE_CHECKING:
-    from tailrace_emulator.cdc.jobs import JobParameters
     from tailrace_emulator.storage.engine import Database, Engine
 
 TICKS_PER_SECOND: Final = 10_000_000
@@ -80,6 +82,7 @@ class Agent:
         engine: Engine,
         mode: AgentMode | str = AgentMode.AUTOMATIC,
         start_delay_s: float = 0.0,
+        run_step: RunStep = no_steps,
     ) -> None:
         """Prepares the agent; nothing runs before :meth:`start`.
 
@@ -88,7 +91,9 @@ class Agent:
             mode: whether jobs run by themselves.
             start_delay_s: how long after its start a job begins and reads its parameters, by the
                 engine's clock; a real Agent takes a second or two.
+            run_step: runs the steps of jobs of one's own.
         """
+        self._own = OwnJobRuns(engine, run_step)
         self._start_delay = round(start_delay_s * TICKS_PER_SECOND)
         self._engine = engine
         self._connection = engine.connect()
@@ -154,6 +159,8 @@ class Agent:
             self._schedules.clear()
             return 0
         self._start_daily_cleanup()
+        for key in self._own.fallen_due():
+            self._begin(key, RunSource.SCHEDULER)
         self._adopt()
         ran = 0
         for key, schedule in list(self._schedules.items()):
@@ -190,6 +197,9 @@ class Agent:
     def _wait_s(self) -> float:
         now = self._engine.clock.now_ticks()
         waits = [CLOCK_LOOK_S, (self._next_cleanup - now) / TICKS_PER_SECOND]
+        due = self._own.next_due()
+        if due is not None:
+            waits.append((due - now) / TICKS_PER_SECOND)
         for schedule in self._schedules.values():
             if schedule.is_blocked:
                 waits.append(BLOCKED_LOOK_S)
@@ -243,8 +253,11 @@ class Agent:
         with self._engine.write() as connection:
             found = list(all_jobs(connection, self._engine))
         for database, job in found:
-            if job.job_type != jobs.CLEANUP and jobs.is_job_enabled(database, job.job_type):
+            by_itself = job.job_type == jobs.CLEANUP or is_own(job.job_type)
+            if not by_itself and jobs.is_job_enabled(database, job.job_type):
                 self._request(job, RunSource.BOOT)
+        for key in self._own.at_start():
+            self._begin(key, RunSource.BOOT)
 
     def _start_daily_cleanup(self) -> None:
         now = self._engine.clock.now_ticks()
@@ -259,14 +272,19 @@ class Agent:
                 self._request(job, RunSource.SCHEDULER)
 
     def _request(self, job: JobParameters, source: RunSource) -> None:
+        self._begin((job.database_id, job.job_type), source)
+
+    def _begin(self, key: JobKey, source: RunSource) -> None:
         with self._state.changed:
-            key = (job.database_id, job.job_type)
             if key not in self._state.jobs:
                 self._state.begin_run(key, source, self._engine.clock.now_ticks())
 
     # -- running -----------------------------------------------------------------------------------
 
     def _run(self, key: tuple[int, str], schedule: _Schedule) -> None:
+        if is_own(schedule.run.job_type):
+            self._run_own(key, schedule.run)
+            return
         database = self._engine.database_by_id(schedule.run.database_id)
         parameters = schedule.parameters
         reads_for_replication = parameters.job_type == replication.LOG_READER
@@ -298,6 +316,15 @@ class Agent:
             schedule.due = self._engine.clock.now_ticks() + pause * TICKS_PER_SECOND
         else:
             self._end(key, schedule.run, error)
+
+    def _run_own(self, key: JobKey, run: JobRun) -> None:
+        status = self._own.run(run)
+        self._schedules.pop(key, None)
+        with self._state.changed:
+            if self._state.jobs.get(key) is run:
+                del self._state.jobs[key]
+                now = self._engine.clock.now_ticks()
+                self._state.job_history.ended(key, status, now, has_steps=True)
 
     def _is_captured(self, database: Database) -> bool:
         """Whether the database is enabled; one that is being disabled is until that commits."""
@@ -331,6 +358,11 @@ class Agent:
                 self._state.job_history.ended(key, status, now, error)
 
     def _parameters(self, database: Database, job_type: str) -> JobParameters | None:
+        if is_own(job_type):
+            own = own_job(self._engine, job_type)
+            if own is None:
+                return None
+            return JobParameters(database.database_id, job_type, own.guid)
         if job_type == replication.LOG_READER:
             return log_reader(database) if replication.has_log_reader(database) else None
         # Read in turn with writers: who started the job may not have committed it yet.

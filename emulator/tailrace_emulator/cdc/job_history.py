@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
@@ -76,6 +76,8 @@ class Activity:
     started_ticks: int
     ended_ticks: int | None = None
     history_id: int | None = None
+    last_step: int = 0
+    """The step that ended last, or 0."""
 
 
 @dataclass(slots=True)
@@ -99,16 +101,50 @@ class JobHistory:
             if activity is not None:
                 self._add(job, 1, RunStatus.RETRY, activity, ticks, error)
 
-    def ended(
-        self, job: JobKey, status: RunStatus, ticks: int, error: StepError | None = None
+    def stepped(
+        self,
+        job: JobKey,
+        step_id: int,
+        status: RunStatus,
+        ticks: tuple[int, int],
+        error: StepError | None,
     ) -> None:
-        """A run ended; without one, or when its end is known already, nothing happens."""
+        """A step of a run ended, which began and ended at these ticks."""
+        with self._lock:
+            activity = self._activities.get(job)
+            if activity is not None and activity.ended_ticks is None:
+                activity.last_step = step_id
+                began, ended = ticks
+                self._add(
+                    job, step_id, status, replace(activity, started_ticks=began), ended, error
+                )
+
+    def ended(
+        self,
+        job: JobKey,
+        status: RunStatus,
+        ticks: int,
+        error: StepError | None = None,
+        *,
+        has_steps: bool = False,
+    ) -> None:
+        """A run ended; without one, or when its end is known already, nothing happens.
+
+        Args:
+            job: which.
+            status: how.
+            ticks: when.
+            error: of its one step.
+            has_steps: whether its steps have their entries already.
+        """
         with self._lock:
             activity = self._activities.get(job)
             if activity is None or activity.ended_ticks is not None:
                 return
             activity.ended_ticks = ticks
-            self._add(job, 1, status, activity, ticks, error)
+            if not has_steps:
+                activity.last_step = 1
+                self._add(job, 1, status, activity, ticks, error)
             activity.history_id = self._add(job, 0, status, activity, ticks, None)
 
     def forget(self, job: JobKey) -> None:

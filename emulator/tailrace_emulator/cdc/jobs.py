@@ -265,10 +265,14 @@ def start_job(
         SqlError: 22997 without such a job; 22022 when it runs already or the Agent is stopped.
     """
     job = find_job(connection, engine, database, CAPTURE if job_type is None else job_type)
-    name = job_name(database, job.job_type)
+    return request_start(engine, database, job.job_type, job_name(database, job.job_type))
+
+
+def request_start(engine: StorageEngine, database: Database, job_type: str, name: str) -> str:
+    """Asks the Agent to run a job, whatever its type; as :func:`start_job`."""
     if not runtime(engine).agent_running:
         raise messages.error(AGENT_ERROR, _NO_AGENT)
-    if not begin_run(engine, database, job.job_type):
+    if not begin_run(engine, database, job_type):
         raise messages.error(
             AGENT_ERROR,
             f"Request to run job {name} (from User sa) refused because"
@@ -289,10 +293,14 @@ def stop_job(
         SqlError: 22997 without such a job; 22022 when it does not run or the Agent is stopped.
     """
     job = find_job(connection, engine, database, CAPTURE if job_type is None else job_type)
-    name = job_name(database, job.job_type)
+    return request_stop(engine, database, job.job_type, job_name(database, job.job_type))
+
+
+def request_stop(engine: StorageEngine, database: Database, job_type: str, name: str) -> str:
+    """Asks the Agent to end a job's run, whatever its type; as :func:`stop_job`."""
     if not runtime(engine).agent_running:
         raise messages.error(AGENT_ERROR, _NO_AGENT)
-    if not stop_run(engine, database, job.job_type):
+    if not stop_run(engine, database, job_type):
         raise messages.error(
             AGENT_ERROR,
             f"Request to stop job {name} (from User sa) refused because the"

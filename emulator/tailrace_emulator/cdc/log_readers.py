@@ -13,6 +13,7 @@ from tailrace_emulator.cdc import jobs, replication
 from tailrace_emulator.cdc.capture_instance import capture_instances, is_enabled
 from tailrace_emulator.cdc.job_runs import begin_run, end_run
 from tailrace_emulator.cdc.jobs import JobParameters
+from tailrace_emulator.cdc.own_jobs import is_own, own_job, own_jobs
 from tailrace_emulator.cdc.runtime import runtime
 from tailrace_emulator.messages.errors import SqlError
 
@@ -99,7 +100,7 @@ def _start_capture(engine: Engine, database: Database) -> list[str]:
 def all_jobs(
     connection: apsw.Connection, engine: Engine
 ) -> Iterator[tuple[Database, JobParameters]]:
-    """Every job of the Agent with its database: those of CDC and the Log Reader Agents."""
+    """Every job with its database: those of CDC, the Log Reader Agents, those of one's own."""
     for job in jobs.jobs_of(connection, engine):
         database = engine.database_by_id(job.database_id)
         if database is not None:
@@ -107,10 +108,16 @@ def all_jobs(
     for database in list(engine.databases.values()):
         if replication.has_log_reader(database):
             yield database, log_reader(database)
+    msdb = engine.database("msdb")
+    for own in own_jobs(engine):
+        yield msdb, JobParameters(msdb.database_id, own.job_type, own.guid)
 
 
 def job_name(database: Database, job_type: str) -> str:
     """The Agent's name of a job of any type."""
     if job_type == replication.LOG_READER:
         return replication.log_reader_name(database)
+    if is_own(job_type):
+        own = own_job(database.engine, job_type)
+        return own.name if own else ""
     return jobs.job_name(database, job_type)

@@ -24,6 +24,12 @@ MESSAGES: Final = (
     SystemMessage(5042, "The %S_MSG '%.*ls' cannot be removed because it is not empty."),
     SystemMessage(5074, "The %S_MSG '%.*ls' is dependent on %S_MSG '%.*ls'."),
     SystemMessage(5313, "Synonym '%.*ls' refers to an invalid object.", aborts=Aborts.SCOPE),
+    SystemMessage(
+        5335,
+        "The data type %ls cannot be used as an operand to the UNION, INTERSECT or EXCEPT"
+        " operators because it is not comparable.",
+        aborts=Aborts.SCOPE,
+    ),
     SystemMessage(5362, "Window '%.*ls' is undefined.", aborts=Aborts.SCOPE),
     SystemMessage(
         5373, "All numerical input arguments must be of the same type.", aborts=Aborts.SCOPE
@@ -44,6 +50,11 @@ MESSAGES: Final = (
     ),
     SystemMessage(
         6401, "Cannot roll back %.*ls. No transaction or savepoint of that name was found."
+    ),
+    SystemMessage(
+        6522,
+        "A .NET Framework error occurred during execution of user-defined routine or aggregate"
+        ' "%.*ls": %ls.',
     ),
     SystemMessage(
         6809,

@@ -221,6 +221,11 @@ MESSAGES: Final = (
         "The operation failed because an index or statistics with name '%.*ls' already exists"
         " on %S_MSG '%.*ls'.",
     ),
+    SystemMessage(
+        1919,
+        "Column '%.*ls' in table '%.*ls' is of a type that is invalid for use as a key"
+        " column in an index.",
+    ),
     SystemMessage(1921, "Invalid %S_MSG '%.*ls' specified."),
     SystemMessage(1927, "There are already statistics on table '%.*ls' named '%.*ls'."),
     SystemMessage(

@@ -296,6 +296,11 @@ MESSAGES: Final = (
         aborts=Aborts.TRANSACTION,
     ),
     SystemMessage(
+        249,
+        'The type "%ls" is not comparable. It cannot be used in the %ls clause.',
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
         252,
         "Recursive common table expression '%.*ls' does not contain a top-level UNION ALL"
         " operator.",

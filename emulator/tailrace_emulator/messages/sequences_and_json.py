@@ -190,4 +190,7 @@ MESSAGES: Final = (
     SystemMessage(14254, "Job '%s' stopped successfully.", severity=10),
     SystemMessage(14261, "The specified @name ('%s') already exists."),
     SystemMessage(14262, "The specified @job_name ('%s') does not exist."),
+    SystemMessage(14266, "The specified '%s' is invalid."),
+    SystemMessage(14294, "Supply either %s or %s to identify the job."),
+    SystemMessage(14371, "There are two or more schedules named '%s'."),
 )

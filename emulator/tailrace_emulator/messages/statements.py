@@ -15,6 +15,17 @@ MESSAGES: Final = (
         aborts=Aborts.BATCH,
     ),
     SystemMessage(
+        305,
+        "The XML data type cannot be compared or sorted, except when using the IS NULL operator.",
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
+        306,
+        "The text, ntext, and image data types cannot be compared or sorted, except when using"
+        " IS NULL or LIKE operator.",
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
         310,
         "The value %d specified for the MAXRECURSION option exceeds the allowed maximum of %d.",
         severity=15,
@@ -51,6 +62,16 @@ MESSAGES: Final = (
     ),
     SystemMessage(
         402, "The data types %s and %s are incompatible in the %s operator.", aborts=Aborts.SCOPE
+    ),
+    SystemMessage(
+        403,
+        "Invalid operator for data type. Operator equals %ls, type equals %ls.",
+        aborts=Aborts.SCOPE,
+    ),
+    SystemMessage(
+        421,
+        "The %ls data type cannot be selected as DISTINCT because it is not comparable.",
+        aborts=Aborts.SCOPE,
     ),
     SystemMessage(
         443, "Invalid use of a side-effecting operator '%s' within a function.", aborts=Aborts.SCOPE

@@ -15,10 +15,14 @@ from tailrace_emulator.values.collations import collation
 from tailrace_emulator.values.types import (
     BIGINT,
     BIT,
+    CLR_TYPES,
     DATE,
     DATETIME,
     DEFAULT_COLLATION,
     FLOAT,
+    GEOGRAPHY,
+    GEOMETRY,
+    HIERARCHYID,
     INT,
     MAX,
     MONEY,
@@ -87,7 +91,7 @@ def to_wire(sql_type: SqlType) -> TypeInfo:
     """TYPE_INFO of a declared type.
 
     Raises:
-        SqlError: 50900, the type cannot be sent (CLR types).
+        SqlError: 50900, the type cannot be sent.
     """
     name = sql_type.name
     if name in _PLAIN:
@@ -110,7 +114,29 @@ def to_wire(sql_type: SqlType) -> TypeInfo:
         if sql_type.length == MAX or length > _BYTES_MAX:
             length = PLP
         return TypeInfo(token, length, collation=wire)
+    if name in CLR_TYPES:
+        length = PLP if sql_type.length == MAX else sql_type.length
+        type_name = ("master", "sys", name)
+        return TypeInfo(
+            DataType.UDT, length, type_name=type_name, assembly_name=assembly_name(name)
+        )
     raise not_supported(f"results of type {name}")
+
+
+def assembly_name(name: str) -> str:
+    """The class of a CLR type, with its assembly, as results and sys.assembly_types name it."""
+    return (
+        f"Microsoft.SqlServer.Types.Sql{_CLASSES[name]}, Microsoft.SqlServer.Types,"
+        " Version=11.0.0.0, Culture=neutral, PublicKeyToken=89845dcd8080cc91"
+    )
+
+
+_CLASSES: Final = {
+    "hierarchyid": "HierarchyId",
+    "geometry": "Geometry",
+    "geography": "Geography",
+}
+_CLR: Final = {found.name: found for found in (HIERARCHYID, GEOMETRY, GEOGRAPHY)}
 
 
 _FIXED: Final = {
@@ -154,6 +180,11 @@ def from_wire(info: TypeInfo) -> SqlType:
         return SQL_VARIANT
     if info.token is DataType.XML:
         return SqlType("xml", collation=DEFAULT_COLLATION)
+    if info.token is DataType.UDT:
+        clr = _CLR.get(info.type_name[-1].casefold())
+        if clr is None:
+            raise not_supported(f"parameters of the CLR type {info.type_name[-1]}")
+        return clr
     name, unit = _VARYING[info.token]
     length = MAX if unit == 0 or info.length == PLP else max(info.length // unit, 1)
     return SqlType(name, length=length, collation=None if "binary" in name else DEFAULT_COLLATION)

@@ -20,6 +20,7 @@ datetimeoffset                          str, 23 digits: 19 of UTC ticks, 4 of th
 uniqueidentifier                        16 bytes permuted into SQL Server's sort order
 sql_variant                             str, its wire form (variants.py): its order is a
                                         collating function's
+hierarchyid, geometry, geography        bytes, as the type serialises itself (MS-SSCLRT)
 ======================================  ==================================================
 
 ``money`` is decimal(19,4) and therefore 16 bytes; ``smallmoney`` is decimal(10,4). NULL is None.
@@ -48,6 +49,10 @@ UNICODE_TYPES: Final = frozenset({"nchar", "nvarchar", "ntext", "xml", "sysname"
 CHARACTER_TYPES: Final = ("char", "varchar", "nchar", "nvarchar", "text", "ntext", "xml", "sysname")
 BINARY_TYPES: Final = ("binary", "varbinary", "image", "timestamp", "rowversion")
 DECIMAL_TYPES: Final = ("decimal", "numeric", "money", "smallmoney")
+CLR_TYPES: Final = frozenset({"hierarchyid", "geometry", "geography"})
+"""SQL Server's own CLR types."""
+INCOMPARABLE_TYPES: Final = frozenset({"text", "ntext", "image", "xml", "geometry", "geography"})
+"""Types whose values are neither compared nor sorted."""
 TICK_TYPES: Final = ("datetime2", "datetime", "smalldatetime")
 
 
@@ -126,6 +131,9 @@ UNIQUEIDENTIFIER: Final = SqlType("uniqueidentifier")
 SYSNAME: Final = SqlType("nvarchar", length=128, collation=DEFAULT_COLLATION)
 SYSNAME_USER_TYPE_ID: Final = 256
 """Of columns that are declared sysname; their type itself is nvarchar(128)."""
+HIERARCHYID: Final = SqlType("hierarchyid", length=892)
+GEOMETRY: Final = SqlType("geometry", length=MAX)
+GEOGRAPHY: Final = SqlType("geography", length=MAX)
 LSN: Final = SqlType("binary", length=10)
 
 

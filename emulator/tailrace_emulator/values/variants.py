@@ -16,6 +16,7 @@ from typing import Any, Final
 from tailrace_emulator.values.collations import all_collations, collation, find_collation
 from tailrace_emulator.values.tds_types import column_to_wire, from_wire
 from tailrace_emulator.values.types import (
+    CLR_TYPES,
     DEFAULT_COLLATION,
     MAX,
     TICKS_PER_DAY,
@@ -30,7 +31,7 @@ from tailrace_emulator.wire.types.registry import decoder, encoder
 from tailrace_emulator.wire.types.times import time_bytes
 from tailrace_emulator.wire.types.variants import PROPERTY_BYTES
 
-NOT_HELD: Final = frozenset({"text", "ntext", "image", "timestamp", "xml", "sql_variant"})
+NOT_HELD: Final = CLR_TYPES | {"text", "ntext", "image", "timestamp", "xml", "sql_variant"}
 """Types that sql_variant cannot hold, besides the (max) ones."""
 
 _LENGTH_BYTES: Final = {

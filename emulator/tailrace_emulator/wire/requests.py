@@ -15,8 +15,9 @@ from tailrace_emulator.wire.errors import RemoteProtocolError, WrongLengthError
 from tailrace_emulator.wire.reader import Reader, b_varchar
 from tailrace_emulator.wire.table_values import TABLE_TYPE, TableValue
 from tailrace_emulator.wire.types import TypeInfo, Value, encode_type_info, encoder
-from tailrace_emulator.wire.types.base import DataType
-from tailrace_emulator.wire.types.registry import typed_decoder
+from tailrace_emulator.wire.types.base import DataType, Decoder
+from tailrace_emulator.wire.types.clr import decode_parameter_info
+from tailrace_emulator.wire.types.registry import decoder, typed_decoder
 
 _HEADER_QUERY_NOTIFICATIONS: Final = 1
 _HEADER_TRANSACTION: Final = 2
@@ -122,6 +123,7 @@ _WRONG_LENGTH: Final = int(ParameterStatus.WRONG_LENGTH)
 
 
 _TVP: Final = int(DataType.TVP)
+_UDT: Final = int(DataType.UDT)
 
 
 class RpcParameter(NamedTuple):
@@ -196,7 +198,10 @@ def _encode_call(call: RpcCall) -> bytes:
         if isinstance(parameter.value, TableValue):
             parts.append(parameter.value.encode())
             continue
-        parts.append(encode_type_info(parameter.type))
+        if parameter.type.token is DataType.UDT:
+            parts.append(bytes((_UDT,)) + b"".join(map(b_varchar, parameter.type.type_name)))
+        else:
+            parts.append(encode_type_info(parameter.type))
         parts.append(encoder(parameter.type)(parameter.value))
     return b"".join(parts)
 
@@ -218,7 +223,12 @@ def _decode_call(reader: Reader) -> RpcCall:
             reader.position = at + 1
             parameters.append(RpcParameter(name, TABLE_TYPE, TableValue.decode(reader), status))
             continue
-        info, decode = typed_decoder(reader)
+        if at < end and data[at] == _UDT:
+            reader.position = at + 1
+            info = decode_parameter_info(reader)
+            decode: Decoder = decoder(info)
+        else:
+            info, decode = typed_decoder(reader)
         try:
             parameters.append(RpcParameter(name, info, decode(reader), status))
         except WrongLengthError as error:

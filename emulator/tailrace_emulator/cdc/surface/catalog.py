@@ -25,8 +25,14 @@ from tailrace_emulator.cdc.query_functions import (
 from tailrace_emulator.cdc.replication import is_published, is_replicated
 from tailrace_emulator.cdc.runtime import runtime
 from tailrace_emulator.cdc.surface import admin_procedures as cdc_admin_procedures
-from tailrace_emulator.cdc.surface import job_procedures, msdb_history_views, msdb_views
+from tailrace_emulator.cdc.surface import (
+    help_job,
+    job_procedures,
+    msdb_history_views,
+    msdb_views,
+)
 from tailrace_emulator.cdc.surface import mapping_procedures as cdc_mapping_procedures
+from tailrace_emulator.cdc.surface import own_job_procedures as cdc_own_job_procedures
 from tailrace_emulator.cdc.surface import procedures as cdc_procedures
 from tailrace_emulator.cdc.surface import replication_procedures as cdc_replication_procedures
 from tailrace_emulator.cdc.surface import views as cdc_views
@@ -48,10 +54,12 @@ AGENT_SERVICE: Final = "SQL Server Agent (MSSQLSERVER)"
 _DECLARING_MODULES = (
     cdc_admin_procedures,
     cdc_mapping_procedures,
+    cdc_own_job_procedures,
     cdc_procedures,
     cdc_replication_procedures,
     cdc_views,
     cdc_wrapper_procedure,
+    help_job,
     job_procedures,
     msdb_history_views,
     msdb_views,

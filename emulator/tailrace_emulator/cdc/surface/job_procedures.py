@@ -6,6 +6,7 @@ https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sy
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator import messages
@@ -26,6 +27,7 @@ from tailrace_emulator.cdc.log_readers import (
     refuse_beside_log_reader,
     start_log_reader,
 )
+from tailrace_emulator.cdc.own_jobs import is_own, own_job, put_job
 from tailrace_emulator.cdc.surface.declarations import procedure
 from tailrace_emulator.cdc.surface.transactions import as_ddl
 from tailrace_emulator.messages.errors import not_supported
@@ -197,6 +199,12 @@ def _job_of_name(context: SessionContext, name: str) -> tuple[Database, str]:
 def _agent_start_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
     """msdb.dbo.sp_start_job, by name."""
     database, job_type = _job_of_name(context, text(args["@job_name"]) or "")
+    if is_own(job_type):
+        yield Message(
+            jobs.JOB_STARTED,
+            jobs.request_start(context.engine, database, job_type, job_name(database, job_type)),
+        )
+        return
     if job_type == replication.LOG_READER:
         for message in start_log_reader(context.engine, database):
             yield Message(jobs.JOB_STARTED, message)
@@ -216,6 +224,12 @@ def _agent_start_job(context: SessionContext, args: Arguments) -> Iterator[Event
 def _agent_stop_job(context: SessionContext, args: Arguments) -> Iterator[Event]:
     """msdb.dbo.sp_stop_job, by name."""
     database, job_type = _job_of_name(context, text(args["@job_name"]) or "")
+    if is_own(job_type):
+        yield Message(
+            jobs.JOB_STOPPED,
+            jobs.request_stop(context.engine, database, job_type, job_name(database, job_type)),
+        )
+        return
     if job_type == replication.LOG_READER:
         stop_run(context.engine, database, job_type)
         return
@@ -237,13 +251,18 @@ def _agent_update_job(context: SessionContext, args: Arguments) -> Iterator[Even
         raise not_supported("sp_update_job of anything but @enabled, by @job_name")
     database, job_type = _job_of_name(context, text(args["@job_name"]) or "")
     enabled = args["@enabled"]
+    own = own_job(context.engine, job_type) if is_own(job_type) else None
     if job_type == replication.LOG_READER:
         raise not_supported("sp_update_job of the Log Reader Agent's job")
     if enabled is not None:
 
         def change() -> None:
             with context.engine.write() as connection:
-                jobs.enable_job(connection, database, job_type, enabled=bool(enabled))
+                if own is None:
+                    jobs.enable_job(connection, database, job_type, enabled=bool(enabled))
+                    return
+                now = context.engine.clock.now_ticks()
+                put_job(connection, database, replace(own, enabled=bool(enabled), modified=now))
 
         as_ddl(context, change)
     yield from ()
@@ -252,16 +271,10 @@ def _agent_update_job(context: SessionContext, args: Arguments) -> Iterator[Even
 REFUSED_IN_MSDB: Final = frozenset(
     {
         "sp_add_category",
-        "sp_add_job",
-        "sp_add_jobschedule",
-        "sp_add_jobserver",
-        "sp_add_jobstep",
         "sp_add_schedule",
         "sp_attach_schedule",
-        "sp_delete_job",
         "sp_delete_jobschedule",
         "sp_delete_jobstep",
-        "sp_help_job",
         "sp_help_jobactivity",
         "sp_help_jobhistory",
         "sp_help_jobschedule",
@@ -269,8 +282,6 @@ REFUSED_IN_MSDB: Final = frozenset(
         "sp_help_jobstep",
         "sp_purge_jobhistory",
         "sp_update_jobschedule",
-        "sp_update_jobstep",
-        "sp_update_schedule",
     }
 )
 """Procedures of the Agent that SQL Server has in msdb and this server refuses by name."""

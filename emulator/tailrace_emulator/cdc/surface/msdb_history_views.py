@@ -8,7 +8,6 @@ https://learn.microsoft.com/sql/relational-databases/system-tables/dbo-sysjobact
 
 from __future__ import annotations
 
-import datetime
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -17,11 +16,11 @@ from tailrace_emulator.catalog.object_views import datetime_of
 from tailrace_emulator.catalog.registry import Columns, Row
 from tailrace_emulator.catalog.server_views import SERVER_NAME
 from tailrace_emulator.cdc.job_history import HistoryEntry, JobHistory, RunSource, RunStatus
+from tailrace_emulator.cdc.own_jobs import OwnJob, own_job
 from tailrace_emulator.cdc.runtime import runtime
 from tailrace_emulator.cdc.surface.declarations import view
-from tailrace_emulator.cdc.surface.msdb_views import JOB_KINDS, JobKind, msdb_jobs
-from tailrace_emulator.values.clock import TICKS_PER_SECOND
-from tailrace_emulator.values.types import TICKS_PER_DAY, pack_guid
+from tailrace_emulator.cdc.surface.msdb_views import date_and_time, duration, kind_of, msdb_jobs
+from tailrace_emulator.values.types import pack_guid
 
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
@@ -52,33 +51,20 @@ def _history(context: SessionContext) -> JobHistory:
     return runtime(context.engine).job_history
 
 
-def _date_and_time(ticks: int) -> tuple[int, int]:
-    """A moment as yyyymmdd and hhmmss."""
-    date = datetime.date.fromordinal(ticks // TICKS_PER_DAY + 1)
-    return (
-        date.year * 10_000 + date.month * 100 + date.day,
-        _duration(ticks % TICKS_PER_DAY // TICKS_PER_SECOND),
-    )
-
-
-def _duration(seconds: int) -> int:
-    """Seconds as hhmmss; more than 24 hours have as many digits as they need."""
-    return seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60
-
-
-def _message(entry: HistoryEntry, kind: JobKind) -> str:
+def _message(entry: HistoryEntry, database: Database, job: JobParameters) -> str:
     if entry.step_id:
         error = entry.error
         shown = f"{error.text} [SQLSTATE 42000] (Error {error.number}).  " if error else ""
         return f"Executed as user: sa. {shown}{_STEP_OUTCOMES[entry.status]}"
+    kind = kind_of(database, job.job_type)
+    own = own_job(database.engine, job.job_type)
     invoked = {
         RunSource.USER: "User sa",
         RunSource.BOOT: f"Start Sequence ({kind.schedule})",
         RunSource.SCHEDULER: f"Schedule ({kind.schedule})",
     }[entry.source]
-    return (
-        f"{_OUTCOMES.get(entry.status, '')}  The Job was invoked by {invoked}.  The last step to"
-        f" run was step 1 ({kind.step_name})."
+    return f"{_OUTCOMES.get(entry.status, '')}  The Job was invoked by {invoked}." + (
+        "" if own else f"  The last step to run was step 1 ({kind.step_name})."
     )
 
 
@@ -95,30 +81,36 @@ _SYSJOBHISTORY: Final = Columns(
 def _sysjobhistory(context: SessionContext, _database: Database) -> Iterator[Row]:
     history = _history(context)
     entries = [
-        (entry, job)
+        (entry, database, job)
         for database, job in msdb_jobs(context)
         for entry in history.entries((database.database_id, job.job_type))
     ]
-    for entry, job in sorted(entries, key=lambda each: each[0].instance_id):
-        yield _history_row(entry, job)
+    for entry, database, job in sorted(entries, key=lambda each: each[0].instance_id):
+        yield _history_row(entry, database, job)
 
 
-def _history_row(entry: HistoryEntry, job: JobParameters) -> Row:
-    kind = JOB_KINDS[job.job_type]
+def _step_name(database: Database, job: JobParameters, step_id: int) -> str:
+    own = own_job(database.engine, job.job_type)
+    if own is None:
+        return kind_of(database, job.job_type).step_name
+    return own.steps[step_id - 1].name if 1 <= step_id <= len(own.steps) else ""
+
+
+def _history_row(entry: HistoryEntry, database: Database, job: JobParameters) -> Row:
     error = entry.error
-    date, time = _date_and_time(entry.started_ticks)
+    date, time = date_and_time(entry.started_ticks)
     return _SYSJOBHISTORY.row(
         instance_id=entry.instance_id,
         job_id=pack_guid(job.job_id),
         step_id=entry.step_id,
-        step_name=kind.step_name if entry.step_id else "(Job outcome)",
+        step_name=_step_name(database, job, entry.step_id) if entry.step_id else "(Job outcome)",
         sql_message_id=error.number if error else 0,
         sql_severity=error.severity if error else 0,
-        message=_message(entry, kind)[:4000],
+        message=_message(entry, database, job)[:4000],
         run_status=int(entry.status),
         run_date=date,
         run_time=time,
-        run_duration=_duration(entry.duration_s),
+        run_duration=duration(entry.duration_s),
         server=SERVER_NAME,
     )
 
@@ -140,14 +132,14 @@ def _sysjobservers(context: SessionContext, _database: Database) -> Iterator[Row
             yield _SYSJOBSERVERS.row(job_id=job_id, last_run_outcome=UNKNOWN)
             continue
         last = ended[-1]
-        date, time = _date_and_time(last.started_ticks)
+        date, time = date_and_time(last.started_ticks)
         yield _SYSJOBSERVERS.row(
             job_id=job_id,
             last_run_outcome=int(last.status),
-            last_outcome_message=_message(last, JOB_KINDS[job.job_type]),
+            last_outcome_message=_message(last, database, job),
             last_run_date=date,
             last_run_time=time,
-            last_run_duration=_duration(last.duration_s),
+            last_run_duration=duration(last.duration_s),
         )
 
 
@@ -167,10 +159,14 @@ _SYSJOBSTEPS: Final = Columns(
 def _sysjobsteps(context: SessionContext, _database: Database) -> Iterator[Row]:
     history = _history(context)
     for database, job in msdb_jobs(context):
-        kind = JOB_KINDS[job.job_type]
+        own = own_job(context.engine, job.job_type)
+        if own is not None:
+            yield from _own_steps(history, database, own)
+            continue
+        kind = kind_of(database, job.job_type)
         steps = [e for e in history.entries((database.database_id, job.job_type)) if e.step_id]
         last = steps[-1] if steps else None
-        date, time = _date_and_time(last.started_ticks) if last else (0, 0)
+        date, time = date_and_time(last.started_ticks) if last else (0, 0)
         yield _SYSJOBSTEPS.row(
             job_id=pack_guid(job.job_id),
             step_name=kind.step_name,
@@ -183,10 +179,35 @@ def _sysjobsteps(context: SessionContext, _database: Database) -> Iterator[Row]:
             retry_attempts=_RETRIES,
             retry_interval=_RETRY_MINUTES,
             last_run_outcome=int(last.status) if last else UNKNOWN,
-            last_run_duration=_duration(last.duration_s) if last else 0,
+            last_run_duration=duration(last.duration_s) if last else 0,
             last_run_date=date,
             last_run_time=time,
             step_uid=pack_guid(uuid.uuid5(job.job_id, "step")),
+        )
+
+
+def _own_steps(history: JobHistory, database: Database, job: OwnJob) -> Iterator[Row]:
+    entries = history.entries((database.database_id, job.job_type))
+    for number, step in enumerate(job.steps, 1):
+        last = next((e for e in reversed(entries) if e.step_id == number), None)
+        date, time = date_and_time(last.started_ticks) if last else (0, 0)
+        yield _SYSJOBSTEPS.row(
+            job_id=pack_guid(job.guid),
+            step_id=number,
+            step_name=step.name,
+            subsystem="TSQL",
+            command=step.command,
+            on_success_action=step.on_success,
+            on_fail_action=step.on_fail,
+            server=SERVER_NAME,
+            database_name=step.database,
+            retry_attempts=0,
+            retry_interval=0,
+            last_run_outcome=int(last.status) if last else UNKNOWN,
+            last_run_duration=duration(last.duration_s) if last else 0,
+            last_run_date=date,
+            last_run_time=time,
+            step_uid=pack_guid(uuid.uuid5(job.guid, f"step {number}")),
         )
 
 
@@ -209,7 +230,7 @@ def _sysjobactivity(context: SessionContext, _database: Database) -> Iterator[Ro
             continue
         started = datetime_of(activity.started_ticks)
         ended = None if activity.ended_ticks is None else datetime_of(activity.ended_ticks)
-        step = 1 if ended is not None else None
+        step = activity.last_step or None
         yield _SYSJOBACTIVITY.row(
             job_id=job_id,
             run_requested_date=started,

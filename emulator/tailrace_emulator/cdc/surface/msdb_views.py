@@ -17,13 +17,27 @@ from tailrace_emulator.catalog.object_views import datetime_of
 from tailrace_emulator.catalog.registry import Columns, Row
 from tailrace_emulator.cdc import jobs, replication
 from tailrace_emulator.cdc.log_readers import all_jobs, job_name
+from tailrace_emulator.cdc.own_jobs import OwnJob, Schedule, Step, is_own, own_job, today
 from tailrace_emulator.cdc.surface.declarations import view
-from tailrace_emulator.values.types import pack_guid
+from tailrace_emulator.values.clock import TICKS_PER_SECOND
+from tailrace_emulator.values.types import TICKS_PER_DAY, pack_guid
 
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
     from tailrace_emulator.cdc.jobs import JobParameters
     from tailrace_emulator.storage.engine import Database
+
+
+def date_and_time(ticks: int) -> tuple[int, int]:
+    """A moment as yyyymmdd and hhmmss; zeros for none."""
+    if not ticks:
+        return 0, 0
+    return today(ticks), duration(ticks % TICKS_PER_DAY // TICKS_PER_SECOND)
+
+
+def duration(seconds: int) -> int:
+    """Seconds as hhmmss; more than 24 hours have as many digits as they need."""
+    return seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60
 
 
 def msdb_jobs(context: SessionContext) -> Iterator[tuple[Database, JobParameters]]:
@@ -70,6 +84,17 @@ JOB_KINDS: Final = {
     ),
 }
 
+
+def kind_of(database: Database, job_type: str) -> JobKind:
+    """What the views say of a job."""
+    own = own_job(database.engine, job_type) if is_own(job_type) else None
+    if own is None:
+        return JOB_KINDS[job_type]
+    step = own.steps[0] if own.steps else Step("", "", "")
+    schedule = own.schedule.name if own.schedule else ""
+    return JobKind(own.description, 0, step.name, "TSQL", step.command, schedule)
+
+
 CATEGORIES: Final = {
     0: "[Uncategorized (Local)]",
     13: "REPL-LogReader",
@@ -91,18 +116,19 @@ _ON_FAILURE: Final = 2
 @view("msdb:dbo.sysjobs", _SYSJOBS)
 def _sysjobs(context: SessionContext, _database: Database) -> Iterator[Row]:
     for database, job in msdb_jobs(context):
-        kind = JOB_KINDS[job.job_type]
-        created = datetime_of(database.create_ticks)
+        kind = kind_of(database, job.job_type)
+        own = own_job(context.engine, job.job_type)
+        created = datetime_of(own.created if own else database.create_ticks)
         yield _SYSJOBS.row(
             job_id=pack_guid(job.job_id),
             name=job_name(database, job.job_type),
-            enabled=int(jobs.is_job_enabled(database, job.job_type)),
+            enabled=int(own.enabled if own else jobs.is_job_enabled(database, job.job_type)),
             description=kind.description,
             category_id=kind.category_id,
             owner_sid=b"\x01",
             notify_level_eventlog=_ON_FAILURE,
             date_created=created,
-            date_modified=created,
+            date_modified=datetime_of(own.modified) if own else created,
         )
 
 
@@ -147,6 +173,11 @@ _SYSSCHEDULES: Final = Columns(
 def _sysschedules(context: SessionContext, _database: Database) -> Iterator[Row]:
     """The capture job starts with the Agent; the cleanup job runs daily at 2 A.M."""
     for number, (database, job) in enumerate(msdb_jobs(context), 1):
+        own = own_job(context.engine, job.job_type)
+        if own is not None:
+            if own.schedule is not None:
+                yield _own_schedule(number, own, own.schedule)
+            continue
         cleanup = job.job_type == jobs.CLEANUP
         created = datetime_of(database.create_ticks)
         yield _SYSSCHEDULES.row(
@@ -166,11 +197,37 @@ def _sysschedules(context: SessionContext, _database: Database) -> Iterator[Row]
         )
 
 
+def _own_schedule(number: int, job: OwnJob, schedule: Schedule) -> Row:
+    return _SYSSCHEDULES.row(
+        schedule_id=number,
+        schedule_uid=pack_guid(uuid.uuid5(job.guid, "schedule")),
+        name=schedule.name,
+        owner_sid=b"\x01",
+        enabled=int(schedule.enabled),
+        freq_type=schedule.freq_type,
+        freq_interval=schedule.freq_interval,
+        freq_subday_type=schedule.subday_type,
+        freq_subday_interval=schedule.subday_interval,
+        active_start_date=schedule.start_date,
+        active_end_date=schedule.end_date,
+        active_start_time=schedule.start_time,
+        active_end_time=schedule.end_time,
+        date_created=datetime_of(job.created),
+        date_modified=datetime_of(job.modified),
+    )
+
+
 @view(
     "msdb:dbo.sysjobschedules",
     "schedule_id int!, job_id uniqueidentifier!, next_run_date int!, next_run_time int!",
 )
 def _sysjobschedules(context: SessionContext, _database: Database) -> Iterator[Row]:
     for number, (_, job) in enumerate(msdb_jobs(context), 1):
+        own = own_job(context.engine, job.job_type)
+        if own is not None:
+            if own.schedule is not None:
+                due = own.schedule.next_due(context.engine.clock.now_ticks())
+                yield number, pack_guid(job.job_id), *date_and_time(due or 0)
+            continue
         time = _TWO_O_CLOCK if job.job_type == jobs.CLEANUP else 0
         yield number, pack_guid(job.job_id), 0, time

@@ -21,7 +21,7 @@ from tailrace_emulator.tsql.syntax.nodes import (
     Literal,
     Variable,
 )
-from tailrace_emulator.values.types import DEFAULT_COLLATION, MAX
+from tailrace_emulator.values.types import DEFAULT_COLLATION, INCOMPARABLE_TYPES, MAX
 
 EQUALITY: Final = frozenset({"=", "<>", "!="})
 """The comparisons that ANSI_NULLS concerns."""
@@ -100,7 +100,9 @@ def comparable(left: Value, right: Value, *, equality: bool = False) -> tuple[st
         return left.sql, right.sql
     left_family, right_family = family(left.type), family(right.type)
     for value in (left, right):
-        if value.type.name in {"text", "ntext", "image", "xml"}:
+        if value.type.name in {"geometry", "geography"}:
+            raise messages.error(403, "equal to", value.type.name)
+        if value.type.name in INCOMPARABLE_TYPES:
             raise messages.incompatible_types(left.type.name, right.type.name, "equal to")
     if left_family is Family.TEXT and right_family is Family.TEXT:
         return f"{left.sql} COLLATE {_shared_collation(left, right, equality)}", right.sql

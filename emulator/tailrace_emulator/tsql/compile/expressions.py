@@ -450,6 +450,8 @@ class ExpressionCompiler:
             return value
         if value.is_null:
             return converted(value, nvarchar(4000))
+        if family(value.type) is Family.CLR:
+            raise not_supported(f"{value.type.name} values in functions of text (use CAST)")
         length = 8000 if family(value.type) is Family.BINARY else 100
         return converted(value, SqlType("varchar", length=length), explicit=True)
 

@@ -23,7 +23,7 @@ from tailrace_emulator.tsql.syntax.nodes import (
     TableName,
     VariableTable,
 )
-from tailrace_emulator.values.types import MAX, SqlType, nvarchar, varchar
+from tailrace_emulator.values.types import CLR_TYPES, MAX, SqlType, nvarchar, varchar
 
 if TYPE_CHECKING:
     from tailrace_emulator.tsql.compile.compilers import Expressions
@@ -53,6 +53,8 @@ def compile_for(
     """
     if len(columns) > _COLUMNS_MAX:
         raise not_supported(f"FOR {clause.format} of more than {_COLUMNS_MAX} columns")
+    if any(column.type.name in CLR_TYPES for column in columns):
+        raise not_supported(f"CLR types in FOR {clause.format} (use CAST)")
     inner = [replace(column, sql=f"v{n}", constant=None) for n, column in enumerate(columns)]
     if clause.format == "JSON":
         spec = _json_spec(query, clause, columns).text()

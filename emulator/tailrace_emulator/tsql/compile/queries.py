@@ -17,6 +17,11 @@ from tailrace_emulator.tsql.compile.common_tables import (
 from tailrace_emulator.tsql.compile.compiler import Compilation
 from tailrace_emulator.tsql.compile.expressions import ExpressionCompiler
 from tailrace_emulator.tsql.compile.for_clause import compile_for, streamed
+from tailrace_emulator.tsql.compile.incomparable import (
+    check_distinct,
+    check_sorted,
+    check_united,
+)
 from tailrace_emulator.tsql.compile.scope import Clause, Scope
 from tailrace_emulator.tsql.compile.select_core import CompiledQuery, Core, Limits, ordering
 from tailrace_emulator.tsql.compile.set_operations import (
@@ -259,6 +264,8 @@ class QueryCompiler:
         )
         scope.clause = Clause.ORDER_BY
         orders = self._order_values(order_by, columns, scope, distinct=select.distinct)
+        if select.distinct:
+            check_distinct(columns)
         tail = f" FROM {source}" if source else ""
         if where:
             tail += f" WHERE {where}"
@@ -333,6 +340,7 @@ class QueryCompiler:
         values = [self.expressions.value(node, scope) for node in select.group_by]
         if any(value.constant is not None for value in values):
             raise messages.error(164, line=select.line)
+        check_sorted(values, "GROUP BY")
         scope.grouped = frozenset(v.sql for v in values)
         if present is not None:
             kept = {
@@ -377,6 +385,7 @@ class QueryCompiler:
             if distinct and all(value.sql != column.sql for column in columns):
                 raise messages.error(145)
             found.append((value, item.descending))
+        check_sorted((value for value, _ in found), "ORDER BY")
         return found
 
     def order_terms(self, order_by: tuple[OrderItem, ...], scope: Scope) -> list[str]:
@@ -432,6 +441,8 @@ class QueryCompiler:
         columns = [united_column(n, [c.columns[n] for c in compiled]) for n in range(width)]
         types = [column.type for column in columns]
         distinct = node.operator != "UNION ALL"
+        if distinct:
+            check_united(columns)
         texts = [
             self._aligned(
                 query,

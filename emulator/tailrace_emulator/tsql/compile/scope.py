@@ -8,10 +8,11 @@ from enum import Enum
 from typing import Final
 
 from tailrace_emulator import messages
+from tailrace_emulator.messages.errors import not_supported
 from tailrace_emulator.tsql.certain import known
 from tailrace_emulator.tsql.compile.values import HIDDEN, Origin, Value
 from tailrace_emulator.tsql.syntax.nodes import Name, Over
-from tailrace_emulator.values.types import SqlType
+from tailrace_emulator.values.types import CLR_TYPES, SqlType
 
 _IDENTITY: Final = "$identity"
 """The identity column, whatever its name."""
@@ -144,6 +145,7 @@ class Scope:
             raise messages.invalid_column(parts[0], line)
         if self._knows_qualifier(parts[:-1]):
             raise messages.invalid_column(parts[-1], line)
+        self.refuse_member(parts, line, "property")
         raise messages.unbound(parts, line)
 
     def local(self, parts: Name, line: int) -> SourceColumn | None:
@@ -158,6 +160,17 @@ class Scope:
         if len(matches) > 1:
             raise messages.ambiguous_column(name, line)
         return matches[0] if matches else None
+
+    def refuse_member(self, parts: Name, line: int, kind: str) -> None:
+        """Refuses what is a method or property of a column of a CLR type; nothing else.
+
+        Raises:
+            SqlError: 50900.
+        """
+        owners = (scope.local(parts[:-1], line) for scope in self._chain()) if parts[:-1] else ()
+        owner = next((column for column in owners if column is not None), None)
+        if owner is not None and owner.type is not None and owner.type.name in CLR_TYPES:
+            raise not_supported(f"the {kind} {parts[-1]} of {owner.type.name}")
 
     def _knows_qualifier(self, qualifier: Name) -> bool:
         """Whether any source around answers to it."""

@@ -32,6 +32,7 @@ _PRECEDENCE: Final = {
             "timestamp", "image", "text", "ntext", "bit", "tinyint", "smallint", "int", "bigint",
             "smallmoney", "money", "numeric", "decimal", "real", "float", "time", "date",
             "smalldatetime", "datetime", "datetime2", "datetimeoffset", "xml", "sql_variant",
+            "hierarchyid", "geometry", "geography",
         )
     )
 }  # fmt: skip

@@ -14,11 +14,12 @@ from typing import Any, Final
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import SqlError
 from tailrace_emulator.tsql.conversions.binary import to_binary
+from tailrace_emulator.tsql.conversions.clr import clr_text, to_clr
 from tailrace_emulator.tsql.conversions.families import Family, family
 from tailrace_emulator.tsql.conversions.numbers import to_decimal, to_float, to_integer
 from tailrace_emulator.tsql.conversions.texts import fitted, to_guid, to_text, truncation_check
 from tailrace_emulator.tsql.conversions.times import to_temporal
-from tailrace_emulator.values.types import MAX, SqlType
+from tailrace_emulator.values.types import MAX, SqlType, nvarchar, varbinary
 from tailrace_emulator.values.variants import NOT_HELD, can_hold, packer, unpacked
 
 Conversion = Callable[[Any], Any]
@@ -37,7 +38,10 @@ _IMPLICIT: Final[dict[Family, frozenset[Family]]] = {
     ),
     Family.TEXT: frozenset(Family) - {Family.BINARY, Family.VARIANT},
     Family.BINARY: frozenset(
-        {Family.INTEGER, Family.DECIMAL, Family.TEXT, Family.BINARY, Family.MOMENT, Family.GUID}
+        {
+            *(Family.INTEGER, Family.DECIMAL, Family.TEXT, Family.BINARY, Family.MOMENT),
+            *(Family.GUID, Family.CLR),
+        }
     ),
     Family.DATE: frozenset({Family.TEXT, Family.DATE, Family.MOMENT, Family.OFFSET}),
     Family.TIME: frozenset({Family.TEXT, Family.TIME, Family.MOMENT, Family.OFFSET}),
@@ -45,6 +49,7 @@ _IMPLICIT: Final[dict[Family, frozenset[Family]]] = {
     Family.OFFSET: frozenset({Family.TEXT, Family.DATE, Family.TIME, Family.MOMENT, Family.OFFSET}),
     Family.GUID: frozenset({Family.TEXT, Family.BINARY, Family.GUID}),
     Family.VARIANT: frozenset({Family.VARIANT}),
+    Family.CLR: frozenset({Family.CLR}),
 }
 _EXPLICIT_TOO: Final[dict[Family, frozenset[Family]]] = {
     Family.TEXT: frozenset({Family.BINARY}),
@@ -55,6 +60,7 @@ _EXPLICIT_TOO: Final[dict[Family, frozenset[Family]]] = {
     Family.OFFSET: frozenset({Family.BINARY}),
     Family.BINARY: frozenset({Family.DATE, Family.TIME, Family.OFFSET}),
     Family.VARIANT: frozenset(Family) - {Family.VARIANT},
+    Family.CLR: frozenset({Family.TEXT, Family.BINARY}),
 }
 
 
@@ -76,6 +82,8 @@ def check_allowed(source: SqlType, target: SqlType, *, explicit: bool) -> None:
     numbers = {Family.INTEGER, Family.DECIMAL, Family.FLOAT}
     if newer and ({from_family, to_family} & numbers):
         allowed = also = False
+    if Family.CLR in {from_family, to_family} and _are_strangers(source, target):
+        raise messages.operand_clash(source.name, target.name)
     if allowed or (explicit and also):
         return
     if explicit:
@@ -83,6 +91,13 @@ def check_allowed(source: SqlType, target: SqlType, *, explicit: bool) -> None:
     if also:
         raise messages.implicit_conversion(source.name, target.name)
     raise messages.operand_clash(source.name, target.name)
+
+
+def _are_strangers(source: SqlType, target: SqlType) -> bool:
+    """Whether a CLR type meets another one, or xml."""
+    if family(source) is family(target):
+        return source.name != target.name
+    return "xml" in {source.name, target.name}
 
 
 def _check_variant(source: SqlType, target: SqlType, *, explicit: bool) -> None:
@@ -166,6 +181,8 @@ def _widened(target: SqlType) -> SqlType:
 def _convert(source: SqlType, target: SqlType, style: int | None) -> Conversion | None:
     """Without the check of the chart."""
     to_family = family(target)
+    if Family.CLR in {family(source), to_family}:
+        return _convert_clr(source, target, style)
     if to_family is Family.VARIANT:
         return None if source.name == "sql_variant" else packer(source)
     if source.name == "sql_variant":
@@ -188,6 +205,16 @@ def _convert(source: SqlType, target: SqlType, style: int | None) -> Conversion 
     if to_family is Family.GUID:
         return to_guid(source)
     return to_temporal(source, target, style)
+
+
+def _convert_clr(source: SqlType, target: SqlType, style: int | None) -> Conversion | None:
+    """To and from CLR types."""
+    if family(target) is Family.CLR:
+        return to_clr(source, target)
+    if family(target) is Family.BINARY:
+        return to_binary(varbinary(source.length), target, style)
+    shown, fit = clr_text(source), fitted(nvarchar(4000), target)
+    return shown if fit is None else lambda value: fit(shown(value))
 
 
 def _from_variant(value: str, target: SqlType, style: int | None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from tailrace_emulator.values.types import UNICODE_TYPES, SqlType
+from tailrace_emulator.values.types import CLR_TYPES, UNICODE_TYPES, SqlType
 
 
 class Family(Enum):
@@ -22,6 +22,7 @@ class Family(Enum):
     OFFSET = "offset"
     GUID = "guid"
     VARIANT = "variant"
+    CLR = "clr"
 
 
 _FAMILIES: Final = {
@@ -36,6 +37,7 @@ _FAMILIES: Final = {
     "datetimeoffset": Family.OFFSET,
     "uniqueidentifier": Family.GUID,
     "sql_variant": Family.VARIANT,
+    **dict.fromkeys(CLR_TYPES, Family.CLR),
 }
 
 INTEGER_RANGES: Final = {

@@ -240,7 +240,7 @@ class Definer(TableAlterer):
         made = Index(
             0,
             node.name,
-            tuple(builder.column_id(columns, c) for c in node.columns),
+            tuple(builder.key_column_id(columns, c) for c in node.columns),
             node.descending,
             unique=node.unique,
             clustered=node.clustered,

@@ -22,7 +22,7 @@ from tailrace_emulator.tsql.syntax.statements import ColumnDefinition, Constrain
 from tailrace_emulator.tsql.syntax.type_names import SYSNAME_DECLARED, NamedType, unknown_type
 from tailrace_emulator.tsql.syntax.walk import walk
 from tailrace_emulator.values.collations import collation
-from tailrace_emulator.values.types import MAX, SYSNAME_USER_TYPE_ID
+from tailrace_emulator.values.types import INCOMPARABLE_TYPES, MAX, SYSNAME_USER_TYPE_ID
 
 if TYPE_CHECKING:
     from tailrace_emulator.catalog.context import SessionContext
@@ -286,7 +286,7 @@ class DefinitionBuilder:
         clustered = definition.clustered
         if clustered is None:
             clustered = primary and clustered_free
-        ids = tuple(self.column_id(columns, name) for name in definition.columns)
+        ids = tuple(self.key_column_id(columns, name) for name in definition.columns)
         name = definition.name or generated_name("PK" if primary else "UQ", self.table)
         return Index(
             0,
@@ -298,6 +298,19 @@ class DefinitionBuilder:
             unique_constraint=not primary,
             clustered=clustered,
         )
+
+    def key_column_id(self, columns: Sequence[Column], name: str) -> int:
+        """The id of a named column that is to be part of a key.
+
+        Raises:
+            SqlError: 1911; 1919 for a type that no key may have.
+        """
+        found = self.column_id(columns, name)
+        column = next(c for c in columns if c.column_id == found)
+        large = column.type.length == MAX or column.type.name in INCOMPARABLE_TYPES
+        if large and column.computed is None:
+            raise messages.error(1919, column.name, self.table)
+        return found
 
     def column_id(self, columns: Sequence[Column], name: str) -> int:
         """The id of a named column.

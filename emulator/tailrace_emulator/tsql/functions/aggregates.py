@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace_emulator import messages
 from tailrace_emulator.tsql.certain import known
 from tailrace_emulator.tsql.compile import types_of
+from tailrace_emulator.tsql.compile.incomparable import check_sorted
 from tailrace_emulator.tsql.compile.values import Value, constant, converted
 from tailrace_emulator.tsql.conversions.families import Family, family, is_national
 from tailrace_emulator.tsql.syntax.nodes import (
@@ -33,6 +34,7 @@ from tailrace_emulator.tsql.syntax.nodes import (
 from tailrace_emulator.values.types import (
     BIGINT,
     FLOAT,
+    INCOMPARABLE_TYPES,
     INT,
     MAX,
     TINYINT,
@@ -199,8 +201,8 @@ def _of_one(compiler: Expressions, name: str, argument: Value, distinct: str, wi
         value = compiler.as_int(argument)
         return Value(f"t_checksum_agg({distinct}{value.sql}){window}", INT)
     if name in {"MIN", "MAX"}:
-        if argument.type.name == "bit":
-            raise messages.invalid_operator_type("bit", name.lower())
+        if argument.type.name == "bit" or argument.type.name in INCOMPARABLE_TYPES:
+            raise messages.invalid_operator_type(argument.type.name, name.lower())
         return Value(f"{name.lower()}({argument.collated}){window}", argument.type)
     if name in {"SUM", "AVG"}:
         return _sum_or_average(name, argument, distinct, window)
@@ -213,12 +215,15 @@ def _window(compiler: Expressions, node: Call, scope: Scope) -> str:
     over = _resolved(known(node.over, "OVER clause"), scope)
     parts = []
     if over.partition:
-        terms = [compiler.value(e, scope).collated for e in over.partition]
+        partition = [compiler.value(e, scope) for e in over.partition]
+        check_sorted(partition, "PARTITION BY")
+        terms = [value.collated for value in partition]
         parts.append(f"PARTITION BY {', '.join(terms)}")
     if over.order:
         terms = []
         for item in over.order:
             value = compiler.value(item.expression, scope)
+            check_sorted([value], "ORDER BY")
             term = "(SELECT NULL)" if value.constant is not None else value.collated
             terms.append(f"{term}{' DESC' if item.descending else ''}")
         parts.append(f"ORDER BY {', '.join(terms)}")

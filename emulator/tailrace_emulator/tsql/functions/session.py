@@ -68,6 +68,7 @@ def _catalog_call(compiler: Expressions, node: Call, scope: Scope) -> Value:
     if function is None:
         own = scalar_call(compiler, node, scope)
         if own is None:
+            scope.refuse_member(node.name, node.line, "method")
             raise messages.not_a_function(node.name, node.line)
         return own
     database = None

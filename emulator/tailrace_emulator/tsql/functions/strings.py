@@ -97,7 +97,7 @@ def data_length(_: Expressions, arguments: list[Value]) -> Value:
     if kind is Family.TEXT:
         page = 0 if is_national(value.type) else page_of(value.type.collation).number
         return Value(f"t_datalength({value.sql}, {page})", result)
-    if kind is Family.BINARY:
+    if kind in {Family.BINARY, Family.CLR}:
         return Value(f"length({value.sql})", result)
     if kind is Family.VARIANT:
         return Value(f"t_variant_bytes({value.sql})", result)

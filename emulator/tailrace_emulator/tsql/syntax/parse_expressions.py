@@ -208,6 +208,8 @@ def unary(cursor: TokenCursor) -> Expression:
         elif cursor.at(".") and cursor.ahead().text in XML_METHODS and cursor.ahead(2).upper == "(":
             cursor.advance()
             expression = _method(cursor, expression, cursor.advance().text)
+        elif cursor.at(".") and cursor.ahead().kind is Kind.WORD:
+            raise not_supported(f"the method or property {cursor.ahead().text} of a CLR type")
         else:
             return expression
 

@@ -7,7 +7,14 @@ from typing import Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import Aborts, SqlError, not_supported
-from tailrace_emulator.values.types import MAX, SqlType
+from tailrace_emulator.values.types import (
+    CLR_TYPES,
+    GEOGRAPHY,
+    GEOMETRY,
+    HIERARCHYID,
+    MAX,
+    SqlType,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ _PLAIN: Final = frozenset(
      "smalldatetime", "text", "ntext", "image", "xml", "sql_variant"}
 )  # fmt: skip
 _UNSUPPORTED: Final = frozenset(
-    {"hierarchyid", "geometry", "geography", "cursor", "table", "json", "vector"}
+    {"cursor", "table", "json", "vector"}
 )  # fmt: skip
 _LENGTH_LIMITS: Final = {
     "char": 8000,
@@ -58,6 +65,7 @@ _SYSTEM: Final = _PLAIN.union(
     _LENGTH_LIMITS,
     {"decimal", "numeric", "time", "datetime2", "datetimeoffset", "float", "real", "money",
      "smallmoney", "datetime", "sysname"},
+    CLR_TYPES,
 )  # fmt: skip
 
 
@@ -98,6 +106,9 @@ def sql_type(
         "money": SqlType("money", precision=19, scale=4),
         "smallmoney": SqlType("smallmoney", precision=10, scale=4),
         "datetime": SqlType("datetime", scale=3),
+        "hierarchyid": HIERARCHYID,
+        "geometry": GEOMETRY,
+        "geography": GEOGRAPHY,
     }
     if folded in fixed:
         return fixed[folded]

@@ -86,6 +86,8 @@ class TypeInfo:
         precision: decimal digits, of decimals.
         scale: digits after the point, of decimals and times.
         collation: five bytes, of character types.
+        type_name: of CLR types: database, schema and name, which may be empty.
+        assembly_name: of CLR types as results tell them: the class that they are.
     """
 
     token: DataType
@@ -93,6 +95,8 @@ class TypeInfo:
     precision: int = 0
     scale: int = 0
     collation: bytes = b""
+    type_name: tuple[str, str, str] = ("", "", "")
+    assembly_name: str = ""
 
     @property
     def is_too_long(self) -> bool:

@@ -10,6 +10,7 @@ from tailrace_emulator.wire.reader import Reader
 from tailrace_emulator.wire.types.base import DataType, Decoder, Encoder, TypeFamily, TypeInfo
 from tailrace_emulator.wire.types.binaries import BinaryFamily
 from tailrace_emulator.wire.types.characters import CharacterFamily
+from tailrace_emulator.wire.types.clr import ClrFamily
 from tailrace_emulator.wire.types.decimals import DecimalFamily, MoneyFamily
 from tailrace_emulator.wire.types.floats import FloatFamily
 from tailrace_emulator.wire.types.guids import GuidFamily
@@ -31,6 +32,7 @@ _FAMILIES: Final[tuple[TypeFamily, ...]] = (
     CharacterFamily(),
     VariantFamily(),
     NullFamily(),
+    ClrFamily(),
 )
 _BY_TOKEN: Final[dict[int, TypeFamily]] = {
     int(token): family for family in _FAMILIES for token in family.tokens

@@ -1,0 +1,52 @@
+"""Upkeep of the log: many small files made few, old days removed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Final
+
+import structlog
+
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.log_table import LogTable
+from tailrace_sink.progress import SinkState
+
+_OPTIMIZE_EVERY: Final = 100
+"""Batches of the fold between two compactions."""
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class LogUpkeep:
+    """Done by the fold between two batches, so that no cut waits for it.
+
+    Args:
+        log: the log's table.
+        config: the options.
+    """
+
+    def __init__(self, log: LogTable, config: SinkConfig) -> None:
+        self._log = log
+        self._config = config
+        self._batches = 0
+        self._day: dt.date | None = None
+
+    def after_batch(self, state: SinkState, now: dt.datetime) -> None:
+        """Do what is due.
+
+        Args:
+            state: of the tables; what it holds for a snapshot is still needed.
+            now: UTC.
+        """
+        self._batches += 1
+        if self._batches % _OPTIMIZE_EVERY == 0:
+            self._log.optimize()
+        if self._day == now.date():
+            return
+        self._day = now.date()
+        # A day more: a cut is read from the newest commit row before it, which is older.
+        kept = dt.timedelta(days=self._config.commit_retention_days + 1)
+        needed = min((held.from_batch for held in state.held.values()), default=state.batch)
+        removed = self._log.expire((now - kept).date(), min(needed, state.batch))
+        if removed is not None:
+            _log.info("log_expired", before=removed.isoformat())

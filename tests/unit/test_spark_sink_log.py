@@ -1,0 +1,170 @@
+"""The log's plan, its mark, and its state row: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tailrace_schemas.progress import PartitionProgress, Progress
+from tailrace_schemas.topics import TopicNames
+from tailrace_sink.log_plan import LogCut, Named, plan_cut
+from tailrace_sink.log_table import LogState, Mark
+from tailrace_sink.progress import SinkState, plan_batch
+from tailrace_sink.topic_ranges import ProgressRecord
+
+NAMES = TopicNames("p")
+TOPIC = "p.shop.dbo.flights"
+OTHER = "p.shop.dbo.planes"
+
+
+def lsn(number: int) -> str:
+    return f"00000001:{number:08x}:0001"
+
+
+def record(
+    offset: int,
+    after: int,
+    through: int,
+    *ranges: tuple[str, int, int],
+    closed: bool = True,
+    snapshotting: Sequence[str] = (),
+    shard: int = 0,
+) -> ProgressRecord:
+    partitions = [
+        PartitionProgress(topic, 0, first, end, end - first, 0, [7]) for topic, first, end in ranges
+    ]
+    progress = Progress(
+        shard=shard,
+        server="server",
+        database="shop",
+        after_lsn=lsn(after),
+        closed_lsn=lsn(through),
+        closed_commit_ms=1000 + through,
+        closed=closed,
+        published_ms=2000 + offset,
+        partitions=partitions,
+        snapshotting=list(snapshotting),
+    )
+    return ProgressRecord(shard, offset, progress)
+
+
+def plan(
+    records: Iterable[ProgressRecord],
+    state: SinkState | None = None,
+    named: Named | None = None,
+    changes_max: int = 10**6,
+    shards: int = 1,
+) -> LogCut | None:
+    return plan_cut(
+        state or SinkState(), named or {}, records, NAMES, changes_max=changes_max, shards=shards
+    )
+
+
+def planned(records: Iterable[ProgressRecord], **options: object) -> LogCut:
+    found = plan(records, **options)  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_a_cut_takes_whole_transactions():
+    opened = record(2, 5, 5, (TOPIC, 4, 9), closed=False)
+    found = planned([record(0, 0, 5, (TOPIC, 0, 3), (OTHER, 0, 2)), opened])
+
+    assert {topic: of.partitions for topic, of in found.topics.items()} == {
+        TOPIC: {0: (0, 3)},
+        OTHER: {0: (0, 2)},
+    }
+    assert (found.count, found.following.batch, found.following.closed_lsn) == (5, 1, lsn(5))
+    assert [of.offset for of in found.records] == [0]
+    assert plan([opened], found.following) is None
+
+
+def test_the_bound_is_kept_but_one_transaction_is_always_taken():
+    records = [record(n, n, n + 1, (TOPIC, 10 * n, 10 * n + 10)) for n in range(4)]
+
+    state, taken = SinkState(), []
+    while (found := plan(records, state, changes_max=25)) is not None:
+        taken.append(found.count)
+        state = found.following
+    assert taken == [20, 20]
+    assert planned(records, changes_max=1).count == 10
+
+
+def test_a_snapshot_is_taken_as_it_comes():
+    """The log does not hold anything back: what waits for the end of a snapshot waits in it."""
+    named = planned([record(0, 0, 5, snapshotting=[OTHER])])
+    assert named.moves
+    assert named.topics == {}
+    assert named.named == {0: frozenset({OTHER})}
+    same = record(1, 5, 5, snapshotting=[OTHER])
+    assert not planned([same], state=named.following, named=named.named).moves
+    rows = planned(
+        [record(1, 5, 5, (OTHER, 0, 4), snapshotting=[OTHER])],
+        state=named.following,
+        named=named.named,
+    )
+    assert rows.moves
+    assert rows.count == 4
+
+
+def test_a_topic_that_was_made_again_is_read_from_its_beginning():
+    found = planned([record(0, 0, 1, (TOPIC, 50, 60)), record(1, 1, 2, (TOPIC, 0, 3))])
+    assert found.topics[TOPIC].partitions == {0: (0, 3)}
+    assert found.count == 3
+
+
+def test_the_lsn_is_the_slowest_shard():
+    first = planned([record(0, 0, 9, (TOPIC, 0, 3))], shards=2)
+    assert first.following.closed_lsn == ""
+    other = record(0, 0, 4, (OTHER, 0, 3), shard=1)
+    both = planned([other], state=first.following, shards=2)
+    assert both.following.closed_lsn == lsn(4)
+    assert both.following.closed_commit_ms == 1004
+    assert both.following.batch == 2
+
+
+def test_marks_order_by_epoch_then_batch():
+    assert Mark(2, 5).version > Mark(1, 10**9).version > Mark(1, 5).version
+    assert Mark.of_version(Mark(3, 12).version) == Mark(3, 12)
+
+
+def test_the_state_row_is_read_as_it_was_written():
+    state = LogState(
+        planned([record(0, 0, 5, (TOPIC, 0, 3))]).following,
+        epoch=3,
+        owner="me",
+        named={0: frozenset({OTHER})},
+        lost={TOPIC: "gone"},
+        published_ms=5,
+        is_start=True,
+        prefix="p",
+        deletes="soft",
+    )
+    assert LogState.of_json(state.to_json()) == state
+
+
+def test_the_fold_stops_what_the_log_lacks():
+    """In the middle of changes, and in the middle of a snapshot, which then is of no use."""
+    lost = {TOPIC: "gone", OTHER: "gone, too"}
+    records = [
+        record(0, 0, 1, (TOPIC, 0, 3), (OTHER, 0, 2), snapshotting=[OTHER]),
+        replace(
+            record(1, 1, 2, (TOPIC, 3, 6), (OTHER, 2, 4), snapshotting=[OTHER]), batch=2, lost=lost
+        ),
+        record(2, 2, 3, (TOPIC, 6, 9), (OTHER, 4, 6)),
+    ]
+    found = plan_batch(SinkState(), records, NAMES, changes_max=10**6)
+    assert found is not None
+    assert {of.topic: dict(of.partitions) for of in found.topics} == {TOPIC: {0: (0, 3)}}
+    assert found.following.stopped == lost
+    assert found.following.held == {}
+
+    again = [
+        record(3, 3, 3, snapshotting=[OTHER]),
+        record(4, 3, 4, (OTHER, 6, 8), snapshotting=[OTHER]),
+        record(5, 4, 4),
+    ]
+    whole = plan_batch(found.following, again, NAMES, changes_max=10**6)
+    assert whole is not None
+    assert {of.topic: dict(of.partitions) for of in whole.topics} == {OTHER: {0: (6, 8)}}
+    assert whole.following.stopped == {TOPIC: "gone"}

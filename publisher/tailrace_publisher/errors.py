@@ -35,9 +35,11 @@ class PublisherError(Exception):
     Attributes:
         retryable: whether waiting helps.
         of_one_table: whether it concerns one table alone when it comes while that one is handled.
+        waited_for_s: seconds for which waiting may help; None for as long as it takes.
     """
 
     retryable: ClassVar[bool] = False
+    waited_for_s: ClassVar[float | None] = None
     of_one_table: ClassVar[bool] = True
 
     @property
@@ -308,8 +310,12 @@ class LsnWentBack(SourceError):
 
 
 class ReplicaBehind(SourceError):
-    """A readable secondary has not redone yet what was published: waiting helps, if not forever."""
+    """A readable secondary has not redone yet what was published: waiting helps, if not forever.
 
+    It may be that the primary was restored, and the secondary with it.
+    """
+
+    waited_for_s = 3600.0
     retryable = True
     of_one_table = False
 

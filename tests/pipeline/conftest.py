@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,17 +134,26 @@ class Pipe:
     def config(self, **further: Any) -> PublisherConfig:
         return PublisherConfig.load(self.options(**further))
 
-    def is_caught_up(self, *, scan: bool = True) -> bool:
-        """Whether everything captured is out and no snapshot is pending."""
+    def is_caught_up(self, *, scan: bool = True, gone: Collection[str] = ()) -> bool:
+        """Whether everything captured is out and no snapshot is pending.
+
+        Args:
+            scan: whether the capture process scans first.
+            gone: tables that are not captured any more: they are named, and no others.
+        """
         if scan:
             self.source.scan()
         records = self.topics.progress()
         return bool(
             records
             and records[-1]["closed"]
-            and not records[-1]["snapshotting"]
+            and set(records[-1]["snapshotting"]) == {self.topic(table) for table in gone}
             and Lsn.parse(records[-1]["through_lsn"]) >= self.source.max_lsn()
         )
+
+    def topic(self, table: str) -> str:
+        """Name of the topic of a table in dbo."""
+        return self.topics.names.data(TableName(self.source.name, "dbo", table))
 
     def assert_exactly_once(self, table: str, instance: str | None = None) -> None:
         """Every change row is in its topic once, nothing else is."""

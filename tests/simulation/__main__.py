@@ -10,7 +10,6 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.checking import check, minimise, report
 from tests.simulation.kept import save
-from tests.simulation.known import Avoided
 from tests.simulation.mutants import MUTANTS, SIGNS, put_back
 from tests.simulation.scenario import draw
 
@@ -18,7 +17,6 @@ from tests.simulation.scenario import draw
 def main() -> int:
     """Run what the arguments ask for; 1 when a seed failed."""
     arguments = _arguments()
-    Avoided.everything = not arguments.with_known
     if arguments.seed is not None:
         return _one(arguments)
     began = time.monotonic()
@@ -54,7 +52,6 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--progress", action="store_true", help="tell how many seeds are done")
     parser.add_argument("--save", help="keep the failing history as a regression of that name")
-    parser.add_argument("--with-known", action="store_true", help="known faults, too (known.py)")
     parser.add_argument("--verbose", action="store_true", help="print the publisher's log")
     return parser.parse_args()
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from tests.simulation.known import Known, avoids
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.rows import Column, Table
 from tests.simulation.writes import Writer
@@ -177,7 +176,6 @@ def disable(sim: Simulation, rng: random.Random) -> None:
     sim.excuse_uncovered(instance)
     clock = group.server.clock
     group.write(wal.DisableInstance(group.log.next_lsn(), clock.local(), instance.name))
-    sim.note_uncaptured()
 
 
 def _alter(sim: Simulation, table: Table, kind: str, column: Column) -> None:
@@ -197,8 +195,6 @@ def add_column(sim: Simulation, rng: random.Random) -> None:
 
 @action
 def drop_column(sim: Simulation, rng: random.Random) -> None:
-    if avoids(Known.DDL_BESIDE_SNAPSHOT) and sim.is_snapshotting():
-        return
     table = rng.choice(_tables(sim))
     free = [column for column in table.columns if column.column_id not in table.key]
     if len(free) > 1 and table.key:  # the judge knows the rows of the others by all columns
@@ -207,8 +203,6 @@ def drop_column(sim: Simulation, rng: random.Random) -> None:
 
 @action
 def alter_column(sim: Simulation, rng: random.Random) -> None:
-    if avoids(Known.DDL_BESIDE_SNAPSHOT) and sim.is_snapshotting():
-        return
     table = rng.choice(_tables(sim))
     free = [c for c in table.columns if c.type == "int" and c.column_id not in table.key]
     if free:
@@ -226,7 +220,6 @@ def drop_table(sim: Simulation, rng: random.Random) -> None:
     sim.excuse(table.name, "it was dropped")
     clock = group.server.clock
     group.write(wal.DropTable(group.log.next_lsn(), clock.local(), table.object_id))
-    sim.note_uncaptured()
 
 
 @action
@@ -457,3 +450,20 @@ def intruder(sim: Simulation, rng: random.Random) -> None:
     if sim.transactional_id in sim.broker.producers:
         sim.broker.init_producer(sim.transactional_id, 10_000_000)
         sim.intrusions += 1
+
+
+@action
+def second_publisher(sim: Simulation, rng: random.Random) -> None:
+    """Another publisher starts with our transactional id, publishes for a while, and dies."""
+    if sim.transactional_id in sim.broker.producers:
+        sim.run_another(rng.choice((40, 90, 150, 400)))
+
+
+@action
+def retention(sim: Simulation, rng: random.Random) -> None:
+    """Retention takes the oldest records of a topic, but of the one that is compacted."""
+    topics = [topic for name, topic in sim.broker.topics.items() if name != "sim.offsets"]
+    if topics:
+        for partition in rng.choice(topics).partitions:
+            end = partition.stable_end()
+            partition.log_start = rng.randrange(partition.log_start, end + 1)

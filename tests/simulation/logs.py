@@ -23,27 +23,25 @@ class Told:
     """The events of the structured log that the judge needs.
 
     Attributes:
-        where: tells ticks, progress records and the newest captured LSN of the moment.
+        where: tells the ticks of the moment.
         stopped: when the table of a topic was last told to be stopped, in ticks.
         gaps: the topics whose tables were last told to be stopped for changes that are gone.
-        restarted: of tables that begin again: progress records and newest captured LSN then.
         starts: a mark for each start that came to its checkpoint.
         metrics: the publisher's counts.
         is_verbose: whether to print every event.
     """
 
     is_verbose: bool
-    where: Callable[[], tuple[int, int, bytes]]
+    where: Callable[[], int]
     stopped: dict[str, int] = field(default_factory=dict)
     gaps: set[str] = field(default_factory=set)
-    restarted: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
 
     def take(self, _logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
         """A processor of structlog: the last one."""
         name = event.get("event")
-        ticks, records, captured = self.where()
+        ticks = self.where()
         if name == "table_stopped":
             if event.get("error") in _NEVER_DUE:
                 raise Finding(f"{event['table']} was stopped: {event['reason']}")
@@ -55,7 +53,6 @@ class Told:
                 self.gaps.discard(topic)
         elif name == "table_restarted":
             self.gaps.discard(f"sim.{event['table']}")
-            self.restarted.setdefault(f"sim.{event['table']}", []).append((records, captured))
         elif name in {"checkpoint_found", "checkpoint_missing"}:
             self.starts.append(ticks)
         if self.is_verbose:

@@ -182,7 +182,7 @@ SIGNS: Final = {
     "6": (": at ",),
     "7": ("is said to be out",),
     "9": ("TypeError", "unpack"),
-    "9b": ("twice", "comes behind"),
+    "9b": ("twice", "comes behind", "positions go back"),
     "stops-not-written": ("ended by itself: PositionExpired",),
     "rights-too-late": ("ended by itself: PermissionMissing",),
 }

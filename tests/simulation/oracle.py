@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.history import ExpectedEvent, Named, TableHistory, histories
 from tests.simulation.kafka.broker import Partition
-from tests.simulation.known import Known, avoids
 from tests.simulation.published import (
     PREFIX,
     Delivered,
@@ -49,7 +48,6 @@ class _Reader:
     Attributes:
         history: of the table.
         is_held: whether progress records name it: it is not part of the cut.
-        was_held: whether they ever did: a table that is new holds nothing before.
         rows: by key, or by image for a table without one.
         since: identities of events since the last cut that it was part of.
         closed: LSN of that cut; None while it is held.
@@ -58,7 +56,6 @@ class _Reader:
     topic: str
     history: TableHistory
     is_held: bool = False
-    was_held: bool = False
     is_whole: bool = False
     rows: dict[Any, Named] = field(default_factory=dict)
     bag: Counter[Any] = field(default_factory=Counter)
@@ -68,18 +65,16 @@ class _Reader:
     seen: set[tuple[bytes, bytes, int]] = field(default_factory=set)
     is_dirty: bool = True
     whole: list[Event] = field(default_factory=list)
-    gap_up_to: bytes = b""
 
     def hold(self) -> None:
         """A record names the table: what comes from here on is the whole of it."""
-        if not self.is_held:
-            self.is_held, self.was_held = True, True
-            self.rows.clear()
-            self.bag.clear()
-            self.whole.clear()
-            self.since.clear()
-            self.closed = None
-            self.is_dirty = True
+        self.is_held = True
+        self.rows.clear()
+        self.bag.clear()
+        self.whole.clear()
+        self.since.clear()
+        self.closed = None
+        self.is_dirty = True
 
     def take(self, event: Event) -> None:
         """Apply an event."""
@@ -156,8 +151,8 @@ class _Judge:
         self._next: dict[Partition, int] = defaultdict(int)
         self._last: dict[Partition, bytes] = {}
         self._newest: dict[str, bytes] = {}
-        self._uncaptured = sim.uncaptured
         self._number = 0
+        self._named: set[str] = set()
         self._mode = sim.config.snapshot.mode.value
 
     def run(self) -> None:
@@ -171,12 +166,8 @@ class _Judge:
                         f" before it closed {closed}"
                     )
                 closed = progress.closed_lsn
+                self._name(set(progress.snapshotting))
             last = delivered.progress[-1]
-            self._begin_again()
-            for topic in last.snapshotting:
-                reader = self._reader(topic)
-                if reader is not None:
-                    reader.hold()
             self._events(delivered)
             self._number += len(delivered.progress)
             if last.closed:
@@ -184,21 +175,13 @@ class _Judge:
                 self._freshness(delivered)
         self._nothing_else()
 
-    def _begin_again(self) -> None:
-        """Tables that begin again, as the publisher has told: with a snapshot, or without one.
-
-        Without one a gap was told: between two cuts it is complete only behind what was captured.
-        """
-        for topic, restarts in self._sim.told.restarted.items():
-            reader = self._readers.get(topic)
-            while restarts and restarts[0][0] <= self._number:
-                _, captured = restarts.pop(0)
-                if reader is None:
-                    continue
-                reader.gap_up_to = captured
-                if avoids(Known.SNAPSHOT_BEGUN_TWICE):
-                    reader.is_held = False
-                    reader.hold()
+    def _name(self, named: set[str]) -> None:
+        """A table is held from the first record that names it, behind one that does not."""
+        for topic in named - self._named:
+            reader = self._reader(topic)
+            if reader is not None:
+                reader.hold()
+        self._named = named
 
     # -- ledger ------------------------------------------------------------------------------------
 
@@ -302,22 +285,12 @@ class _Judge:
             released = reader.is_held
             if released:
                 reader.release()
-            if self._is_uncaptured(reader):
-                reader.closed = None
-                reader.since.clear()
-                continue
-            is_partial = self._mode == "no_data" and closed <= reader.gap_up_to
-            if reader.closed is not None and not is_partial:
+            if reader.closed is not None:
                 self._check_exactly_once(reader, reader.closed, closed)
-            reader.closed = None if is_partial else closed
+            reader.closed = closed
             reader.since.clear()
             if self._mode == "initial":
                 self._check_state(reader, closed, released=released)
-
-    def _is_uncaptured(self, reader: _Reader) -> bool:
-        """Whether it lost its last capture instance, and no record has named it since."""
-        lost = self._uncaptured.get(reader.history.name, [])
-        return any(number <= self._number for number in lost)
 
     def _check_exactly_once(self, reader: _Reader, after: bytes, up_to: bytes) -> None:
         expected = reader.history.expected(after, up_to)
@@ -385,7 +358,7 @@ class _Judge:
     def _is_followed(self, lsn: bytes, delivered: Delivered) -> bool:
         named = set(delivered.progress[-1].snapshotting)
         for topic, reader in self._readers.items():
-            if topic in named or self._is_uncaptured(reader) or reader.closed is None:
+            if topic in named or reader.closed is None:
                 continue
             if any(commit == lsn for commit, _ in reader.history.commits):
                 return True

@@ -42,7 +42,8 @@ class Surroundings:
         read_only: whether the publisher asks for a readable secondary.
         passes_async: trace flag 1448.
         maxtrans: of the capture job.
-        command_ids: ``all``, ``none`` or ``updated`` (a step may bring them).
+        command_ids: ``all``, ``none``, ``updated`` (a step may bring them), or ``mixed``: all have
+            them, and some tables' indexes do not.
         has_log_stats, has_time_zone, identity, sees_state, sees_jobs: see ``view.Features``.
         zone_change_h: hours from the beginning to a change of the clocks; None for none.
         zone_back: whether the clocks are put back then.
@@ -138,6 +139,8 @@ _SOMETIMES: Final = {
     "hold_markers": 0.7,
     "compact": 0.7,
     "intruder": 0.3,
+    "second_publisher": 0.4,
+    "retention": 0.7,
     "signal": 0.6,
 }
 _OF_GROUPS: Final = {
@@ -163,6 +166,8 @@ def draw(seed: int) -> Scenario:
             weights[kind] = weight * rng.choice((0.3, 1.0, 3.0))
     if around.command_ids == "updated":
         weights.update(update_server=1.0, enable=2.5)
+    if around.command_ids == "mixed":
+        weights.update(large_transaction=4.0, kill=2.0, reserve=1.0)
     if around.read_only:
         weights.update(lag=3.0, redo=3.0)
     if around.goes_by_time or around.zone_back or around.replicas > 1:
@@ -184,7 +189,7 @@ def _surroundings(rng: random.Random) -> Surroundings:
         read_only=replicas > 1 and rng.random() < 0.6,
         passes_async=rng.random() < 0.3,
         maxtrans=rng.choice((1, 2, 5, 500)),
-        command_ids=rng.choice(("all", "all", "none", "updated", "updated")),
+        command_ids=rng.choice(("all", "all", "none", "updated", "updated", "mixed", "mixed")),
         has_log_stats=rng.random() < 0.7,
         has_time_zone=rng.random() < 0.5,
         identity=rng.choice(("visible", "visible", "visible", "hidden", "missing")),

@@ -28,6 +28,7 @@ from tailrace_publisher.errors import (
     PublisherError,
     ReplicaBehind,
 )
+from tailrace_publisher.metrics import Metrics
 from tailrace_schemas.signals import SnapshotSignal
 from tests.simulation.actions import ACTIONS
 from tests.simulation.kafka.broker import Broker, Fate, Transaction
@@ -67,7 +68,6 @@ class Simulation:
     Attributes:
         scenario: what happens.
         excuses: why a table may be stopped, by its name.
-        uncaptured: number of progress records at which a table had no capture instance any more.
         reserved: LSNs of changes of a transaction that is not committed yet.
         ends: errors with which the publisher ended, each of which was due.
     """
@@ -83,7 +83,6 @@ class Simulation:
     published: Published
     told: Told
     excuses: dict[str, list[str]] = field(default_factory=dict)
-    uncaptured: dict[str, list[int]] = field(default_factory=dict)
     reserved: list[bytes] = field(default_factory=list)
     ends: list[PublisherError] = field(default_factory=list)
     commit_utc: dict[tuple[int, bytes], datetime] = field(default_factory=dict)
@@ -96,6 +95,7 @@ class Simulation:
     not_redoing: set[int] = field(default_factory=set)
     clock_steps: int = 0
     intrusions: int = 0
+    takeovers: int = 0
     first_record: int = 0
     is_over: bool = False
     _stop: Any = None
@@ -110,6 +110,7 @@ class Simulation:
     _lane: Lane = field(default_factory=Lane)
     _lanes: random.Random = field(default_factory=lambda: random.Random(0))
     _lane_pace: float = 1.0
+    _calls_left: int | None = None
 
     @property
     def transactional_id(self) -> str:
@@ -145,6 +146,9 @@ class Simulation:
 
     def tick(self) -> None:
         """A call of the publisher."""
+        if self._calls_left is not None:
+            self._tick_of_another()
+            return
         if self._dead:
             raise Killed
         self.world.tick()
@@ -155,6 +159,47 @@ class Simulation:
             if self.kill_in < 0:
                 self.kill_in = None
                 self._die()
+
+    def _tick_of_another(self) -> None:
+        """A call of the other publisher: only the capture process and its threads go on."""
+        assert self._calls_left is not None
+        if self._calls_left <= 0:
+            raise Killed
+        self._calls_left -= 1
+        self.world.tick()
+        if self._calls_left % 8 == 0:
+            self.scan(marks_time=False)
+        self._lane.run_next()
+
+    def run_another(self, calls: int) -> None:
+        """Another publisher with our transactional id runs for so many calls, and dies.
+
+        The one that runs already stands still meanwhile, in the middle of a call.
+
+        Raises:
+            Finding: it ended by itself.
+        """
+        before, lane = self.published.records, self._lane
+        self._calls_left, self._lane = calls, Lane()
+        clients = Clients(self.broker, self.world, self.tick, self.faults)
+        world = self.world, self.tick, self._lane
+        try:
+            ports = make_ports(self.source, clients, self.schemas, *world)
+            run_publisher(self.config, new_stop(), metrics=Metrics(), ports=ports)
+        except Killed:
+            pass
+        except PublisherError as error:
+            if not (self._is_of_another_line(error) or self._is_due(error)):
+                raise Finding(
+                    f"a second publisher ended by itself: {type(error).__name__}: {error}"
+                ) from error
+        finally:
+            self._calls_left, self._lane = None, lane
+        self.intrusions += 1
+        self.takeovers += self.published.records > before
+
+    def _is_of_another_line(self, error: PublisherError) -> bool:
+        return isinstance(error, DatabaseReplaced | LsnWentBack) and self.is_line_left()
 
     def _die(self) -> None:
         self._dead = True
@@ -246,16 +291,29 @@ class Simulation:
         return all(self._is_excused(topic) for topic in newest.snapshotting)
 
     def _is_excused(self, topic: str) -> bool:
-        """Whether a table may be stopped, and was told to be; by the last start, too."""
+        """Whether a table may be stopped, and was told to be; by the last start, too.
+
+        One that is not captured any more waits until it is.
+        """
+        if not self._is_captured(topic):
+            return True
         told_at = self.told.stopped.get(topic, -1)
         return topic.rpartition(".")[2] in self.excuses and (
             self._phase == 1 or (told_at > self._phase_began and self._askings < _ASKINGS_MAX)
         )
 
     def _stopped(self) -> set[str]:
-        """The topics of tables that are not part of the cut."""
+        """The topics of tables that are captured and not part of the cut."""
         newest = self.published.newest
-        return set() if newest is None else set(newest.snapshotting)
+        named = () if newest is None else newest.snapshotting
+        return {topic for topic in named if self._is_captured(topic)}
+
+    def _is_captured(self, topic: str) -> bool:
+        database, name = self.group.database, topic.rpartition(".")[2]
+        return any(
+            table.name == name and database.instances_of(table.object_id)
+            for table in database.tables.values()
+        )
 
     def _what_is_missing(self) -> str:
         newest = self.published.newest
@@ -267,7 +325,7 @@ class Simulation:
     def _ended(self, error: PublisherError) -> None:
         """The publisher ended with an error: is it one that an operator must see?"""
         self.ends.append(error)
-        if isinstance(error, DatabaseReplaced | LsnWentBack) and self.is_line_left():
+        if self._is_of_another_line(error):
             self.is_over = True
             return
         if self._is_due(error) and len(self.ends) < _ENDS_MAX:
@@ -280,7 +338,7 @@ class Simulation:
 
     def _is_due(self, error: PublisherError) -> bool:
         if isinstance(error, LeaseLost):
-            return self.intrusions > 1
+            return self.intrusions > 1 or self.takeovers > 0
         if isinstance(error, ReplicaBehind):
             return bool(self.not_redoing or self.not_hardening)
         tables = self.group.database.tables.values()
@@ -295,6 +353,9 @@ class Simulation:
     def _mend_for_restart(self) -> None:
         """What an operator does: rights are given, tables captured, and the publisher started."""
         self.source.features.refused.clear()
+        if len(self.ends) > _ENDS_MAX // 2:  # until the replica that is read has what was mended
+            self.not_hardening.clear()
+            self.not_redoing.clear()
         database = self.group.database
         for table in list(database.tables.values()):
             if not table.is_dropped and not database.instances_of(table.object_id):
@@ -318,12 +379,17 @@ class Simulation:
         self.running_scan = None
         self.group.end_scan(session, marks_time=marks_time)
 
-    def enable(self, name: str, table: Table) -> None:
+    def enable(self, name: str, table: Table, *, is_ordered: bool = True) -> None:
         """sys.sp_cdc_enable_table."""
         clock = self.group.server.clock
         self.next_object += 1
         record = wal.EnableInstance(
-            self.group.log.next_lsn(), clock.local(), name, self.next_object, table.object_id
+            self.group.log.next_lsn(),
+            clock.local(),
+            name,
+            self.next_object,
+            table.object_id,
+            is_ordered,
         )
         self.group.write(record)
 
@@ -350,18 +416,6 @@ class Simulation:
         ):
             name = database.tables[instance.source].name
             self.excuse(name, f"{instance.name} was disabled before its changes were out")
-
-    def is_snapshotting(self) -> bool:
-        """Whether a table is, or may soon be, read beside the stream."""
-        newest = self.published.newest
-        return newest is None or bool(newest.snapshotting)
-
-    def note_uncaptured(self) -> None:
-        """Note which tables have no capture instance."""
-        database = self.group.database
-        for table in database.tables.values():
-            if not database.instances_of(table.object_id):
-                self.uncaptured.setdefault(table.name, []).append(self.published.records)
 
     def leave_line(self, happen: Callable[[], None]) -> None:
         """The database goes on from an earlier point of its log."""
@@ -405,7 +459,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         change = world.began.replace(tzinfo=None) + timedelta(hours=around.zone_change_h)
     before, after = (120, 60) if around.zone_back else (60, 120)
     zone = Zone("W. Europe Standard Time", before, after, change)
-    has_ids = around.command_ids == "all"
+    has_ids = around.command_ids in {"all", "mixed"}
     replicas = [
         Replica(
             f"SQL{number}",
@@ -445,7 +499,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         KafkaFaults(),
         config,
         Published(broker, schemas),
-        Told(is_verbose, lambda: (world.ticks, simulation.published.records, group.captured())),
+        Told(is_verbose, lambda: world.ticks),
     )
     simulation._lanes = random.Random(scenario.seed ^ 0x1A9E)
     simulation._lane_pace = rng.choice((0.1, 0.5, 1.0))
@@ -474,8 +528,13 @@ def _create_tables(simulation: Simulation, rng: random.Random) -> None:
         )
     for _ in range(3):
         ACTIONS["transaction"](simulation, rng)
-    for table in list(group.database.tables.values()):
-        simulation.enable(f"dbo_{table.name}_0", table)
+    is_mixed = simulation.scenario.around.command_ids == "mixed"
+    for place, table in enumerate(list(group.database.tables.values())):
+        # Mixed: some instances were there before an update that left the indexes as they were.
+        name = f"dbo_{table.name}_0"
+        simulation.enable(
+            name, table, is_ordered=not is_mixed or bool((place + rng.randrange(2)) % 2)
+        )
     if rng.random() < 0.7:
         simulation.scan(marks_time=False)
     ACTIONS["transaction"](simulation, rng)

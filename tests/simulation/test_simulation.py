@@ -20,7 +20,7 @@ def test_whatever_happens_is_published_once_in_order_and_told_truly(first: int) 
         assert failure is None, report(scenario, failure)
 
 
-@pytest.mark.parametrize("name", kept.names())
+@pytest.mark.parametrize("name", [n for n in kept.names() if not n.startswith("mutant_")])
 def test_what_was_found_once_stays_mended(name: str) -> None:
     scenario = kept.load(name)
     failure = check(scenario)

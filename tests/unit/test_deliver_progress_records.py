@@ -36,7 +36,9 @@ def progress(tables: int, partitions: int, snapshotting: int = 0) -> Progress:
     )
 
 
-def split(whole: Progress, bytes_max: int) -> tuple[list[Progress], list[int]]:
+def split(
+    whole: Progress, bytes_max: int, again: frozenset[str] = frozenset()
+) -> tuple[list[Progress], list[int]]:
     """The parts, and the bytes of each."""
     encoder = RecordEncoder(PROGRESS_SCHEMA, 1)
     seen: list[tuple[bytes, Progress]] = []
@@ -46,7 +48,7 @@ def split(whole: Progress, bytes_max: int) -> tuple[list[Progress], list[int]]:
         seen.append((raw, Progress.from_record(fields)))  # type: ignore[arg-type]
         return raw
 
-    records = progress_records(whole, encode, bytes_max)
+    records = progress_records(whole, encode, bytes_max, again)
     parts = [next(part for raw, part in seen if raw == record) for record in records]
     return parts, [len(record) for record in records]
 
@@ -93,3 +95,15 @@ def test_the_smaller_of_both_limits_counts(
     client: dict[str, str], topic: dict[str, str], expected: int
 ):
     assert largest_record(client, topic) == expected
+
+
+def test_a_table_that_begins_anew_is_left_out_by_a_record_that_closes_nothing():
+    whole = progress(3, 2, snapshotting=3)
+    first, second, third = whole.snapshotting
+    (between, last), _ = split(whole, 999_000, frozenset({second}))
+
+    assert between.snapshotting == [first, third]
+    assert not between.closed
+    assert between.closed_lsn == between.after_lsn == whole.after_lsn
+    assert between.partitions == []
+    assert last == whole

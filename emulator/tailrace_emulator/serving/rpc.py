@@ -21,7 +21,7 @@ from tailrace_emulator.tsql.compile.user_types import resolved
 from tailrace_emulator.values.results import Event, Parameter, ReturnStatus, ReturnValue
 from tailrace_emulator.values.tds_types import from_wire
 from tailrace_emulator.values.types import INT
-from tailrace_emulator.wire.requests import ProcedureId, RpcCall, RpcParameter
+from tailrace_emulator.wire.requests import ParameterStatus, ProcedureId, RpcCall, RpcParameter
 from tailrace_emulator.wire.table_values import TableValue
 
 HANDLES_MAX: Final = 100_000
@@ -330,4 +330,7 @@ def _parameter(parameter: RpcParameter) -> Parameter:
     if isinstance(parameter.value, TableValue):
         return table_parameter(parameter.name, INT, parameter.value)
     sql_type = from_wire(parameter.type)
-    return Parameter(parameter.name, sql_type, parameter.value, parameter.is_output)
+    is_default = bool(parameter.status & ParameterStatus.DEFAULT_VALUE)
+    return Parameter(
+        parameter.name, sql_type, parameter.value, parameter.is_output, is_default=is_default
+    )

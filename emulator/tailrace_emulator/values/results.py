@@ -162,7 +162,8 @@ class TableRows:
 class Parameter(NamedTuple):
     """A parameter as a client sent it: ``name`` with its @, or empty when positional.
 
-    ``position`` is where among the values for a text it came.
+    ``position`` is where among the values for a text it came; ``is_default`` asks for the
+    procedure's own default, whatever value came with it.
     """
 
     name: str
@@ -171,3 +172,4 @@ class Parameter(NamedTuple):
     output: bool = False
     table: TableRows | None = None
     position: int = 0
+    is_default: bool = False

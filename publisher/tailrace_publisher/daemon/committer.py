@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
@@ -32,7 +33,7 @@ class Committer:
         runtime: with the options rows_per_transaction, mb_per_transaction and linger_ms.
         delivery: takes the rows.
         state: keeps the position.
-        snapshotting: data topics of tables that are not part of the cut yet.
+        out_of_cut: the tables that are not part of the cut.
         fencing: given the database's record of each transaction before and behind its commit.
 
     Attributes:
@@ -44,7 +45,7 @@ class Committer:
         runtime: Runtime,
         delivery: KafkaDelivery,
         state: PublisherState,
-        snapshotting: Callable[[], list[str]],
+        out_of_cut: Callable[[], OutOfCut],
         fencing: FencingCheck,
     ) -> None:
         self.state = state
@@ -54,7 +55,7 @@ class Committer:
         self._linger_s = runtime.config.linger_ms / 1000
         self._metrics = runtime.metrics
         self._clock = runtime.clock
-        self._snapshotting = snapshotting
+        self._out_of_cut = out_of_cut
         self._fencing = fencing
         self._on_step = runtime.on_step
         self._opened_at = 0.0
@@ -146,11 +147,25 @@ class Committer:
 
         A reader takes what a table brings from there on for the whole of it.
         """
-        if not self._announced.issuperset(self._snapshotting()):
+        named = self._out_of_cut()
+        if named.again or not self._announced.issuperset(named.topics):
             self.heartbeat(None)
 
+    def begin(self) -> None:
+        """Write what a start has decided before anything else can fail.
+
+        Inside a source transaction, too, when a table has moved: a start that ends before it
+        closes the transaction would forget it, and decide it again.
+        """
+        if is_closed(self.state.position) or self.state.has_moved:
+            self.commit()
+
     def finish(self) -> None:
-        """Commit what was sent before a clean stop; it is whole up to the position."""
+        """Commit what was sent, before a clean stop or a look at the catalog.
+
+        It is whole up to the position. A table that then begins anew has nothing in the transaction
+        that names it but what is of its new beginning.
+        """
         if self._delivery.rows_in_transaction:
             self.commit()
 
@@ -169,7 +184,7 @@ class Committer:
         now_ms = self._clock.now_ms()
         database = state.database_record(closed_lsn, now_ms)
         checkpoints = state.records_to_write(database, now_ms)
-        snapshotting = self._snapshotting()
+        named = self._out_of_cut()
         self._on_step(Step.BEFORE_COMMIT)
         self._fencing.writing(database)
         self._delivery.commit(
@@ -177,12 +192,13 @@ class Committer:
             closed_lsn=closed_lsn,
             closed_commit_ms=closed_ms,
             closed=closed,
-            snapshotting=snapshotting,
+            snapshotting=named.topics,
+            again=named.again,
             checkpoints=checkpoints,
         )
         self._fencing.written(database)
         state.written(closed_lsn)
-        self._announced = set(snapshotting)
+        self._announced = set(named.topics)
         self._closed_ms = closed_ms
         self._committed_at = self._clock.monotonic()
         self._open_rows = self._open_bytes = 0

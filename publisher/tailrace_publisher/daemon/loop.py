@@ -18,7 +18,6 @@ from tailrace_publisher.daemon.wiring import ready_session
 from tailrace_publisher.errors import (
     LeaseLost,
     PublisherError,
-    ReplicaBehind,
     SchemaRefused,
     TableFailed,
 )
@@ -93,8 +92,9 @@ class _Conductor:
             except (PublisherError, RegistryError) as error:
                 if isinstance(error, RegistryError):
                     self._kept.schemas.forget()  # what answers next may be another registry
+                longest_s = error.waited_for_s if isinstance(error, PublisherError) else None
                 ends = not (error.retryable or self._may_heal(error))
-                if ends or (isinstance(error, ReplicaBehind) and self._patience.has_ended()):
+                if ends or self._patience.has_ended(longest_s):
                     _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
                     if isinstance(error, RegistryError):
                         raise SchemaRefused(str(error)) from error

@@ -1,15 +1,12 @@
-"""How long a readable secondary may be behind what was published."""
+"""How long the publisher waits for what may heal, where that is bounded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
-
-_REPLICA_BEHIND_MAX_S: Final = 3600.0
 
 
 class Patience:
-    """Waits for a secondary that is behind, but not for ever: it may have been restored.
+    """Counts from the first time that something is met until it is over.
 
     Args:
         clock: seconds of a clock that only goes forward.
@@ -19,13 +16,19 @@ class Patience:
         self._clock = clock
         self._since: float | None = None
 
-    def has_ended(self) -> bool:
-        """Whether it is behind again, and has been for too long."""
+    def has_ended(self, longest_s: float | None) -> bool:
+        """Whether it has been met for too long.
+
+        Args:
+            longest_s: how long it may be; None for ever, which is not counted.
+        """
+        if longest_s is None:
+            return False
         now = self._clock()
         if self._since is None:
             self._since = now
-        return now - self._since > _REPLICA_BEHIND_MAX_S
+        return now - self._since > longest_s
 
     def renew(self) -> None:
-        """It is not behind any more."""
+        """It is over."""
         self._since = None

@@ -15,6 +15,7 @@ from tailrace_publisher.checkpoint.reader import Stored
 from tailrace_publisher.daemon.table_record import OlderInstances, TableRecord
 from tailrace_publisher.daemon.table_state import (
     KEPT,
+    OUT_OF_CUT,
     PUBLISHED,
     TableEvent,
     state_after,
@@ -56,6 +57,8 @@ class PublisherState:
     reads_all_anew: bool = False
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
+    _named: set[TableName] = field(default_factory=set)
+    _begun: set[TableName] = field(default_factory=set)
     _older: OlderInstances = field(default_factory=lambda: OlderInstances({}))
     _older_keys: list[bytes] = field(default_factory=list)
 
@@ -114,7 +117,7 @@ class PublisherState:
         if own is None:
             return None
         try:
-            return cls(
+            state = cls(
                 server,
                 database,
                 identity.or_as(known_identity(own)),
@@ -131,6 +134,8 @@ class PublisherState:
             )
         except ValueError as error:
             raise CheckpointError(f"checkpoint of database {database}: {error}") from error
+        state._named = set(state.out_of_cut())
+        return state
 
     @property
     def out(self) -> Lsn:
@@ -146,6 +151,19 @@ class PublisherState:
     def known(self) -> set[TableName]:
         """The tables of which a record is kept."""
         return {name for name, record in self._tables.items() if record.state in KEPT}
+
+    def out_of_cut(self) -> list[TableName]:
+        """The tables that are not part of the cut, those that are gone included."""
+        return [name for name, record in self._tables.items() if record.state in OUT_OF_CUT]
+
+    def begun_again(self) -> set[TableName]:
+        """Tables that the last record names, and that have begun anew since."""
+        return self._begun & self._named
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a table is not as the checkpoint has it."""
+        return bool(self._changed)
 
     def happened(
         self, table: TableName, event: TableEvent, known: TableRecord | None = None
@@ -164,6 +182,8 @@ class PublisherState:
         after = replace(known or before, state=state_after(before.state, event))
         if event is TableEvent.GONE:
             after = TableRecord()
+        elif event is TableEvent.SNAPSHOT_WANTED:
+            self._begun.add(table)
         self.keep(table, after)
         return after
 
@@ -245,6 +265,8 @@ class PublisherState:
         """The records are committed."""
         self.closed_lsn = closed_lsn
         self._changed.clear()
+        self._begun.clear()
+        self._named = set(self.out_of_cut())
         self._older_keys.clear()
 
     def _checkpoint_of(self, table: TableName, now_ms: int) -> TableCheckpoint | None:

@@ -18,7 +18,7 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import OnRename
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.stopped import StoppedTables, reason_of
-from tailrace_publisher.daemon.table_state import TableEvent
+from tailrace_publisher.daemon.table_state import TableEvent, TableState
 from tailrace_publisher.errors import TableRenamed
 from tailrace_schemas.topics import TableName
 
@@ -93,6 +93,13 @@ class Renames:
             if instance.source_object_id == known and instance.table != missing:
                 return instance.table
         return None
+
+    def told_of(self, gone: TableName, captured: Iterable[CaptureInstance]) -> str | None:
+        """The reason to keep with a name whose table was begun under another; None for others."""
+        record, now = self._state.of(gone), self.whose(gone, captured)
+        if now is not None:
+            return reason_of(TableRenamed(gone, now))
+        return record.stopped_reason if record.state is TableState.LOST else None
 
     def keep_old_name(self, name: TableName, captured: Iterable[CaptureInstance]) -> bool:
         """Keep the record of a table that is called otherwise now, as one that is stopped.

@@ -88,7 +88,7 @@ class Session:
         config, clock, stop = self._runtime.config, self._runtime.clock, self._runtime.stop
         parts, committer, state = self._parts, self._parts.committer, self._parts.committer.state
         pacing = Pacing(config.poll_interval_ms / 1000)
-        committer.heartbeat(None)
+        committer.begin()
         looked_at = clock.monotonic()
         while not stop.is_set():
             self._end_if_none_goes_on()
@@ -98,10 +98,15 @@ class Session:
             if is_idle or clock.monotonic() - looked_at >= config.heartbeat_s:
                 # Before the poll: what was captured before it is seen by it.
                 known_ms = self._known_ms()
+                if is_closed(state.position):
+                    parts.stream.look_at_catalog()
                 looked_at = clock.monotonic()
             more = parts.stream.poll()
             if is_closed(state.position):
                 parts.signals.take()
+                if parts.snapshots.look():
+                    # Behind the fence: without a capture instance the events beside it are missing.
+                    parts.stream.look_at_catalog()
                 more = parts.snapshots.advance(is_caught_up=not more) or more
             if is_idle:
                 committer.heartbeat(None if more else known_ms)

@@ -48,6 +48,23 @@ class SnapshotDriver:
         self._is_told = False
         self._has_rested = True
 
+    def look(self) -> bool:
+        """Note which chunks were read, and which fences the stream has passed.
+
+        To be called at a closed position, as :meth:`advance`.
+
+        Returns:
+            Whether a chunk may be published, if its table is still captured as it was.
+
+        Raises:
+            TableFailed, SourceError: as :meth:`advance`.
+        """
+        position = self._state.position.commit_lsn
+        self._settled(position)
+        if self._snapshots.look(position):
+            self._runtime.on_step(Step.SNAPSHOT_READ)
+        return self._snapshots.is_due(position)
+
     def advance(self, *, is_caught_up: bool) -> bool:
         """Publish what may be, and have further chunks read; to be called at a closed position.
 
@@ -65,9 +82,8 @@ class SnapshotDriver:
         """
         position = self._state.position.commit_lsn
         pending = self._settled(position)
-        if self._snapshots.look(position):
-            self._runtime.on_step(Step.SNAPSHOT_READ)
         if self._snapshots.has_failed(position):
+            self._committer.finish()
             self._tables.refresh()  # it may have other columns by now
             pending = self._settled(position)
         parts = list(

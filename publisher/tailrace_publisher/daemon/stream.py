@@ -25,7 +25,12 @@ from tailrace_publisher.source.merge import merge
 from tailrace_publisher.source.page_readers import BlockReading, Stamps
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages, read_ahead
-from tailrace_publisher.source.queries import catalog_state, commits_from, instances_with_news
+from tailrace_publisher.source.queries import (
+    CatalogState,
+    catalog_state,
+    commits_from,
+    instances_with_news,
+)
 from tailrace_publisher.source.windows import Window, plan_window
 
 
@@ -140,15 +145,34 @@ class Stream:
                 return False  # it was given again meanwhile
             raise refused from error
         # Asked behind both: what it shows of DDL and cleanup is not older than what they showed.
-        state = catalog_state(control)
-        if self._tables.catalog_state is None or not state.same_as(self._tables.catalog_state):
-            self._tables.refresh()
+        state = self._newer_catalog()
+        if state is None:
             return True
         if gone is not None:
             raise gone
         self._tables.check_not_expired(readings, state)
         self._publish(window, [reading for reading in readings if reading.instance.name in names])
         return not window.is_last
+
+    def look_at_catalog(self) -> None:
+        """Take in what has changed in the catalog, where no poll with news does.
+
+        A table whose last capture instance is gone brings no news, so nothing that is said of it
+        behind that is true: neither that it is complete up to a time, nor what was read of it.
+
+        Raises:
+            SourceError, DeliveryError, RegistryError: as their classes say.
+        """
+        self._newer_catalog()
+
+    def _newer_catalog(self) -> CatalogState | None:
+        """The catalog's state; None when it was another one, which is taken in now."""
+        state = catalog_state(self._source.control)
+        if self._tables.catalog_state is not None and state.same_as(self._tables.catalog_state):
+            return state
+        self._committer.finish()
+        self._tables.refresh()
+        return None
 
     def _refused(self, readings: list[Reading], window: Window) -> TableFailed | None:
         """The failure of the table whose changes may not be read: asked for one by one."""

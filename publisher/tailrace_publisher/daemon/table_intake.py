@@ -150,13 +150,26 @@ class TableIntake:
     def _forget_unread(self, catalog: Catalog) -> None:
         """Forget tables that nothing is read of: not captured any more, or left out now.
 
-        The position goes on without them, so one that comes back later needs a new snapshot.
+        The position goes on without them, so one that comes back later needs a new snapshot. Until
+        then it is not part of the cut. Forgotten are only a table that was whole when it was left
+        out by configuration, so that what a reader has of it stays as it was then, and one of which
+        nothing was ever published.
         """
         left = self._state.older_left()
         for name in sorted(self._state.known() - self.tables.keys(), key=str):
-            if not self._renames.keep_old_name(name, catalog.instances):
-                left += self._state.of(name).instances
+            if self._renames.keep_old_name(name, catalog.instances):
+                continue
+            record, is_selected = self._state.of(name), self._config.tables.selects(name)
+            left += record.instances
+            is_whole = record.state is TableState.FOLLOWED and not is_selected
+            if is_whole or record.covers_from is None:
                 self._state.happened(name, TableEvent.GONE)
+                continue
+            renamed = self._renames.told_of(name, catalog.instances)
+            if is_selected and renamed is None:
+                self._stopped.miss(name, _NOT_CAPTURED)
+            kept = TableRecord(record.state, record.covers_from, stopped_reason=renamed)
+            self._state.happened(name, TableEvent.PLACE_LOST, kept)
         self._tell_left_behind(left)
 
     def _tell_left_behind(self, instances: Iterable[str]) -> None:
@@ -246,10 +259,14 @@ class TableIntake:
         return present + sorted(gone)
 
     def _begin(self, table: PublishedTable, record: TableRecord, covers: dict[str, Lsn]) -> None:
-        """Begin with a table that is new, that has lost its place, or that was stopped."""
-        wanted = self._config.snapshot.mode is SnapshotMode.INITIAL or (
-            record.state is TableState.LOST
-            or (record.state is TableState.FOUND and self._state.reads_all_anew)
+        """Begin with a table that is new, that has lost its place, or that was stopped.
+
+        One that was published before has lost changes: only a snapshot makes it true again.
+        """
+        wanted = (
+            self._config.snapshot.mode is SnapshotMode.INITIAL
+            or record.state is not TableState.FOUND
+            or self._state.reads_all_anew
         )
         event = TableEvent.SNAPSHOT_WANTED if wanted else TableEvent.CHANGES_WANTED
         known = _with_source(table, begun(record, covers))

@@ -42,7 +42,7 @@ class TableEvent(StrEnum):
     SNAPSHOT_WANTED = "snapshot wanted"
     """It is to begin with a snapshot, or to have a new one."""
     CHANGES_WANTED = "changes wanted"
-    """It is to begin with its changes from now on."""
+    """It is new, and to begin with its changes from now on."""
     ROWS_OUT = "rows out"
     """A part of its snapshot is published, and not the last one."""
     SNAPSHOT_OUT = "snapshot out"
@@ -90,7 +90,6 @@ TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = Mapping
         (_S.STOPPED, _E.CAPTURED): _S.STOPPED,
         (_S.STOPPED, _E.GONE): _S.MISSING,
         (_S.STOPPED, _E.SNAPSHOT_WANTED): _S.PENDING,
-        (_S.STOPPED, _E.CHANGES_WANTED): _S.FOLLOWED,
         (_S.STOPPED, _E.PLACE_LOST): _S.LOST,
         (_S.STOPPED, _E.FAILED): _S.STOPPED,
     }

@@ -10,6 +10,7 @@ import structlog
 
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.coverage import PublishedTable, Reading, reading_of
+from tailrace_publisher.daemon.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.table_intake import TableIntake
@@ -28,6 +29,7 @@ from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.source.queries import CatalogState
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
@@ -56,6 +58,7 @@ class PublishedTables:
         state: PublisherState,
     ) -> None:
         self._metrics = runtime.metrics
+        self._topics = runtime.config.topics
         self._intake = intake
         self._versions = versions
         self._state = state
@@ -75,7 +78,7 @@ class PublishedTables:
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
         self._intake.refresh()
-        self._metrics.snapshotting.set(len(self.snapshotting()))
+        self._count()
 
     def failure(self) -> PublisherError | None:
         """The error to end with when no table can go on: that of the first; else None.
@@ -103,11 +106,12 @@ class PublishedTables:
             PublisherError: as :meth:`refresh`.
         """
         table = self._intake.take_up(table)
-        self._metrics.snapshotting.set(len(self.snapshotting()))
-        if self._intake.is_stopped(table):
-            return  # for what keeps it from going on, which was told
+        if self._intake.is_stopped(table):  # for what keeps it from going on, which was told
+            self._count()
+            return
         if not table.versions or self._state.of(table.name).state in UNREAD:
             _log.info("snapshot_running_already", table=str(table.name))
+            self._count()
             return
         _log.info("snapshot_requested", table=str(table.name))
         anew = SnapshotProgress(SnapshotState.PENDING)
@@ -165,6 +169,20 @@ class PublishedTables:
         """Tables that are not part of the cut: their snapshot is not over, or they cannot go on."""
         return [table for table in self if self._state.of(table.name).state in OUT_OF_CUT]
 
+    def out_of_cut(self) -> OutOfCut:
+        """What progress records name: tables that are gone or renamed are named as well.
+
+        A reader would take a table that is not named any more for whole, and it is not.
+        """
+        again = self._state.begun_again()
+        return OutOfCut(
+            tuple(dict.fromkeys(map(self._topic_of, self._state.out_of_cut()))),
+            frozenset(map(self._topic_of, again)),
+        )
+
+    def _topic_of(self, name: TableName) -> str:
+        return self._topics.data(name)
+
     def set_snapshot(self, table: PublishedTable, progress: SnapshotProgress) -> None:
         """Keep how far a table's snapshot is, with the rows that are published."""
         is_out = progress.state is SnapshotState.DONE
@@ -188,4 +206,7 @@ class PublishedTables:
             snapshot_rows=progress.rows,
         )
         self._state.happened(table.name, event, known)
+        self._count()
+
+    def _count(self) -> None:
         self._metrics.snapshotting.set(len(self.snapshotting()))

@@ -12,7 +12,7 @@ from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.queries import max_lsn, may_wait_for_replicas
+from tailrace_publisher.source.queries import is_read_only, max_lsn, may_wait_for_replicas
 from tailrace_publisher.source.scan_sessions import (
     MaxTransactions,
     Sessions,
@@ -46,6 +46,7 @@ class CaptureWatch:
         self._log_ends = LogEndSource(connection, "the capture job's backlog is not known")
         self._before: Sessions | None = None
         self._waits_for_replicas: bool | None = None
+        self._is_secondary: bool | None = None
         self._marks: deque[tuple[datetime, Lsn]] = deque(maxlen=_MARKS_MAX)
         self._is_visible = True
         self._is_stalled = False
@@ -84,7 +85,8 @@ class CaptureWatch:
         known_by_lsn = self._captured_by_lsn(sessions)
         known = captured_until(sessions, self._maxtrans.read(), self._before)
         if self._is_waiting_possible():
-            known = known_by_lsn
+            # A readable secondary's own log ends before the primary's does: nothing is claimed.
+            known = None if self._is_at_secondary() else known_by_lsn
         self._before = sessions
         # A clock that was set back says so by times that are to come.
         return None if known is None or known > sessions.moment else known
@@ -110,6 +112,12 @@ class CaptureWatch:
         if self._waits_for_replicas is None:
             self._waits_for_replicas = may_wait_for_replicas(self._connection)
         return self._waits_for_replicas
+
+    def _is_at_secondary(self) -> bool:
+        """Asked once: a replica that changes its role ends its connections."""
+        if self._is_secondary is None:
+            self._is_secondary = is_read_only(self._connection)
+        return self._is_secondary
 
     def _tell(self, age: float) -> None:
         stalled = age > self._stall_s

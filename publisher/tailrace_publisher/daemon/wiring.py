@@ -32,7 +32,7 @@ from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
-from tailrace_publisher.errors import PreflightError
+from tailrace_publisher.errors import CheckpointLost, LeaseLost, PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
 from tailrace_publisher.snapshot.fence import FenceSource
@@ -99,7 +99,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             runtime,
             delivery,
             state,
-            lambda: [table.topic for table in tables.snapshotting()],
+            tables.out_of_cut,
             kept.fencing,
         )
         signals = Signals(topics, delivery, state, tables)
@@ -188,13 +188,21 @@ def _opened_state(control: Connection, topics: DatabaseTopics, kept: Kept) -> Pu
     state = PublisherState.restore(topics.server, topics.database, identity, stored)
     check_spelling(control, topics, _CHECKPOINT_DEADLINE_S, is_begun=state is not None)
     if state is None or stored.database is None:
-        state = begin_without_checkpoint(
-            topics,
-            identity,
-            newest or Lsn.ZERO,
-            _CHECKPOINT_DEADLINE_S,
-            is_secondary=is_read_only(control),
-        )
+        try:
+            state = begin_without_checkpoint(
+                topics,
+                identity,
+                newest or Lsn.ZERO,
+                _CHECKPOINT_DEADLINE_S,
+                is_secondary=is_read_only(control),
+            )
+        except CheckpointLost as error:
+            if read_checkpoints(topics, _CHECKPOINT_DEADLINE_S).database is None:
+                raise
+            raise LeaseLost(
+                f"another publisher of database {topics.database} with the same prefix began while"
+                " this one started: end one of them, or give it a prefix of its own"
+            ) from error
         state.commit = continuity(control, state.position.commit_lsn).commit
         return state
     _check_continues(control, state, known_identity(stored.database), identity, newest)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Final
@@ -213,6 +213,7 @@ class KafkaDelivery:
         closed_commit_ms: int | None,
         closed: bool,
         snapshotting: Sequence[str] = (),
+        again: Set[str] = frozenset(),
         checkpoints: Checkpoints,
     ) -> Progress:
         """Commit what was sent together with its progress record and the checkpoints.
@@ -226,6 +227,7 @@ class KafkaDelivery:
             closed_commit_ms: its commit time, milliseconds UTC.
             closed: false inside a source transaction that goes on in the next Kafka transaction.
             snapshotting: data topics of tables that are not part of the cut yet.
+            again: those of them that the record before names, too, and that begin anew here.
             checkpoints: the records that changed; None takes one away, also one of another form, by
                 its key as it is in the topic.
 
@@ -259,7 +261,7 @@ class KafkaDelivery:
             partitions=partitions,
             snapshotting=list(snapshotting),
         )
-        self._send_progress(producer, progress)
+        self._send_progress(producer, progress, again)
         if checkpoints:
             encode_key = self._records["CheckpointKey"].encode
             encode_value = self._records["Checkpoint"].encode
@@ -294,7 +296,9 @@ class KafkaDelivery:
             self._producer.close()
             self._producer = None
 
-    def _send_progress(self, producer: TransactionalProducer, progress: Progress) -> None:
+    def _send_progress(
+        self, producer: TransactionalProducer, progress: Progress, again: Set[str]
+    ) -> None:
         """Queue the transaction's progress, in several records where one would be too large.
 
         Raises:
@@ -305,7 +309,7 @@ class KafkaDelivery:
         topic = self._topics.progress
         encode = self._records["Progress"].encode
         try:
-            records = progress_records(progress, encode, self._progress_bytes_max)
+            records = progress_records(progress, encode, self._progress_bytes_max, again)
         except DeliveryRejected:
             self.close()
             raise

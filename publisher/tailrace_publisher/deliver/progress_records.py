@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,21 +29,36 @@ def largest_record(client: Mapping[str, str], topic: Mapping[str, str]) -> int:
 
 
 def progress_records(
-    progress: Progress, encode: Callable[[Mapping[str, Any]], bytes], bytes_max: int
+    progress: Progress,
+    encode: Callable[[Mapping[str, Any]], bytes],
+    bytes_max: int,
+    again: Set[str] = frozenset(),
 ) -> list[bytes]:
     """The encoded records of a transaction; one, unless it touched very many partitions.
 
     Those before the last close nothing, as the records inside a large source transaction do. So
     whoever reads takes them together with the one that closes.
 
+    A table that begins anew while records name it would be taken for one that is still at its
+    first beginning, with the rows that came then. So a record that leaves it out goes first: there
+    is no cut at it, and behind it the table is named anew.
+
     Args:
         progress: of the transaction.
         encode: writes the fields of a record.
         bytes_max: of one record.
+        again: topics of the tables that begin anew here.
 
     Raises:
         DeliveryRejected: what each record must repeat alone has more bytes.
     """
+    if again:
+        without = [topic for topic in progress.snapshotting if topic not in again]
+        between = replace(_closing_nothing(progress), partitions=[], snapshotting=without)
+        return [
+            *progress_records(between, encode, bytes_max),
+            *progress_records(progress, encode, bytes_max),
+        ]
     record = encode(progress.to_record())
     if len(record) <= bytes_max:
         return [record]
@@ -56,15 +71,13 @@ def progress_records(
             " or publish fewer tables under one prefix (tables.include)"
         )
     half = len(partitions) // 2
-    before = replace(
-        progress,
-        closed_lsn=progress.after_lsn,
-        closed_commit_ms=None,
-        closed=False,
-        partitions=partitions[:half],
-    )
+    before = replace(_closing_nothing(progress), partitions=partitions[:half])
     after = replace(progress, partitions=partitions[half:])
     return [
         *progress_records(before, encode, bytes_max),
         *progress_records(after, encode, bytes_max),
     ]
+
+
+def _closing_nothing(progress: Progress) -> Progress:
+    return replace(progress, closed_lsn=progress.after_lsn, closed_commit_ms=None, closed=False)

@@ -227,15 +227,17 @@ class Snapshots:
                 del self._active[active.table.topic]
             yield part
 
+    def is_due(self, position: Lsn) -> bool:
+        """Whether a chunk has passed its fence."""
+        return bool(self._due(position))
+
     def has_failed(self, position: Lsn) -> bool:
         """Whether a table could not be read for a reason that newer metadata may explain."""
-        return any(
-            active.readings
-            and active.readings[0].error is not None
-            and (lsn := active.readings[0].fence_lsn) is not None
-            and lsn <= position
-            for active in self._active.values()
-        )
+        return any(reading.error is not None for reading in self._due(position))
+
+    def _due(self, position: Lsn) -> list[Reading]:
+        oldest = [active.readings[0] for active in self._active.values() if active.readings]
+        return [r for r in oldest if r.fence_lsn is not None and r.fence_lsn <= position]
 
     def rest(self) -> None:
         """Nothing is pending: close the connections."""

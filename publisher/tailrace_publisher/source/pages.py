@@ -45,7 +45,13 @@ from tailrace_publisher.source.page_readers import (
     Rows,
 )
 from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
-from tailrace_publisher.source.queries import INVALID_OBJECT, change_table
+from tailrace_publisher.source.queries import (
+    INVALID_COLUMN,
+    INVALID_OBJECT,
+    change_table,
+    has_command_id,
+    max_lsn,
+)
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
@@ -167,6 +173,7 @@ class ChangePages:
         row_size: RowSize,
         blocks: EncodingReader | None = None,
     ) -> None:
+        self._connection = connection
         self._reader = RowReader(connection, instance.name, limit, row_size)
         self._blocks = blocks if limit.rows >= _PAIR else None
         self._instance = instance
@@ -266,6 +273,11 @@ class ChangePages:
             self._is_in_large_transaction = rows[0][0] == rows[-1][0]
             self._after = position_of(rows[-1])
 
+    def _has_command_id(self) -> bool:
+        """Whether the connection sees the column as the catalog does, where that has it."""
+        instance = self._instance
+        return not instance.ordered_by_command_id or has_command_id(self._connection, instance.name)
+
     def _rest(self, asked: int) -> list[_Bound]:
         """The statements of the remaining rows of a transaction, in the order of their rows."""
         after = self._after
@@ -302,6 +314,9 @@ class ChangePages:
         except SourceError as error:
             if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone(name) from error
+            if error.number == INVALID_COLUMN and not self._has_command_id():
+                # The server was updated, and this replica has not redone it yet.
+                raise SourceBehind(name, max_lsn(self._connection), self._up_to) from error
             raise
         if not self._sees_range:
             if fetched.newest is None or fetched.newest < self._up_to:

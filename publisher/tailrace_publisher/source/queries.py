@@ -17,6 +17,7 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import quote_name, quote_text
 from tailrace_schemas.lsn import LSN_BYTES, Lsn
 
+INVALID_COLUMN: Final = 207
 INVALID_OBJECT: Final = 208
 """Invalid object name: of a change table, its capture instance was disabled."""
 
@@ -127,6 +128,16 @@ def is_cdc_enabled(connection: Connection) -> bool:
     """Whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
     rows = connection.query("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")
     return bool(rows and rows[0][0])
+
+
+def has_command_id(connection: Connection, instance: str) -> bool:
+    """Whether a change table has ``__$command_id``, where this connection reads it."""
+    return bool(
+        connection.query(
+            "SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(?) AND name = N'__$command_id'",
+            change_table(instance),
+        )
+    )
 
 
 def is_read_only(connection: Connection) -> bool:

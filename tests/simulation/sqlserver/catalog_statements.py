@@ -219,3 +219,10 @@ def _encrypted_columns(view: View, _: Sequence[Any], match: re.Match[str]) -> An
 @pattern(r"SELECT p\.target_object_id, o\.name FROM sys\.security_predicates p JOIN .*")
 def _filtering_policies(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     raise SqlError(208, "Invalid object name 'sys.security_predicates'.")
+
+
+@statement("SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(?) AND name = N'__$command_id'")
+def _has_command_id(view: View, parameters: Sequence[Any]) -> Answer:
+    name = str(parameters[0]).removeprefix("cdc.[").removesuffix("_CT]")
+    instance = view.database.instances.get(name)
+    return [(1,)] if instance is not None and instance.has_command_id else []

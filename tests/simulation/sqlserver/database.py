@@ -131,7 +131,7 @@ class Database:
             list(table.columns),
             table.key,
             self.has_command_id,
-            self.has_command_id,
+            self.has_command_id and record.is_ordered,
             record.time,
         )
 
@@ -152,7 +152,11 @@ class Database:
                 self._recognise(read)
             elif isinstance(read, wal.AlterTable):
                 self._capture_ddl(read, record)
-        if record.marks_time and not found.transactions and self.scanned:
+        # "The completion of LSN processing in periods of low or no change activity": not while the
+        # log reader waits for a replica (inferred).
+        # https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
+        is_complete = self.scanned == self.applied - 1
+        if record.marks_time and not found.transactions and is_complete and self.scanned:
             # The mark is at an LSN of the log that was read, or of the scan itself; inferred. It
             # lies behind everything that was captured.
             at = records[self.scanned - 1]

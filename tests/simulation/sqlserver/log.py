@@ -69,11 +69,16 @@ class DropTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class EnableInstance(Record):
-    """sys.sp_cdc_enable_table."""
+    """sys.sp_cdc_enable_table.
+
+    Attributes:
+        is_ordered: whether ``__$command_id`` is in the index, where there is the column.
+    """
 
     name: str
     object_id: int
     source: int
+    is_ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class Select:
         return self._sort_key(row)
 
     def _sort_key(self, row: Values) -> tuple[Any, ...]:
-        return tuple((0, 0) if row[name] is None else (1, row[name]) for name in self.order)
+        values = [_column(name)(row, {}) for name in self.order]
+        return tuple((0, 0) if value is None else (1, value) for value in values)
 
 
 @lru_cache(maxsize=4096)

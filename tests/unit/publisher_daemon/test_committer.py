@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.fencing import FencingCheck
+from tailrace_publisher.daemon.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
@@ -100,7 +101,7 @@ def publish(
         runtime(rows_max, Metrics(), bytes_max),
         cast(KafkaDelivery, recorder),
         state,
-        list,
+        OutOfCut,
         FencingCheck("db"),
     )
     pages = [
@@ -230,7 +231,7 @@ def test_rows_are_counted_when_they_are_committed():
             runtime(100, metrics),
             cast(KafkaDelivery, refuser),
             PublisherState.begin("server", "db", DatabaseIdentity(None, None), Lsn.ZERO),
-            list,
+            OutOfCut,
             FencingCheck("db"),
         )
 

@@ -27,6 +27,7 @@ class Server:
         self.rows = rows
         self.is_refusing = False
         self.has_groups = False
+        self.is_secondary = False
         self.captured = Lsn(1, 0x10, 1)
         self.log_end = Lsn(1, 0x10, 1)
 
@@ -41,6 +42,8 @@ class Server:
             return [(self.captured.to_bytes(),)]
         if "IsHadrEnabled" in sql:
             return [(int(self.has_groups),)]
+        if "Updateability" in sql:
+            return [("READ_ONLY" if self.is_secondary else "READ_WRITE",)]
         if "dm_db_log_stats" in sql:
             return [(str(self.log_end), 16.0)]
         assert "sp_cdc_help_jobs" in sql
@@ -132,3 +135,13 @@ def test_a_log_reader_that_waits_for_replicas_is_not_known_by_finding_nothing():
     server.log_end = Lsn(1, 0x60, 1)
     server.captured = Lsn(1, 0x50, 1)
     assert looking.look() == NOON + 2 * HOUR
+
+
+def test_a_secondary_claims_nothing_by_the_end_of_its_own_log():
+    """The primary's log goes on behind it, and its own view of the sessions is empty."""
+    server = Server(NOON)
+    server.has_groups = server.is_secondary = True
+    server.log_end = server.captured = Lsn(1, 0x20, 1)
+    looking, _ = watch(server)
+
+    assert looking.look() is None

@@ -82,4 +82,4 @@ def missing_argument(procedure: str, parameter: str) -> SqlError:
 
 def given_parameters(parameters: Sequence[Parameter]) -> list[Given]:
     """Parameters of an RPC as arguments."""
-    return [Given(p.name, p.type, p.value, p.output, table=p.table) for p in parameters]
+    return [Given(p.name, p.type, p.value, p.output, p.is_default, p.table) for p in parameters]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace_emulator import messages
-from tailrace_emulator.storage.model import Column
+from tailrace_emulator.storage.model import Column, Identity
 from tailrace_emulator.tsql.certain import known
 from tailrace_emulator.tsql.compile.queries import QueryCompiler
 from tailrace_emulator.tsql.compile.sequence_rules import not_in_subqueries
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, ...]:
-    """Names and types of a view's columns.
+    """Names and types of a view's columns; of an identity column that it is one, not its seed.
 
     Raises:
         SqlError: what the query does not compile for; 1033 ORDER BY without TOP, 8158 and 8159 for
@@ -54,5 +54,6 @@ def view_columns(compilation: Compilation, node: CreateModule) -> tuple[Column, 
         if name.casefold() in seen:
             raise messages.error(4506, name, node.name[-1], line=node.line)
         seen.add(name.casefold())
-        columns.append(Column(number, name, value.type, value.nullable))
+        identity = Identity() if value.identity else None
+        columns.append(Column(number, name, value.type, value.nullable, identity))
     return tuple(columns)

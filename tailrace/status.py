@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tailrace_schemas.lsn import lsn_text
+from tailrace_schemas.names import topic_part
 from tailrace_schemas.topics import TableName
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Stage:
     """Topics of tables that are not part of the cut: in their snapshot, or stopped."""
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Of those, the ones that the sink stopped, and why."""
+    tables: frozenset[str] | None = None
+    """Paths below the lake of the tables that are in its newest cut; None of the topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ def _lake(settings: Settings) -> Stage | None:
         rows[-1].closed_lsn,
         None if committed is None else round(committed.timestamp() * 1000),
         stopped=rows[-1].stopped,
+        tables=frozenset(rows[-1].tables),
     )
 
 
@@ -184,6 +188,8 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
             if not config.tables.selects(name):
                 continue
             topic = _topic(config, name)
+            is_there = lake is None or lake.tables is None or _lake_path(name) in lake.tables
+            applied = lake if is_there else None
             newest_lsn, committed = _newest_of(connection, captured_by)
             newest_ms = None
             if committed is not None:
@@ -193,11 +199,16 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
                 newest_lsn=newest_lsn,
                 topic_lsn=topics.closed_lsn if topics else None,
                 topic_lag_s=lag_s(newest_lsn, newest_ms, topics),
-                lake_lsn=lake.closed_lsn if lake else None,
-                lake_lag_s=lag_s(newest_lsn, newest_ms, lake),
+                lake_lsn=applied.closed_lsn if applied else None,
+                lake_lag_s=lag_s(newest_lsn, newest_ms, applied),
                 in_cut=topics is None or topic not in topics.left_out,
                 lake_stopped=lake.stopped.get(topic) if lake else None,
             )
+
+
+def _lake_path(table: TableName) -> str:
+    """Where the sink puts a table; the sink need not be installed here."""
+    return "/".join(map(topic_part, (table.database, table.schema, table.table)))
 
 
 def _topic(config: PublisherConfig, table: TableName) -> str:

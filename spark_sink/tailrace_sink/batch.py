@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import UnsupportedType
 from tailrace_sink.apply import TableWork, apply_changes, empty_statement
@@ -27,9 +28,12 @@ from tailrace_sink.delta_log import table_version
 from tailrace_sink.empty_tables import registered_version
 from tailrace_sink.errors import (
     AppendSkipped,
+    ForeignRecord,
     LakeTableChanged,
     LedgerMismatch,
+    SchemaUnknown,
     SinkError,
+    TableExcluded,
     TopicMadeAnew,
     UnsupportedSchemaChange,
 )
@@ -161,13 +165,13 @@ class BatchApplier:
             SinkError: the first table's that failed, after all others were finished.
             RegistryError: a schema could not be looked up.
         """
-        sources = self._sources(plan)
+        sources, stopped = self._sources(plan)
         is_small = fits_driver(self._config, plan.count, sum(t.bytes for t in plan.topics))
         if is_small != self._is_small:
             for session in self._sessions:
                 session.tune(is_small=is_small)
             self._is_small = is_small
-        stopped: dict[str, SinkError] = {
+        stopped |= {
             topic.topic: TopicMadeAnew(topic.topic) for topic in plan.topics if topic.is_made_anew
         }
         sources = _without(sources, stopped)
@@ -197,27 +201,42 @@ class BatchApplier:
             versions |= future.result()
         return Applied(versions, stopped)
 
-    def _sources(self, plan: BatchPlan) -> list[_Source]:
-        sources = []
+    def _sources(self, plan: BatchPlan) -> tuple[list[_Source], dict[str, SinkError]]:
+        """What to apply, and the topics of which nothing can be or is to be."""
+        sources: list[_Source] = []
+        stopped: dict[str, SinkError] = {}
         for topic_range in plan.topics:
-            writers = [self._writer(i, topic_range.topic) for i in sorted(topic_range.schema_ids)]
+            topic = topic_range.topic
+            try:
+                writers = [self._writer(i, topic) for i in sorted(topic_range.schema_ids)]
+            except (SchemaUnknown, ForeignRecord) as error:
+                stopped[topic] = error
+                continue
             tables = {writer.version.table for writer in writers}
             if topic_range.is_whole and not topic_range.partitions:
                 # A snapshot that found no row: its table is known by the topic's name only.
                 named = self._config.topics.table_of(topic_range.topic)
                 tables = set() if named is None else {named}
-            for table in sorted(tables):
-                if not self._config.tables.selects(table):
-                    continue
+            selected = sorted(filter(self._config.tables.selects, tables))
+            if tables and not selected:
+                # Logged while it was wanted: what is passed over now is missing from now on.
+                stopped[topic] = TableExcluded()
+            for table in selected:
                 own = tuple(w for w in writers if w.version.table == table)
                 other = tuple(w for w in writers if w.version.table != table)
                 sources.append(_Source(table, own, other, topic_range))
-        return sources
+        return sources, stopped
 
     def _writer(self, schema_id: int, topic: str) -> WriterSchema:
         found = self._writers.get(schema_id)
         if found is None:
-            found = writer_schema(schema_id, self._schema_by_id(schema_id), topic)
+            try:
+                schema = self._schema_by_id(schema_id)
+            except RegistryError as error:
+                if error.retryable:
+                    raise
+                raise SchemaUnknown(topic, schema_id, str(error)) from error
+            found = writer_schema(schema_id, schema, topic)
             self._writers[schema_id] = found
         return found
 

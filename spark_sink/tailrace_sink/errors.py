@@ -14,6 +14,10 @@ SNAPSHOT_HELPS: Final = "(tailrace snapshot)"
 """What an error's text says where something of a table is gone, and a new snapshot mends it."""
 
 
+EXCLUDED: Final = "excluded by configuration"
+"""Why a table is out of the cuts that the configuration leaves out."""
+
+
 class SinkError(Exception):
     """Base of all errors that the sink raises on purpose."""
 
@@ -179,6 +183,33 @@ class LsnWentBackwards(SinkError):
 
 class ForeignRecord(SinkError):
     """A record in one of our topics is not what the contract says."""
+
+
+class SchemaUnknown(SinkError):
+    """Neither the lake nor the registry has a writer schema that the ledger names.
+
+    The table stops alone; a new snapshot brings it back.
+
+    Attributes:
+        topic: whose events are written with it.
+        schema_id: its id.
+    """
+
+    def __init__(self, topic: str, schema_id: int, reason: str) -> None:
+        self.topic = topic
+        self.schema_id = schema_id
+        super().__init__(
+            f"topic {topic}: the registry does not have schema {schema_id} ({reason}): it was"
+            " deleted before the lake had it; register it again, and take a new snapshot of the"
+            f" table {SNAPSHOT_HELPS}"
+        )
+
+
+class TableExcluded(SinkError):
+    """The configuration leaves a table out: what comes meanwhile is missing from it."""
+
+    def __init__(self) -> None:
+        super().__init__(EXCLUDED)
 
 
 class UnsupportedSchemaChange(SinkError):

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from tailrace_sink.batch import Applied, BatchApplier
 from tailrace_sink.commit_table import COMPACT_EVERY, CommitTable
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.errors import LakeTaken
+from tailrace_sink.errors import EXCLUDED, LakeTaken
 from tailrace_sink.feed import Feed
 from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.intent import Intent
@@ -30,7 +30,6 @@ from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import table_path
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.log_upkeep import LogUpkeep
-from tailrace_sink.log_writer import EXCLUDED
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.progress import BatchPlan, SchemaById, SinkState, plan_batch
 from tailrace_sink.session import small_batch_session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Final
 
 import structlog
@@ -13,6 +14,7 @@ from tailrace_sink.retries import Retries
 from tailrace_sink.sink import Sink
 
 _POLL_S: Final = 0.2
+_REST_MAX_S: Final = 3.0
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -53,7 +55,11 @@ class FoldThread:
             try:
                 sink.open_tables()
                 while not stop.is_set():
-                    sink.fold_tables(stop)
+                    began = time.monotonic()
+                    if sink.fold_tables(stop):
+                        # The log's cuts are what readers wait for: leave them the processors for
+                        # as long again. What has gathered meanwhile is one batch.
+                        stop.wait(min(time.monotonic() - began, _REST_MAX_S))
                     sink.fold.feed.wait(_POLL_S)
             except (SinkError, RegistryError) as error:
                 retries.wait_after(error, sink.fold.state.batch, stop)

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.framing import split_frame
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
+from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_bounds import TopicCheck
@@ -34,7 +34,6 @@ from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.topic_ranges import ProgressRecord
 
-EXCLUDED: Final = "excluded by configuration"
 _EPOCH_ATTEMPTS: Final = 5
 _IDLE_RECORDS_MAX: Final = 500
 """Progress records that tell nothing new are appended with the next cut, or when so many wait."""

@@ -18,10 +18,9 @@ from pyspark.sql import SparkSession
 
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.errors import SNAPSHOT_HELPS
+from tailrace_sink.errors import EXCLUDED, SNAPSHOT_HELPS
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_ranges import producer_options
-from tailrace_sink.log_writer import EXCLUDED
 
 _AGAIN_AFTER_S: Final = 3600.0
 

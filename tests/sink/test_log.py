@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tailrace_schemas.registry import RegistryRejected
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_sink.application import serve
-from tailrace_sink.errors import KafkaUnavailable, LakeTaken, SinkError
-from tailrace_sink.log_writer import EXCLUDED
+from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, SourceTable, column
@@ -184,6 +185,48 @@ def test_old_days_of_the_log_go(source: Source, lake: Lake, spark: SparkSession)
     assert days_of_the_log() == 1
     assert lake.rows("later") == [{"id": 1}]
     check(lake, keyed, 4)
+
+
+def test_what_was_logged_before_it_was_left_out_is_not_passed_over(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    keyed, lines = tables_of(source)
+    change(source, keyed, lines, 0)
+    lake.catch_up()
+    change(source, keyed, lines, 1)
+    sink = lake.sink()
+    sink.open_log()
+    stream_of(spark, source, sink).catch_up(GO_ON)
+    sink.close()
+
+    lake.catch_up(tables={"exclude": [r"dbo\.keyed"]})
+    commit = lake.commits()[-1]
+    assert set(commit["tables"]) == {"shop/dbo/lines"}
+    assert json.loads(commit["stopped"]) == {keyed.topic: EXCLUDED}
+
+
+def test_a_schema_that_nobody_has_stops_its_table_alone(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    """It was deleted in the registry before the lake had it."""
+    keyed, lines = tables_of(source)
+    change(source, keyed, lines, 0)
+
+    def without(schema_id: int) -> dict[str, Any]:
+        if schema_id == keyed.value_schema_id:
+            raise RegistryRejected(f"id {schema_id}", 404, "not found", "register it")
+        return source.registry.schema_by_id(schema_id)
+
+    sink = Sink(spark, lake.config(), without)
+    try:
+        sink.open()
+        stream_of(spark, source, sink).catch_up(GO_ON)
+        sink.fold_tables(GO_ON)
+    finally:
+        sink.close()
+    commit = lake.commits()[-1]
+    assert set(commit["tables"]) == {"shop/dbo/lines"}
+    assert "does not have schema" in json.loads(commit["stopped"])[keyed.topic]
 
 
 def test_what_configuration_left_out_comes_back_whole(source: Source, lake: Lake):

@@ -84,3 +84,9 @@ def test_a_table_with_two_capture_instances_is_one_row(module_emulator):
     (lag,) = _lags(config, None, None)
 
     assert (lag.table, lag.newest_lsn) == ("dbo.t", str(Lsn.from_bytes(newest)))
+
+    # A table that is not in the lake is not up to date there, wherever the lake stands.
+    for tables, there in ((frozenset[str](), None), (frozenset({"TwoInstances/dbo/t"}), 0.0)):
+        (lag,) = _lags(config, None, Stage(str(Lsn.from_bytes(newest)), 1, tables=tables))
+        assert lag.lake_lag_s == there
+        assert (lag.lake_lsn is None) == (there is None)

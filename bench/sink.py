@@ -1,87 +1,168 @@
-"""The sink's catch-up rate, beside plain Spark on the same records.
+"""The sink beside plain Spark on the same records, and the seconds of single cuts.
 
-One run makes its own records (a small publisher writes them by the contract), lets the sink apply
-them to empty lake tables, and lets plain Spark read, decode and write the same offsets as Parquet:
-``ratio_to_raw_spark`` is the raw time divided by the sink's, so 1.0 would mean that keys,
-positions, MERGE and commit rows cost nothing.
+One run makes its own records: a small publisher writes them by the contract. ``raw`` is what plain
+Spark needs to carry the same offsets from Kafka to Parquet, undecoded, as one job over all topics
+and partitions, so on every core; a leg's ``ratio_to_raw`` is the raw time divided by the sink's.
+1.0 would mean that decoding, the ledger, keys, positions and commit rows cost nothing.
+
+A leg with a ratio tells both parts: the log, and the fold into the tables; ``ratio_to_raw`` is of
+the two together. Legs: ``initial_load`` snapshot rows into new tables; ``append`` creates into
+tables that are there; ``catch_up`` creates, updates and deletes mixed; ``merge`` scattered updates
+into filled tables, in seconds; ``steady`` small cuts one after another, in seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
+import os
+import random
+import statistics
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-import fastavro
 import structlog
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.avro.functions import from_avro
 
+from bench.sink_topics import Change, Topics
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.registry import SchemaRegistry as RegistryServer
-from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, position_of
-from tailrace_schemas.framing import frame_header
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.position import ChangePosition, Operation
-from tailrace_schemas.progress import PROGRESS_SCHEMA, position_hash
+from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.registry import SchemaRegistry
-from tailrace_schemas.topics import TableName, TopicNames, value_subject
-from tailrace_schemas.types import ColumnType
 from tailrace_sink.application import warm_up
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.kafka_ranges import read_messages
+from tailrace_sink.lake_table import quote, table_path
 from tailrace_sink.session import session_with
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream
 from tailrace_sink.topic_ranges import TopicRange
 
-PREFIX = "bench"
-DATABASE = "bench"
-CHANGES_PER_KEY = 3
-COLUMNS = (
-    SchemaColumn(1, "id", ColumnType("int"), nullable=False, key_ordinal=1),
-    SchemaColumn(2, "carrier", ColumnType("varchar", length=10)),
-    SchemaColumn(3, "origin", ColumnType("char", length=3)),
-    SchemaColumn(4, "dest", ColumnType("char", length=3)),
-    SchemaColumn(5, "tail", ColumnType("nvarchar", length=10)),
-    SchemaColumn(6, "delay", ColumnType("smallint")),
-    SchemaColumn(7, "distance", ColumnType("int")),
-    SchemaColumn(8, "price", ColumnType("decimal", precision=9, scale=2)),
-    SchemaColumn(9, "departed", ColumnType("datetime2", scale=3)),
-    SchemaColumn(10, "cancelled", ColumnType("bit")),
-)
+PARTITIONS: Final = 4
+TABLES: Final = 3
+PER_LSN: Final = 5_000
+LEGS: Final = ("initial_load", "append", "catch_up", "merge", "steady")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's options."""
-    parser.add_argument("--changes", type=int, default=200_000, help="sink: changes in all tables")
-    parser.add_argument("--tables", type=int, default=3, help="sink: tables they go to")
-    parser.add_argument("--transaction", type=int, default=5_000, help="sink: changes per LSN")
+    parser.add_argument("--changes", type=int, help="sink: changes of each leg with a raw one")
+    parser.add_argument("--cuts", type=int, help="sink: cuts in steady state")
+    parser.add_argument("--quick", action="store_true", help="sink: a tenth of everything")
+    parser.add_argument("--legs", default=",".join(LEGS), help=f"sink: of {', '.join(LEGS)}")
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
+class Took(NamedTuple):
+    """Seconds into the log, and from there into the tables."""
+
+    log_s: float
+    fold_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Both."""
+        return self.log_s + self.fold_s
+
+
+@dataclass
+class _Bench:
+    """What the legs share; each has a prefix and a lake of its own."""
+
+    spark: SparkSession
+    bootstrap: str
+    registry: SchemaRegistry
+    registry_url: str
+    folder: Path
+    changes: int
+    cuts: int
+    scale: int
+    random: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 - data
+
+    def topics(self, prefix: str, tables: int = TABLES, partitions: int = PARTITIONS) -> Topics:
+        return Topics(self.bootstrap, self.registry, prefix, tables, partitions)
+
+    def config(self, topics: Topics, **options: Any) -> SinkConfig:
+        return SinkConfig.load(
+            {
+                "kafka": {"bootstrap": self.bootstrap},
+                "registry": {"url": self.registry_url},
+                "prefix": topics.names.prefix,
+                "lake": str(self.folder / topics.names.prefix),
+                **options,
+            }
+        )
+
+    def raw(self, config: SinkConfig, ranges: Sequence[TopicRange]) -> float:
+        """Seconds from Kafka to Parquet, all topics in one job."""
+        started = time.perf_counter()
+        assigned = {found.topic: found.partitions for found in ranges}
+        values = read_messages(self.spark, config.kafka, assigned)
+        values.write.parquet(str(self.folder / f"raw-{time.monotonic_ns()}"))
+        return time.perf_counter() - started
+
+    @contextmanager
+    def sink(self, config: SinkConfig) -> Iterator[Callable[[], Took]]:
+        """A sink that is open; each call catches up and gives its seconds."""
+        sink = Sink(self.spark, config, self.registry.schema_by_id)
+        stream = ProgressStream(self.spark, config, self.registry.schema_by_id, sink)
+
+        def catch_up() -> Took:
+            started = time.perf_counter()
+            stream.catch_up(threading.Event())
+            logged = time.perf_counter()
+            sink.fold_tables(threading.Event())
+            return Took(logged - started, time.perf_counter() - logged)
+
+        try:
+            sink.open()
+            yield catch_up
+        finally:
+            sink.close()
+
+    def compared(self, config: SinkConfig, ranges: Sequence[TopicRange], took: Took) -> Figures:
+        raw_s = self.raw(config, ranges)
+        changes = sum(found.count for found in ranges)
+        return {
+            "changes": changes,
+            "log_s": round(took.log_s, 2),
+            "fold_s": round(took.fold_s, 2),
+            "sink_changes_per_s": round(changes / took.total_s),
+            "raw_s": round(raw_s, 2),
+            "raw_changes_per_s": round(changes / raw_s),
+            "ratio_to_raw": round(raw_s / took.total_s, 3),
+            "log_ratio_to_raw": round(raw_s / took.log_s, 3),
+        }
+
+
+Figures = dict[str, Any]
+
+
+def run(arguments: argparse.Namespace) -> Figures:
     """Run the benchmark.
 
     Returns:
-        Rates in changes per second, durations in seconds, and ``ratio_to_raw_spark``.
+        Figures by leg: rates in changes per second, durations in seconds, ratios.
     """
     # Standard output belongs to the figures.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    changes = int(getattr(arguments, "changes", 200_000))
-    tables = int(getattr(arguments, "tables", 3))
-    per_lsn = int(getattr(arguments, "transaction", 5_000))
+    scale = 10 if getattr(arguments, "quick", False) else 1
+    legs = {
+        "initial_load": _initial_load,
+        "append": _append,
+        "catch_up": _catch_up,
+        "merge": _merge,
+        "steady": _steady,
+    }
+    wanted = str(getattr(arguments, "legs", ",".join(LEGS))).split(",")
+    figures: Figures = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-sink-")))
         broker, server = KafkaBroker(folder / "kafka"), RegistryServer(folder / "registry")
@@ -90,37 +171,21 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         url = server.start()
         stack.callback(server.stop)
         registry = stack.enter_context(SchemaRegistry(url))
-        ranges, schema_text = _produce(bootstrap, registry, changes, tables, per_lsn)
-        spark = stack.enter_context(_session(folder))
-        config = SinkConfig.load(
-            {
-                "kafka": {"bootstrap": bootstrap},
-                "registry": {"url": url},
-                "prefix": PREFIX,
-                "lake": str(folder / "lake"),
-            }
+        bench = _Bench(
+            spark=stack.enter_context(_session(folder)),
+            bootstrap=bootstrap,
+            registry=registry,
+            registry_url=url,
+            folder=folder,
+            changes=getattr(arguments, "changes", None) or 300_000 // scale,
+            cuts=getattr(arguments, "cuts", None) or 50 // (5 if scale > 1 else 1),
+            scale=scale,
         )
-        warm_up(spark, config)
-        # Both ways run once before they are timed: compiling takes longer than the work.
-        _raw(spark, config, _tenth(ranges), schema_text, folder / "warm")
-        raw_s = _raw(spark, config, ranges, schema_text, folder / "raw")
-        cold_s, _ = _sink(spark, _into(config, "cold"), registry)
-        sink_s, commits = _sink(spark, config, registry)
-    return {
-        "changes": changes,
-        "tables": tables,
-        "sink_s": round(sink_s, 2),
-        "sink_changes_per_s": round(changes / sink_s),
-        "sink_cold_s": round(cold_s, 2),
-        "sink_commits": commits,
-        "raw_spark_s": round(raw_s, 2),
-        "raw_spark_changes_per_s": round(changes / raw_s),
-        "ratio_to_raw_spark": round(raw_s / sink_s, 3),
-    }
-
-
-def _into(config: SinkConfig, lake: str) -> SinkConfig:
-    return config.model_copy(update={"lake": f"{config.lake}-{lake}"})
+        _warm(bench)
+        for name in wanted:
+            figures[name] = legs[name](bench)
+    figures["load_after"] = os.getloadavg()[0]
+    return figures
 
 
 @contextmanager
@@ -128,7 +193,7 @@ def _session(folder: Path) -> Iterator[SparkSession]:
     spark = session_with(
         {
             "spark.jars": ",".join(map(str, spark_jars())),
-            "spark.driver.memory": "2g",
+            "spark.driver.memory": "1g",
             "spark.local.dir": str(folder / "local"),
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
         }
@@ -139,189 +204,148 @@ def _session(folder: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _sink(spark: SparkSession, config: SinkConfig, registry: SchemaRegistry) -> tuple[float, int]:
-    """Catch up from nothing; seconds and commit rows."""
-    sink = Sink(spark, config, registry.schema_by_id)
-    try:
-        started = time.perf_counter()
-        sink.open()
-        stream = ProgressStream(spark, config, registry.schema_by_id, sink)
-        stream.catch_up(threading.Event())
-        commits = sink.fold_tables(threading.Event())
-        return time.perf_counter() - started, commits
-    finally:
-        sink.close()
+def _warm(bench: _Bench) -> None:
+    """Both ways once before they are timed: compiling takes longer than the work."""
+    topics = bench.topics("warm")
+    config = bench.config(topics)
+    warm_up(bench.spark, config)
+    keys = range(min(20_000, bench.changes))
+    since = dict(topics.offsets)
+    with bench.sink(config) as catch_up:
+        for op in ("c", "u"):
+            topics.publish(Change(key % TABLES, op, key) for key in keys)
+            catch_up()
+    bench.raw(config, topics.ranges(since))
 
 
-def _raw(
-    spark: SparkSession,
-    config: SinkConfig,
-    ranges: Sequence[TopicRange],
-    schema_text: str,
-    folder: Path,
-) -> float:
-    """Read the same offsets, decode the row image, write Parquet; seconds."""
-    started = time.perf_counter()
-    for topic in ranges:
-        envelope = read_messages(spark, config.kafka, {topic.topic: topic.partitions}).select(
-            from_avro(F.expr("substring(value, 6)"), schema_text).alias("envelope")
-        )
-        image = envelope.selectExpr("coalesce(envelope.after, envelope.before) AS image")
-        image.select("image.*").write.parquet(str(folder / topic.topic))
-    return time.perf_counter() - started
+def _published(topics: Topics, changes: Sequence[Change], **options: Any) -> None:
+    for first in range(0, len(changes), PER_LSN):
+        topics.publish(changes[first : first + PER_LSN], **options)
 
 
-def _tenth(ranges: Sequence[TopicRange]) -> list[TopicRange]:
-    return [
-        TopicRange(
-            topic.topic,
-            topic.shard,
-            {p: (first, max(first + 1, end // 10)) for p, (first, end) in topic.partitions.items()},
-            topic.count,
-            topic.schema_ids,
-        )
-        for topic in ranges
-    ]
+def _initial_load(bench: _Bench) -> Figures:
+    """Snapshot rows into new tables."""
+    topics = bench.topics("load")
+    config = bench.config(topics)
+    rows = [Change(key % TABLES, "r", key) for key in range(bench.changes)]
+    _published(topics, rows, snapshotting=range(TABLES))
+    topics.publish(())
+    with bench.sink(config) as catch_up:
+        return bench.compared(config, topics.ranges(dict.fromkeys(topics.offsets, 0)), catch_up())
 
 
-def _produce(
-    bootstrap: str, registry: SchemaRegistry, changes: int, tables: int, per_lsn: int
-) -> tuple[list[TopicRange], str]:
-    """Write the topics and one progress record per LSN; give the ranges and a schema as JSON."""
-    import json
-
-    names = TopicNames(PREFIX)
-    schemas = [
-        TableSchema(TableName(DATABASE, "dbo", f"t{n}"), f"dbo_t{n}", Lsn(0, 0, 1), COLUMNS)
-        for n in range(tables)
-    ]
-    topics = [names.data(schema.table) for schema in schemas]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    created = admin.create_topics([NewTopic(t, 1, 1) for t in [*topics, names.progress]])
-    for future in created.values():
-        future.result(30)
-    avro = [envelope_schema(PREFIX, schema) for schema in schemas]
-    ids = [
-        registry.register(value_subject(topic), schema)
-        for topic, schema in zip(topics, avro, strict=True)
-    ]
-    progress_id = registry.register(value_subject(names.progress), PROGRESS_SCHEMA)
-    writers = [fastavro.parse_schema(schema) for schema in avro]
-    progress = fastavro.parse_schema(PROGRESS_SCHEMA)
-    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
-    offsets = [0] * tables
-    number = 0
-    block = 1
-    while number < changes:
-        lsn, before = Lsn(1, block, 1), list(offsets)
-        hashes = [0] * tables
-        for _ in range(min(per_lsn, changes - number)):
-            table = number % tables
-            event = _event(number, tables, changes, schemas[table], lsn)
-            body = io.BytesIO()
-            fastavro.schemaless_writer(body, writers[table], event)
-            _send(producer, topics[table], frame_header(ids[table]) + body.getvalue())
-            offsets[table] += 1
-            hashes[table] += position_hash(position_of(event).to_bytes())
-            number += 1
-        record = _progress(topics, before, offsets, hashes, ids, block)
-        body = io.BytesIO()
-        fastavro.schemaless_writer(body, progress, record)
-        _send(producer, names.progress, frame_header(progress_id) + body.getvalue())
-        block += 1
-    producer.flush(60)
-    ranges = [
-        TopicRange(topic, 0, {0: (0, end)}, end, frozenset({schema_id}))
-        for topic, end, schema_id in zip(topics, offsets, ids, strict=True)
-    ]
-    return ranges, json.dumps(avro[0])
+def _append(bench: _Bench) -> Figures:
+    """Creates into tables that are there, with a changelog beside and without."""
+    figures = {}
+    for name, options in (
+        ("mirror", {}),
+        ("mirror_and_changelog", {"changelog": {"include": [".*"]}}),
+    ):
+        topics = bench.topics(f"append-{name.replace('_', '-')}")
+        config = bench.config(topics, **options)
+        topics.publish(Change(table, "c", table) for table in range(TABLES))
+        with bench.sink(config) as catch_up:
+            catch_up()
+            since = dict(topics.offsets)
+            keys = range(TABLES, TABLES + bench.changes)
+            _published(topics, [Change(key % TABLES, "c", key) for key in keys])
+            figures[name] = bench.compared(config, topics.ranges(since), catch_up())
+    return figures
 
 
-def _send(producer: Producer, topic: str, value: bytes) -> None:
-    try:
-        producer.produce(topic, value, partition=0)
-    except BufferError:
-        producer.poll(1)
-        producer.produce(topic, value, partition=0)
-    producer.poll(0)
+def _catch_up(bench: _Bench) -> Figures:
+    """Every key is created and updated twice, one in ten is deleted: into tables that are there."""
+    topics = bench.topics("mixed")
+    config = bench.config(topics)
+    topics.publish(Change(table, "c", table) for table in range(TABLES))
+    with bench.sink(config) as catch_up:
+        catch_up()
+        since = dict(topics.offsets)
+        keys = range(TABLES, TABLES + bench.changes // 3)
+        changes = [Change(key % TABLES, op, key) for op in ("c", "u") for key in keys]
+        changes += [Change(key % TABLES, "u" if key % 10 else "d", key) for key in keys]
+        _published(topics, changes)
+        return bench.compared(config, topics.ranges(since), catch_up())
 
 
-def _event(number: int, tables: int, changes: int, schema: TableSchema, lsn: Lsn) -> dict[str, Any]:
-    """The n-th change: every key is created, then updated."""
-    from datetime import datetime, timedelta
-    from decimal import Decimal
+def _merge(bench: _Bench) -> Figures:
+    """Updates into filled tables: of keys all over the table, and of neighbours."""
+    figures: Figures = {}
+    for thousands, changed in ((5_000, 100_000), (1_000, 1_000)):
+        rows, updates = thousands * 1000 // bench.scale, changed // bench.scale
+        topics = bench.topics(f"merge-{rows}", tables=1)
+        config = bench.config(topics)
+        topics.publish([Change(0, "c", 0)])
+        with bench.sink(config) as catch_up:
+            catch_up()
+            _fill(bench.spark, config, topics, rows)
+            for name in ("first", "scattered", "neighbours"):
+                begin = bench.random.randrange(1, rows - updates)
+                keys = list(range(begin, begin + updates))
+                if name != "neighbours":
+                    keys = bench.random.sample(range(1, rows), updates)
+                topics.publish(Change(0, "u", key) for key in keys)
+                figures[f"{name}_{updates}_into_{rows}_s"] = round(catch_up().fold_s, 2)
+    return figures
 
-    keys = max(tables, changes // CHANGES_PER_KEY // tables * tables)
-    is_new = number < keys
-    image = {
-        "id": number % keys,
-        "carrier": "UA",
-        "origin": "EWR",
-        "dest": "IAH",
-        "tail": f"N{number % 4000}",
-        "delay": number % 300 - 30,
-        "distance": number % 2500,
-        "price": Decimal(number % 100_000) / 100,
-        "departed": datetime(2013, 1, 1) + timedelta(seconds=number),  # noqa: DTZ001 - no zone
-        "cancelled": False,
+
+def _fill(spark: SparkSession, config: SinkConfig, topics: Topics, rows: int) -> None:
+    """Rows of a table that the sink made, in order of the key, older than every change."""
+    location = f"{config.lake}/{table_path(topics.schemas[0].table)}"
+    position = ChangePosition.of_snapshot(Lsn(0, 0, 2)).to_bytes().hex()
+    types = dict(spark.read.format("delta").load(location).dtypes)
+    values = {
+        "id": "id",
+        "_cdc_position": f"X'{position}'",
+        "_cdc_lsn": f"'{Lsn(0, 0, 2)}'",
+        "_cdc_op": "'r'",
+        "_cdc_commit_time": "TIMESTAMP'2024-01-01 00:00:00'",
+        "departed": "TIMESTAMP_NTZ'2024-01-01 00:00:00'",
+        "tail": "concat('N', id % 4000)",
+        "cancelled": "false",
     }
-    position = ChangePosition(lsn, number, lsn, Operation.INSERT)
-    return {
-        "before": None if is_new else image,
-        "after": image,
-        "op": "c" if is_new else "u",
-        "ts_ms": 0,
-        "transaction": None,
-        "source": {
-            "version": "0",
-            "connector": "sqlserver",
-            "name": "bench",
-            "ts_ms": 1_700_000_000_000,
-            "db": DATABASE,
-            "schema": schema.table.schema,
-            "table": schema.table.table,
-            "change_lsn": str(position.seqval),
-            "commit_lsn": str(lsn),
-            "command_id": number,
-            "operation": 2 if is_new else 4,
-            "capture_instance": schema.capture_instance,
-            "schema_lsn": str(schema.schema_lsn),
-            "changed": [],
-            "unavailable": [],
-        },
-    }
+    columns = [
+        f"CAST({values.get(name, 'id % 200')} AS {type_}) AS {quote(name)}"
+        for name, type_ in types.items()
+    ]
+    filled = spark.range(1, rows, 1, 16).selectExpr(*columns)
+    filled.write.format("delta").mode("append").save(location)
 
 
-def _progress(
-    topics: Sequence[str],
-    before: Sequence[int],
-    after: Sequence[int],
-    hashes: Sequence[int],
-    ids: Sequence[int],
-    n: int,
-) -> dict[str, Any]:
+def _steady(bench: _Bench) -> Figures:
+    """Cuts of some hundred changes into tables with rows: a third creates, the rest updates."""
+    figures: Figures = {}
+    for tables in (3, 50):
+        topics = bench.topics(f"steady-{tables}", tables=tables, partitions=1)
+        config = bench.config(topics)
+        known = 2_000
+        topics.publish(Change(table, "c", key) for table in range(tables) for key in range(known))
+        cuts = max(3, bench.cuts if tables == 3 else bench.cuts // 5)
+        took = []
+        with bench.sink(config) as catch_up:
+            catch_up()
+            for cut in range(2 + cuts):
+                changes = [
+                    Change(n % tables, "u", bench.random.randrange(known)) for n in range(200)
+                ]
+                first = known + cut * 100
+                changes += [Change(n % tables, "c", first + n) for n in range(100)]
+                topics.publish(changes)
+                took.append(catch_up())
+        figures[f"{tables}_tables"] = {
+            "cuts": cuts,
+            "changes_per_cut": 300,
+            "log": _spread([one.log_s for one in took[2:]]),
+            "fold": _spread([one.fold_s for one in took[2:]]),
+        }
+    return figures
+
+
+def _spread(seconds: Sequence[float]) -> Figures:
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
     return {
-        "shard": 0,
-        "server": "bench",
-        "database": DATABASE,
-        "after_lsn": str(Lsn(1, n - 1, 1)),
-        "through_lsn": str(Lsn(1, n, 1)),
-        "through_commit_ms": 1_700_000_000_000 + n,
-        "closed": True,
-        "published_ms": 1_700_000_000_000 + n,
-        "partitions": [
-            {
-                "topic": topic,
-                "partition": 0,
-                "first_offset": first,
-                "next_offset": end,
-                "count": end - first,
-                "position_hash": position_sum,
-                "schema_ids": [schema_id],
-            }
-            for topic, first, end, position_sum, schema_id in zip(
-                topics, before, after, hashes, ids, strict=True
-            )
-        ],
-        "snapshotting": [],
+        "p50_s": round(statistics.median(ordered), 2),
+        "p99_s": round(ordered[min(last, round(last * 0.99))], 2),
+        "slowest_s": round(ordered[-1], 2),
     }

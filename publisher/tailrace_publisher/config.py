@@ -112,6 +112,13 @@ class SourceConfig(Section):
         " 'ODBC Driver NN for SQL Server', else the one of the package mssql-python-odbc.",
     )
 
+    readers: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Connections that read change tables side by side; 1 to 64, default 4. Each is"
+        " opened when so many capture instances have news at once, with a second one for blocks.",
+    )
     blocks: bool = Field(
         default=True,
         description="Read and encode change rows in blocks, several times faster, where numpy and"

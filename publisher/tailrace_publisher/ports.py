@@ -191,8 +191,8 @@ class Ports:
         registry: opens a client of the schema registry.
         clock: time.
         executor: an executor for a purpose, by name: with one thread, but for "registry".
-        connect_blocks: opens a connection that reads in blocks (``source.block_reader``), a context
-            manager, or None where there is none; raises SourceError.
+        connect_blocks: makes a reader of blocks (``source.page_readers``), or None where there can
+            be none.
     """
 
     connect: Callable[[SourceConfig], Connection]

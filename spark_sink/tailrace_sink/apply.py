@@ -1,22 +1,28 @@
-"""Applying one table's changes: MERGE guarded by position, or an idempotent append.
+"""Applying one table's changes: an idempotent append, or a MERGE guarded by position.
 
-The guard (a change is applied only over an older position) makes a replayed MERGE a no-op that does
-not even write a commit. Appends carry the batch id as Delta's transaction version, which proves a
-write done only when the replay is the same batch (``intent``). It goes by writer options: as
-session settings they would outlive the write and silently drop the next one.
+Which of the two is decided from what the ledger counts (``writes``). The guard (a change is applied
+only over an older position) makes a replayed MERGE a no-op that does not even write a commit.
+Appends carry the batch id as Delta's transaction version, which proves a write done only when the
+replay is the same batch (``intent``). It goes by writer options: as session settings they would
+outlive the write and silently drop the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
+from tailrace_sink.append_once import append_once
 from tailrace_sink.config import DeleteMode, SinkConfig
+from tailrace_sink.conflicts import retried
 from tailrace_sink.decode import WriterSchema, change_rows, within_cut
+from tailrace_sink.key_bounds import bounds_by_spark, bounds_in
 from tailrace_sink.lake_table import (
     CDC_COLUMNS,
     LSN,
@@ -28,6 +34,7 @@ from tailrace_sink.lake_table import (
 )
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
 from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.writes import Write, fits_driver, way_to_write
 
 _VIEW = "_tailrace_latest"
 
@@ -66,14 +73,40 @@ def apply_changes(
         cut: the LSN that it leads to.
     """
     if work.table.key:
-        # What stands before a whole table is older than it: the whole replaces it.
-        changes = _changes(work, work.table, work.topic_range.whole_from)
-        whole_at = cut if work.topic_range.is_whole else None
-        merge_changes(spark, config, work.table, changes, whole_at)
+        _write_mirror(spark, config, work, batch, cut)
     else:
         append_changes(config, work.table, _changes(work, work.table), batch)
     if work.changes_table is not None:
         append_changes(config, work.changes_table, _changes(work, work.changes_table), batch)
+
+
+def _write_mirror(
+    spark: SparkSession, config: SinkConfig, work: TableWork, batch: int, cut: str
+) -> None:
+    table, ranges = work.table, work.topic_range
+    # What stands before a whole table is older than it: the whole replaces it.
+    changes = _changes(work, table, ranges.whole_from)
+    way = way_to_write(ranges, table, config.delete_mode)
+    if way is Write.APPEND_DISTINCT:
+        way = Write.APPEND_LATEST if _repeats_keys(changes, table) else Write.APPEND
+    if way is Write.APPEND:
+        append_changes(config, table, changes, batch)
+    elif way is Write.APPEND_LATEST:
+        latest = latest_changes(changes, table, large_columns(table))
+        if config.delete_mode is DeleteMode.HARD:
+            latest = latest.where(f"{OPERATION} <> 'd'")
+        append_changes(config, table, latest, batch)
+    else:
+        is_local = fits_driver(config, ranges.count, ranges.bytes)
+        whole_at = cut if ranges.is_whole else None
+        merge_changes(spark, config, table, changes, whole_at, is_local=is_local)
+
+
+def _repeats_keys(changes: DataFrame, table: LakeTable) -> bool:
+    """Whether two changes may be of one key; by hash, so that the pass holds numbers only."""
+    hashes = changes.select(F.xxhash64(*(quote(name) for name in table.key)).alias("key"))
+    twins = hashes.groupBy("key").count().where("count > 1").limit(1)
+    return bool(twins.collect())
 
 
 def _changes(
@@ -93,6 +126,8 @@ def merge_changes(
     table: LakeTable,
     changes: DataFrame,
     whole_at: str | None = None,
+    *,
+    is_local: bool = False,
 ) -> None:
     """MERGE the last change of each key into the lake table.
 
@@ -102,24 +137,45 @@ def merge_changes(
         table: the lake table.
         changes: its changes.
         whole_at: LSN of the cut when the changes hold every row of the source table.
+        is_local: whether they fit into the driver's memory.
     """
     large = large_columns(table)
-    latest_changes(changes, table, large).createOrReplaceTempView(_VIEW)
     location = f"{config.lake}/{table.path}"
-    spark.sql(merge_statement(location, _VIEW, table, large, config.delete_mode, whole_at))
+    with _kept(spark, latest_changes(changes, table, large), table, is_local=is_local) as (
+        latest,
+        bounds,
+    ):
+        latest.createOrReplaceTempView(_VIEW)
+        statement = merge_statement(
+            location, _VIEW, table, large, config.delete_mode, whole_at, bounds
+        )
+        retried(f"MERGE into {table.path}", lambda: spark.sql(statement))
+
+
+@contextmanager
+def _kept(
+    spark: SparkSession, latest: DataFrame, table: LakeTable, *, is_local: bool
+) -> Iterator[tuple[DataFrame, list[str]]]:
+    """Rows that are decoded and reduced once, though a MERGE looks at them three times.
+
+    What is lost with an executor is decoded again, from the same offsets.
+    """
+    if is_local:
+        rows = latest.toArrow()
+        yield spark.createDataFrame(rows, latest.schema), bounds_in(rows, table)
+        return
+    latest.persist()
+    try:
+        yield latest, bounds_by_spark(latest, table)
+    finally:
+        latest.unpersist()
 
 
 def append_changes(config: SinkConfig, table: LakeTable, changes: DataFrame, batch: int) -> None:
     """Append every change, once per batch id."""
     names = [*(column.name for column in table.columns), *table.cdc_columns]
-    (
-        changes.select(*map(quote, names))
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", f"tailrace-sink-{config.prefix}")
-        .option("txnVersion", batch)
-        .save(f"{config.lake}/{table.path}")
-    )
+    rows = changes.select(*map(quote, names))
+    append_once(rows, f"{config.lake}/{table.path}", f"tailrace-sink-{config.prefix}", batch)
 
 
 def merge_statement(
@@ -129,14 +185,17 @@ def merge_statement(
     large: Sequence[str],
     delete_mode: DeleteMode,
     whole_at: str | None = None,
+    bounds: Sequence[str] = (),
 ) -> str:
     """The MERGE of a view of last changes into a keyed table, with explicit columns.
 
     Keys compare null-safe: a unique index may hold a NULL. Where the changes hold the whole table,
-    a row that they do not have was deleted while nobody looked.
+    a row that they do not have was deleted while nobody looked, wherever its key is; else files
+    without a key between the bounds need not be read.
     """
     flags = {name: available_flag(index) for index, name in enumerate(large)}
-    matched = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key)
+    same = [f"t.{quote(name)} <=> s.{quote(name)}" for name in table.key]
+    matched = " AND ".join([*same, *([] if whole_at is not None else bounds)])
     newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
     assignments = []
     for name in [*(c.name for c in table.columns if not c.key_ordinal), *CDC_COLUMNS]:

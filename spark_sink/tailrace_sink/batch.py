@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.envelope import TableSchema
@@ -20,10 +21,13 @@ from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import UnsupportedType
 from tailrace_sink.apply import TableWork, apply_changes, empty_statement
 from tailrace_sink.config import SinkConfig
+from tailrace_sink.conflicts import is_refused, retried
 from tailrace_sink.ddl import LakeTables, set_retention
 from tailrace_sink.decode import WriterSchema, writer_schema
 from tailrace_sink.delta_log import table_version
+from tailrace_sink.empty_tables import registered_version
 from tailrace_sink.errors import (
+    AppendSkipped,
     ForeignRecord,
     LakeTableChanged,
     LedgerMismatch,
@@ -37,22 +41,22 @@ from tailrace_sink.hooks import Hook
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.ledger import counted_by_spark, difference
 from tailrace_sink.log_table import LogTable
+from tailrace_sink.maintenance import Maintenance
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.progress import BatchPlan, SchemaById
 from tailrace_sink.session import TunedSession
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.topic_reader import TopicReader
+from tailrace_sink.writes import fits_driver
 
 OF_ONE_TABLE: Final = (
     UnsupportedSchemaChange,
     LakeTableChanged,
+    AppendSkipped,
     LedgerMismatch,
     TopicMadeAnew,
 )
 """Errors that concern one table, whatever the others do; a new snapshot brings it back."""
-
-LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Values of a batch that pass the driver at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class BatchApplier:
             self._idle.put(session.spark)
         self._is_small = True
         self._reader = TopicReader(spark, config, log)
+        self._maintenance = Maintenance(spark, config)
 
     def close(self) -> None:
         """Wait for running tables and end the workers."""
@@ -161,10 +166,7 @@ class BatchApplier:
             RegistryError: a schema could not be looked up.
         """
         sources, stopped = self._sources(plan)
-        is_small = (
-            plan.count <= self._config.local_changes_max
-            and sum(topic.bytes for topic in plan.topics) <= LOCAL_BYTES_MAX
-        )
+        is_small = fits_driver(self._config, plan.count, sum(t.bytes for t in plan.topics))
         if is_small != self._is_small:
             for session in self._sessions:
                 session.tune(is_small=is_small)
@@ -242,8 +244,11 @@ class BatchApplier:
         session = self._idle.get()
         try:
             with self._metrics.table_seconds(str(source.table)):
-                return self._apply_in(session, source, batch, cut)
+                return self._apply_again(session, source, batch, cut)
         except (PySparkException, Py4JError) as error:
+            if is_refused(error):
+                reason = str(translated("writing", error))
+                raise LakeTableChanged(str(source.table), "", reason) from error
             raise translated(f"table {source.table}", error) from error
         except UnsupportedType as error:
             raise UnsupportedSchemaChange(
@@ -252,11 +257,21 @@ class BatchApplier:
         finally:
             self._idle.put(session)
 
+    def _apply_again(
+        self, session: SparkSession, source: _Source, batch: int, cut: str
+    ) -> dict[str, int]:
+        try:
+            return self._apply_in(session, source, batch, cut)
+        except AnalysisException:
+            # Somebody else may have altered the table since this process looked at it.
+            self._tables.forget(source.table)
+            return self._apply_in(session, source, batch, cut)
+
     def _apply_in(
         self, session: SparkSession, source: _Source, batch: int, cut: str
     ) -> dict[str, int]:
         if not source.writers:
-            return self._empty(session, source.table, cut)
+            return self._empty(session, source.table, source.topic_range.topic, cut)
         with self._messages(session, source) as values:
             return self._apply_messages(session, source, values, batch, cut)
 
@@ -309,13 +324,44 @@ class BatchApplier:
             for found in written
         }
 
-    def _empty(self, session: SparkSession, name: TableName, cut: str) -> dict[str, int]:
-        """The source table was found empty: so is the lake's, if there is one."""
-        table = self._tables.known(session, name)
-        if table is None or not table.key:
-            return {}
-        session.sql(empty_statement(self._config, table, cut))
-        return {table.path: table_version(session, f"{self._config.lake}/{table.path}")}
+    def _empty(
+        self, session: SparkSession, name: TableName, topic: str, cut: str
+    ) -> dict[str, int]:
+        """The source table was found empty: so is the lake's, with the columns that it has."""
+        version = registered_version(self._config, topic, name)
+        if version is None:
+            known = self._tables.known(session, name)
+            tables = [] if known is None else [known]
+        else:
+            keyed = any(column.key_ordinal for column in version.columns)
+            kinds = [not keyed]
+            if keyed and self._config.changelog.selects(name):
+                kinds.append(True)
+            tables = [
+                self._tables.follow(
+                    session, [version], is_changes=is_changes, may_replace=not is_changes
+                )
+                for is_changes in kinds
+            ]
+        for table in tables:
+            if table.key and not table.is_changes and not table.is_new:
+                statement = empty_statement(self._config, table, cut)
+                retried(f"emptying {table.path}", partial(session.sql, statement))
+        return {
+            table.path: table_version(session, f"{self._config.lake}/{table.path}")
+            for table in tables
+        }
+
+    def tidy(self, versions: Mapping[str, int]) -> None:
+        """Upkeep between two batches, of one table at most.
+
+        Args:
+            versions: path below the lake to the newest version of each table.
+
+        Raises:
+            SinkError: it failed.
+        """
+        self._maintenance.run(versions)
 
 
 def _without(sources: Iterable[_Source], topics: Container[str]) -> list[_Source]:

@@ -122,6 +122,14 @@ class SinkConfig(Section):
         " compared with the publisher's ledger before anything is written: a topic that holds other"
         " changes, as after compaction, stops its table.",
     )
+    local_bytes_max: int = Field(
+        default=32 * 1024 * 1024,
+        ge=0,
+        le=1024 * 1024 * 1024,
+        description="The same in bytes of values: batches with more are read table by table,"
+        " however few their changes are; 0 to 1073741824 (1 GiB), default 33554432 (32 MiB). The"
+        " driver holds them several times at once.",
+    )
     request_snapshots: bool = Field(
         default=True,
         description="Ask the publisher for a new snapshot, by the signals topic, of a table that"
@@ -180,8 +188,9 @@ class SinkConfig(Section):
     )
     spark: dict[str, str] = Field(
         default_factory=dict,
-        description="Further Spark settings, e.g. spark.master, spark.driver.memory, spark.hadoop.*"
-        " for object stores; they override ours.",
+        description="Further Spark settings, e.g. spark.driver.memory, or spark.hadoop.* for object"
+        " stores; they override ours and those of spark-submit. spark.jars come beside ours."
+        " spark.master is spark-submit's; without either it is local[*].",
     )
     apply_attempts: int = Field(
         default=5,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructType
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.topics import TableName
 from tailrace_sink.config import DeleteMode, Profile, SinkConfig
+from tailrace_sink.conflicts import retried
 from tailrace_sink.delta_log import TableMetadata, table_metadata
 from tailrace_sink.errors import LakeTableChanged, UnsupportedSchemaChange
 from tailrace_sink.identity import COLUMNS_PROPERTY, known_identities
@@ -98,8 +100,8 @@ class LakeTables:
             _log.warning("lake_table_replaced", table=str(table), reason=str(error))
         for statement in statements:
             _log.info("lake_table_altered", table=str(table), statement=statement)
-            spark.sql(statement)
-        self._known[path] = followed
+            retried(f"altering {path}", partial(spark.sql, statement))
+        self._known[path] = replace(followed, is_new=False)
         return followed
 
     def _evolve(
@@ -156,7 +158,13 @@ class LakeTables:
             require_plain(table)
         features = frozenset({Feature.COLUMN_MAPPING} if table.needs_mapping else ())
         deletes = str(self._config.delete_mode)
-        return replace(table, features=features, recorded=table.identities, deletes=deletes)
+        return replace(
+            table,
+            features=features,
+            recorded=table.identities,
+            deletes=deletes,
+            is_new=True,
+        )
 
     def _replace(self, spark: SparkSession, version: TableSchema, location: str) -> LakeTable:
         """An empty table of these columns in place of what is there; earlier versions stay.
@@ -209,6 +217,7 @@ def lake_table_of(table: TableName, metadata: TableMetadata, *, is_changes: bool
         foreign=foreign,
         recorded=properties.get(COLUMNS_PROPERTY, ""),
         deletes=properties.get(DELETES_PROPERTY, ""),
+        is_new=metadata.version == 0,
     )
 
 

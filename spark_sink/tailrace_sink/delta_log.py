@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 
@@ -55,6 +55,12 @@ def table_metadata(
         schema=StructType.fromJson(json.loads(metadata.schema().json())),
         properties={key: str(configuration.apply(key)) for key in keys},
     )
+
+
+def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
+    """Sizes in bytes of the files of a Delta table that are smaller than some bytes."""
+    files = DataFrame(_snapshot(spark, path).allFiles().toDF(), spark)
+    return [row["size"] for row in files.where(f"size < {below}").select("size").collect()]
 
 
 def read_text(spark: SparkSession, table: str, path: str) -> str | None:

@@ -248,6 +248,28 @@ class LakeTableChanged(SinkError):
         )
 
 
+class AppendSkipped(SinkError):
+    """A lake table has a later batch than the one that was to be appended: nothing was written.
+
+    The table stops alone.
+
+    Attributes:
+        location: of the table.
+        batch: the batch to append.
+        found: the newest one that the table has; None when it has none.
+    """
+
+    def __init__(self, location: str, batch: int, found: int | None) -> None:
+        self.location = location
+        self.batch = batch
+        self.found = found
+        super().__init__(
+            f"lake table {location} has batch {found}, so Delta would not append batch {batch}: the"
+            " table is another lake's, or the commit table was reset; move it away, and take a new"
+            " snapshot of its source table (tailrace snapshot)"
+        )
+
+
 class LakeTaken(SinkError):
     """Another sink writes to the same lake: exactly one may."""
 

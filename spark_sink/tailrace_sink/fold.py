@@ -208,6 +208,7 @@ class Fold:
             lag_ms=round(self.now_s() * 1000) - plan.published_ms,
         )
         self._compact_now_and_then()
+        self._applier.tidy(state.versions)
 
     def _begin(self, plan: BatchPlan) -> None:
         """Write the plan down, before any table sees it; only the newest sink of a lake may."""

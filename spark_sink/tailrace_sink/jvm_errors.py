@@ -57,6 +57,11 @@ def translated(step: str, error: PySparkException | Py4JError) -> SinkError:
     return ApplyFailed(step, reason, classes)
 
 
+def cause_classes(error: PySparkException | Py4JError) -> list[str]:
+    """Java classes of an error's chain of causes, outermost first; none when Java had no part."""
+    return [name for name, _ in _causes(_throwable(error))]
+
+
 def _throwable(error: BaseException) -> Any:
     if isinstance(error, Py4JJavaError):
         return error.java_exception

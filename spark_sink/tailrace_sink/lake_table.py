@@ -125,6 +125,7 @@ class LakeTable:
         foreign: names of columns that somebody else added, in lower case.
         recorded: the identities that its property has.
         deletes: whether deleted keys may have rows: hard, soft, or empty when nothing tells.
+        is_new: whether it was just created, and has no row.
     """
 
     table: TableName
@@ -135,6 +136,7 @@ class LakeTable:
     foreign: frozenset[str] = field(default=frozenset(), compare=False)
     recorded: str = field(default="", compare=False)
     deletes: str = field(default="", compare=False)
+    is_new: bool = field(default=False, compare=False)
 
     @property
     def key(self) -> tuple[str, ...]:

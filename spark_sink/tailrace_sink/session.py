@@ -8,10 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tailrace_sink.config import SinkConfig
 
+_JARS: Final = "spark.jars"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Where spark-submit tells the program that it starts how to reach its JVM."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOG_SETTINGS: Final = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 
@@ -23,8 +27,6 @@ _SMALL_BATCH: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # A small batch's changes are in memory: a MERGE may look at them twice, and need not keep them.
-    "spark.databricks.delta.merge.materializeSource": "none",
 }
 
 
@@ -54,13 +56,14 @@ def small_batch_session(spark: SparkSession) -> SparkSession:
 
 
 def spark_settings(cores: int) -> dict[str, str]:
-    """Our settings; the configuration's ``spark`` section overrides them.
+    """Our settings; what spark-submit was given and the configuration's ``spark`` override them.
+
+    There is no master among them: where nobody names one, Spark takes ``local[*]``.
 
     Args:
         cores: processors of the driver, which size the shuffles of a local master.
     """
     return {
-        "spark.master": f"local[{cores}]",
         "spark.app.name": "tailrace-sink",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -78,8 +81,10 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores),
         # The state of a small table is rebuilt with this many tasks (default 50).
         "spark.databricks.delta.snapshotPartitions": "2",
-        # What comes from Kafka may be gone when it is read a second time.
-        "spark.databricks.delta.merge.materializeSource": "auto",
+        # The sink keeps the changes of a MERGE itself, once they are reduced (apply).
+        "spark.databricks.delta.merge.materializeSource": "none",
+        # Delta's check is about cached tables, whose version may move on; offsets do not.
+        "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
         # The log's small jobs must not wait behind those of the tables.
         "spark.scheduler.mode": "FAIR",
         # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
@@ -99,14 +104,12 @@ def build_session(config: SinkConfig, jars: Iterable[str | Path]) -> SparkSessio
     """A session with Delta and Kafka.
 
     Args:
-        config: its ``spark`` section overrides our settings.
+        config: its ``spark`` section overrides our settings; its ``spark.jars`` come beside ours.
         jars: files for ``spark.jars``: the Kafka connector, spark-avro and Delta with what they
             need; empty where the cluster already has them.
     """
-    listed = ",".join(str(jar) for jar in jars)
-    return session_with(
-        {**({"spark.jars": listed} if listed else {}), **config.spark},
-    )
+    listed = all_jars(",".join(str(jar) for jar in jars), config.spark.get(_JARS))
+    return session_with({**config.spark, **({_JARS: listed} if listed else {})})
 
 
 def session_with(overrides: Mapping[str, str]) -> SparkSession:
@@ -114,10 +117,35 @@ def session_with(overrides: Mapping[str, str]) -> SparkSession:
     # PySpark would print every error with its whole Java stack; the sink tells it in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder: SparkSession.Builder = SparkSession.builder
-    settings = {**spark_settings(os.cpu_count() or 1), **overrides}
+    settings = merged_settings(spark_settings(os.cpu_count() or 1), _submitted(), overrides)
     options = settings.get(_JAVA_OPTIONS, "")
     if "log4j2.configurationFile" not in options:
         settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS} {options}".rstrip()
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def merged_settings(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Settings of several layers, the later over the earlier; jars of all of them together."""
+    merged: dict[str, str] = {}
+    for layer in layers:
+        jars = all_jars(merged.get(_JARS), layer.get(_JARS))
+        merged |= layer
+        if jars:
+            merged[_JARS] = jars
+    return merged
+
+
+def all_jars(*lists: str | None) -> str:
+    """Comma-separated lists of jars as one, each jar once, in their order."""
+    every = (jar.strip() for listed in lists for jar in (listed or "").split(","))
+    return ",".join(dict.fromkeys(jar for jar in every if jar))
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was given: the JVM that it started has it; nothing without spark-submit."""
+    if _SUBMITTED not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001 - only so a SparkConf sees the JVM's settings
+    return dict(SparkConf().getAll())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tailrace_schemas.progress import PartitionProgress, Progress, signed
+from tailrace_schemas.progress import OperationCounts, PartitionProgress, Progress, signed
 from tailrace_schemas.topics import TopicNames
 from tailrace_sink.errors import TopicMadeAnew
 
@@ -68,6 +68,8 @@ class TopicRange:
         from_batch: batch id of the first cut in the log that has some of them; 0 when not known.
         to_batch: batch id of the last one; 0 when not known.
         bytes: of the values, as far as the ledger tells.
+        operations: what the ledger counts by operation; together less than ``count`` where a record
+            does not tell.
     """
 
     topic: str
@@ -83,6 +85,7 @@ class TopicRange:
     from_batch: int = 0
     to_batch: int = 0
     bytes: int = 0
+    operations: OperationCounts = field(default_factory=OperationCounts)
 
     @property
     def is_whole(self) -> bool:
@@ -183,6 +186,7 @@ class RangeSorter:
             ledger=_together(before.ledger, whole.ledger),
             to_batch=max(before.to_batch, whole.to_batch),
             bytes=before.bytes + whole.bytes,
+            operations=before.operations.plus(whole.operations),
         )
 
 
@@ -242,4 +246,5 @@ def add(
         ledger=_together(known.ledger, {part.partition: Counted(part.count, part.position_hash)}),
         to_batch=max(known.to_batch, batch),
         bytes=known.bytes + (part.bytes or 0),
+        operations=known.operations.plus(part.operations or OperationCounts()),
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from tailrace_sink.delta_log import table_metadata
 from tailrace_sink.identity import COLUMNS_PROPERTY, PENDING_PROPERTY
+from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
 
@@ -168,3 +170,71 @@ def test_identities_in_comments_of_an_earlier_release_are_taken_over(source: Sou
     insert(source, table, id=3, w=3)
     lake.catch_up()
     assert lake.cut() == source.cut()
+
+
+def test_an_empty_source_table_has_its_columns_when_its_snapshot_is_over(
+    source: Source, lake: Lake
+):
+    keyed = source.table("keyed", KEY, column(2, "at", "datetime2(3)"))
+    source.table("keyless", column(1, "line", "varchar(20)"))
+    other = source.table("other", KEY)
+    source.commit(lambda t: t.insert(other, id=1))
+    tables = list(source.tables.values())
+    source.publish(snapshotting=tables[:2])
+    source.publish(through=str(source.next_lsn()))
+    lake.catch_up(changelog={"include": [r"dbo\.keyed"]})
+    for name, columns in (
+        ("keyed", ["id", "at"]),
+        ("keyless", ["line"]),
+        ("keyed.changes", ["id", "at"]),
+    ):
+        frame = lake.spark.read.format("delta").load(lake.location(name))
+        assert frame.columns[: len(columns)] == columns
+        assert frame.count() == 0
+    assert set(lake.commits()[-1]["tables"]) >= {"shop/dbo/keyed", "shop/dbo/keyless"}
+
+    insert(source, keyed, id=1, at=dt.datetime(2024, 1, 1))  # noqa: DTZ001 - no zone
+    lake.catch_up(changelog={"include": [r"dbo\.keyed"]})
+    assert lake.cut()["keyed"] == source.cut()["keyed"]
+
+
+def test_an_alter_while_the_sink_runs_is_seen_at_the_next_batch(source: Source, lake: Lake):
+    table, other = source.table("t", KEY, column(2, "v", "int")), source.table("other", KEY)
+    constrained = source.table("constrained", KEY, column(2, "v", "int"))
+    source.commit(
+        lambda t: t.insert(table, id=1, v=1),
+        lambda t: t.insert(other, id=1),
+        lambda t: t.insert(constrained, id=1, v=1),
+    )
+    source.publish()
+    altered: list[str] = []
+
+    def alter_once(step: str, _path: str) -> None:
+        if step != "committed" or altered:
+            return
+        altered.append(step)
+        alter(lake, "t", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+        alter(lake, "t", "RENAME COLUMN v TO mine")
+        alter(lake, "constrained", "ADD CONSTRAINT small CHECK (v < 5)")
+
+    sink = lake.sink(alter_once)
+    try:
+        sink.open()
+        stream = ProgressStream(lake.spark, sink.config, source.registry.schema_by_id, sink)
+        stream.catch_up(threading.Event())
+        assert sink.fold_tables(threading.Event()) == 1
+        source.commit(
+            lambda t: t.insert(table, id=2, v=2),
+            lambda t: t.insert(other, id=2),
+            lambda t: t.update(constrained, (1,), v=7),
+        )
+        source.publish()
+        stream.catch_up(threading.Event())
+        assert sink.fold_tables(threading.Event()) == 1, "without opening the lake again"
+    finally:
+        sink.close()
+    assert sorted(row["id"] for row in lake.rows("other")) == [1, 2]
+    stopped = lake.commits()[-1]["stopped"]
+    assert "column v of the lake was altered by" in stopped
+    assert "table shop.dbo.constrained of the lake was altered" in stopped
+    assert set(lake.commits()[-1]["tables"]) == {"shop/dbo/other"}

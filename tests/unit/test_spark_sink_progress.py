@@ -219,6 +219,25 @@ def test_of_two_snapshots_in_one_batch_the_second_is_the_whole():
     assert list(first.following.held) == [OTHER]
 
 
+@pytest.mark.parametrize("is_one_batch", [True, False])
+def test_a_table_that_begins_anew_while_it_is_named_is_whole_from_there(is_one_batch: bool):
+    """The record that leaves it out is of the same Kafka transaction as the next one."""
+    first = record(0, 0, 5, (OTHER, 0, 2), snapshotting=[OTHER])
+    between = record(1, 5, 5, closed=False)
+    anew = record(2, 5, 6, (OTHER, 4, 6), snapshotting=[OTHER])
+    over = record(3, 6, 7)
+    if is_one_batch:
+        found = planned(SinkState(), [first, between, anew, over])
+    else:
+        state = planned(SinkState(), [first]).following
+        middle = planned(state, [between, anew])
+        assert set(middle.following.held) == {OTHER}
+        found = planned(middle.following, [over])
+
+    (topic,) = found.topics
+    assert topic.whole_from == {0: 4}
+
+
 def test_a_held_table_without_further_records_joins_too():
     state = planned(SinkState(), [record(0, 0, 5, (OTHER, 0, 2), snapshotting=[OTHER])]).following
 

@@ -18,8 +18,9 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import OnRename
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.stopped import StoppedTables, reason_of
+from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import TableEvent, TableState
-from tailrace_publisher.errors import TableRenamed
+from tailrace_publisher.errors import StillStopped, TableRenamed
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
@@ -93,6 +94,11 @@ class Renames:
             if instance.source_object_id == known and instance.table != missing:
                 return instance.table
         return None
+
+    def was_in_passing(self, record: TableRecord) -> bool:
+        """Whether the record is of another name of a published table, which is gone again."""
+        is_renamed = StillStopped(record.stopped_reason).kind == TableRenamed.__name__
+        return is_renamed and record.state is TableState.STOPPED and record.covers_from is None
 
     def told_of(self, gone: TableName, captured: Iterable[CaptureInstance]) -> str | None:
         """The reason to keep with a name whose table was begun under another; None for others."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.change.ranges import first_lsn_after
@@ -12,6 +12,7 @@ from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.coverage import Reading
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.tables import PublishedTables
+from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
@@ -22,9 +23,10 @@ from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.merge import merge
-from tailrace_publisher.source.page_readers import BlockReading, Stamps
+from tailrace_publisher.source.page_lanes import PageLane, PageLanes
+from tailrace_publisher.source.page_readers import Stamps
 from tailrace_publisher.source.page_size import PageLimit, RowSize
-from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages, read_ahead
+from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages
 from tailrace_publisher.source.queries import (
     CatalogState,
     catalog_state,
@@ -40,23 +42,18 @@ class SourceAccess:
 
     Attributes:
         control: connection for positions and metadata.
-        bulk: connection of the reading thread.
-        reader: executor with that one thread.
+        lanes: read pages.
         time: the server's local time.
-        blocks: reads pages in blocks, on the same thread; None where everything is read by row.
     """
 
     control: Connection
-    bulk: Connection
-    reader: Executor
+    lanes: PageLanes
     time: ServerTime
-    blocks: BlockReading | None = None
 
     @property
     def queries(self) -> int:
         """Number of statements sent so far."""
-        in_blocks = 0 if self.blocks is None else self.blocks.queries
-        return self.control.queries + self.bulk.queries + in_blocks
+        return self.control.queries + self.lanes.queries
 
 
 class Stream:
@@ -192,54 +189,80 @@ class Stream:
         )
         # A snapshot must know which rows changed, so its table is read row by row until it is out.
         self._snapshotting = {table.topic for table in self._tables.snapshotting()}
-        for block in merge([self._pages(window, reading, limit) for reading in readings]):
+        lanes = self._source.lanes
+        pages = [
+            self._pages(window, reading, limit, lanes.lane(number))
+            for number, reading in enumerate(readings)
+        ]
+        for block in merge(pages):
             self._committer.add(block)
             if self._runtime.stop.is_set():
                 return
         self._committer.pass_to(window.span.up_to, is_last=window.is_last)
         self._runtime.metrics.transactions.inc(len(window.commit_ms))
 
-    def _pages(self, window: Window, reading: Reading, limit: PageLimit) -> Iterator[EncodedRows]:
-        """The encoded pages of one instance; what goes wrong with them concerns its table."""
+    def _pages(
+        self, window: Window, reading: Reading, limit: PageLimit, lane: PageLane
+    ) -> Iterator[EncodedRows]:
+        """The encoded pages of one instance; the first is on its way before it is asked for.
+
+        What goes wrong with them concerns the instance's table.
+        """
         span = window.span
         doing = (
             f"reading change rows of capture instance {reading.instance.name} behind {span.after}"
             f" and up to {span.up_to}"
         )
         with of_one_table(reading.table.name, doing):
-            yield from self._encoded_pages(window, reading, limit)
+            encoder = self._tables.encoder(reading.table, reading.schema)
+            change_pages = partial(self._change_pages, window, reading, limit, lane, encoder)
+            coming = lane.read_ahead(change_pages)
+        return self._encoded(window, reading, doing, encoder, coming)
 
-    def _encoded_pages(
-        self, window: Window, reading: Reading, limit: PageLimit
+    def _encoded(
+        self,
+        window: Window,
+        reading: Reading,
+        doing: str,
+        encoder: EnvelopeEncoder,
+        coming: Iterator[ChangePage | EncodedRows],
     ) -> Iterator[EncodedRows]:
-        """The encoded pages of one instance; the first is on its way before it is asked for."""
-        encoder = self._tables.encoder(reading.table, reading.schema)
-        row_size, now_ms = self._row_size(reading), self._runtime.clock.now_ms
-        blocks = None
-        if self._source.blocks is not None and reading.table.topic not in self._snapshotting:
-            stamps = Stamps(window.commit_ms, now_ms)
-            blocks = self._source.blocks.reader(encoder, limit, row_size, stamps)
-        pages = read_ahead(
-            ChangePages(
-                self._source.bulk,
-                reading.instance,
-                reading.schema,
-                window.span,
-                limit,
-                reading.covers_from,
-                row_size,
-                blocks,
-            ),
-            self._source.reader,
+        with of_one_table(reading.table.name, doing):
+            for page in coming:
+                self._runtime.on_step(Step.PAGE)
+                if isinstance(page, EncodedRows):
+                    yield page
+                elif page.rows:
+                    now_ms = self._runtime.clock.now_ms()
+                    encoded = encoder.encode(page.rows, window.commit_ms, now_ms)
+                    self._observe(reading.table.topic, page)
+                    yield encoded
+
+    def _change_pages(
+        self,
+        window: Window,
+        reading: Reading,
+        limit: PageLimit,
+        lane: PageLane,
+        encoder: EnvelopeEncoder,
+    ) -> ChangePages:
+        """The pages of one instance, to be made on the lane's thread."""
+        row_size, blocks = self._row_size(reading), None
+        if reading.table.topic not in self._snapshotting:
+            in_blocks = lane.blocks()
+            if in_blocks is not None:
+                stamps = Stamps(window.commit_ms, self._runtime.clock.now_ms)
+                blocks = in_blocks.reader(encoder, limit, row_size, stamps)
+        return ChangePages(
+            lane.connection(),
+            reading.instance,
+            reading.schema,
+            window.span,
+            limit,
+            reading.covers_from,
+            row_size,
+            blocks,
         )
-        for page in pages:
-            self._runtime.on_step(Step.PAGE)
-            if isinstance(page, EncodedRows):
-                yield page
-            elif page.rows:
-                encoded = encoder.encode(page.rows, window.commit_ms, now_ms())
-                self._observe(reading.table.topic, page)
-                yield encoded
 
     def _row_size(self, reading: Reading) -> RowSize:
         """What is known of the rows of an instance in its version."""

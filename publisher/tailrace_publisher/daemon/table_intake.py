@@ -152,8 +152,8 @@ class TableIntake:
 
         The position goes on without them, so one that comes back later needs a new snapshot. Until
         then it is not part of the cut. Forgotten are only a table that was whole when it was left
-        out by configuration, so that what a reader has of it stays as it was then, and one of which
-        nothing was ever published.
+        out by configuration, so that what a reader has of it stays as it was then, and a name that
+        a table had for a while and was never published under.
         """
         left = self._state.older_left()
         for name in sorted(self._state.known() - self.tables.keys(), key=str):
@@ -162,7 +162,7 @@ class TableIntake:
             record, is_selected = self._state.of(name), self._config.tables.selects(name)
             left += record.instances
             is_whole = record.state is TableState.FOLLOWED and not is_selected
-            if is_whole or record.covers_from is None:
+            if is_whole or self._renames.was_in_passing(record):
                 self._state.happened(name, TableEvent.GONE)
                 continue
             renamed = self._renames.told_of(name, catalog.instances)

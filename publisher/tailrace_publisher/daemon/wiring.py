@@ -47,6 +47,8 @@ from tailrace_publisher.source.loss import (
     check_not_backwards,
     check_same_database,
 )
+from tailrace_publisher.source.page_lanes import PageLane, PageLanes
+from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
 from tailrace_schemas.lsn import Lsn
@@ -106,14 +108,9 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         resources.callback(signals.close)
         snapshots = _snapshots(runtime, control, resources)
         time = ServerTime(control, runtime.clock)
-        # Left in reverse: the thread ends before its connection is closed.
-        bulk = resources.enter_context(ports.connect(config.source))
-        warn_of_two_servers(control, bulk)
-        blocks = ports.connect_blocks(config.source) if config.source.blocks else None
-        if blocks is not None:
-            resources.enter_context(blocks)
-        reader = resources.enter_context(ports.executor("change-tables"))
-        source = SourceAccess(control, bulk, reader, time, blocks)
+        lanes = _page_lanes(runtime, resources)
+        warn_of_two_servers(control, lanes.lane(0).connection())
+        source = SourceAccess(control, lanes, time)
         yield Session(
             runtime,
             SessionParts(
@@ -126,6 +123,22 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
         )
+
+
+def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
+    """What reads change tables; its threads end, then their connections."""
+    source, ports = runtime.config.source, runtime.ports
+
+    def blocks() -> BlockReading | None:
+        return ports.connect_blocks(source) if source.blocks else None
+
+    lanes = []
+    for number in range(source.readers):
+        executor = ports.executor(f"change-tables-{number}")
+        lane = PageLane(executor, lambda: ports.connect(source), blocks)
+        resources.callback(lane.close)
+        lanes.append(lane)
+    return PageLanes(lanes)
 
 
 def _snapshots(runtime: Runtime, control: Connection, resources: ExitStack) -> Snapshots:

@@ -22,7 +22,7 @@ from tailrace_publisher.source.block_cursor import (
 )
 from tailrace_publisher.source.connection import connection_string
 from tailrace_publisher.source.driver import find_driver
-from tailrace_publisher.source.odbc import OdbcError
+from tailrace_publisher.source.odbc import DriverManager, OdbcError
 from tailrace_publisher.source.page_readers import LOW_WATERMARK, NEWEST, Fetched, Stamps
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import lsn_or_none
@@ -169,27 +169,15 @@ class BlockPaths:
     Args:
         config: where the server is.
 
-    Attributes:
-        connection: for the reading thread.
-
     Raises:
         OSError: the driver manager cannot be loaded.
-        ConfigError: no driver.
-        SourceError: no connection.
     """
 
     def __init__(self, config: SourceConfig) -> None:
+        DriverManager()
         self._config = config
+        self._connection: BlockConnection | None = None
         self._encoders: dict[str, tuple[TableSchema, BlockEncoder | None]] = {}
-        text = connection_string(config, find_driver(config.driver))
-        try:
-            self.connection = BlockConnection(
-                text,
-                login_timeout_s=config.login_timeout_s,
-                query_timeout_s=config.query_timeout_s,
-            )
-        except OdbcError as error:
-            raise self.translated(error, is_login=True) from None
 
     def __enter__(self) -> Self:
         return self
@@ -200,12 +188,38 @@ class BlockPaths:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.connection.close()
+        self.close()
+
+    @property
+    def connection(self) -> BlockConnection:
+        """For the reading thread; opened when there is something to read.
+
+        Raises:
+            ConfigError: no driver.
+            SourceError: no connection.
+        """
+        if self._connection is None:
+            config = self._config
+            text = connection_string(config, find_driver(config.driver))
+            try:
+                self._connection = BlockConnection(
+                    text,
+                    login_timeout_s=config.login_timeout_s,
+                    query_timeout_s=config.query_timeout_s,
+                )
+            except OdbcError as error:
+                raise self.translated(error, is_login=True) from None
+        return self._connection
 
     @property
     def queries(self) -> int:
         """Number of statements sent so far."""
-        return self.connection.queries
+        return 0 if self._connection is None else self._connection.queries
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
 
     def reader(
         self, reference: EnvelopeEncoder, limit: PageLimit, row_size: RowSize, stamps: Stamps

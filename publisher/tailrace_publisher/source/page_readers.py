@@ -92,6 +92,9 @@ class BlockReading(Protocol):
     ) -> EncodingReader | None:
         """Who reads the pages of a version in a window; None where the reference does."""
 
+    def close(self) -> None:
+        """Let the connection go."""
+
 
 class RowReader:
     """The reference: a Python object of every value.

@@ -8,7 +8,8 @@ trip, comes the newest LSN that the connection sees: at a replica that is behind
 range was planned a short page is not the last one. A connection stays at its server, and what that
 sees only grows, so it vouches for the pages that follow, too.
 
-One thread reads: while a page is encoded and sent, the next one of each instance is on its way.
+Threads of their own read (``page_lanes``): while a page is encoded and sent, the next one of each
+instance is on its way.
 
 A page is bounded in bytes, too (``page_size``): one that gets too large ends with the row that made
 it so, what else the server had for it is thrown away unread, and the low watermark is asked for by
@@ -21,8 +22,7 @@ are the first pages of an instance whose last range had few rows, until this one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
@@ -328,16 +328,3 @@ class ChangePages:
             if len(part) >= asked:
                 return reader.together(fetched.sets[:number]), False
         return reader.together(fetched.sets), not fetched.is_cut
-
-
-def read_ahead(pages: ChangePages, reader: Executor) -> Iterator[ChangePage | EncodedRows]:
-    """The pages, the next one always on its way.
-
-    Args:
-        pages: what to read.
-        reader: executor with the one thread that owns the connection.
-    """
-    coming = reader.submit(pages.read)
-    while (page := coming.result()) is not None:
-        coming = reader.submit(pages.read)
-        yield page

@@ -1,0 +1,129 @@
+"""Upkeep of lake tables between batches: every commit leaves small files, and readers pay for each.
+
+Not part of a commit, in a session of its own, and bounded: a run takes one table and up to some
+bytes of its smallest files; what is left comes with the next run. Tables with liquid clustering are
+left to whoever runs OPTIMIZE on them: it rearranges more than small files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.conflicts import is_conflict
+from tailrace_sink.delta_log import file_sizes
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.lake_table import quote
+
+COMMITS_BETWEEN: Final = 50
+"""Commits of a table after which its files are looked at."""
+FILES_MIN: Final = 50
+"""Small files that are worth a compaction."""
+SMALL_BYTES: Final = 16 * 1024 * 1024
+"""Size below which a file is small."""
+RUN_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Bytes of small files that one run rewrites."""
+
+_MIN_SIZE: Final = "spark.databricks.delta.optimize.minFileSize"
+_DELETED_RATIO: Final = "spark.databricks.delta.optimize.maxDeletedRowsRatio"
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class Maintenance:
+    """Compacts lake tables, one at a time.
+
+    Args:
+        spark: any session of the application.
+        config: the options.
+    """
+
+    def __init__(self, spark: SparkSession, config: SinkConfig) -> None:
+        self._spark = spark.newSession()
+        self._config = config
+        self._looked_at: dict[str, int] = {}
+        self._left_alone = {name.lower() for name in config.cluster_by}
+
+    def run(self, versions: Mapping[str, int]) -> str | None:
+        """Compact the table that waits longest, if one is due.
+
+        Args:
+            versions: path below the lake to the newest version of each table.
+
+        Returns:
+            The path of the table that was looked at, or None.
+
+        Raises:
+            SinkError: other than a conflict with a writer, which is the next run's to make good.
+        """
+        due = [
+            (version - self._looked_at.setdefault(path, version), path)
+            for path, version in versions.items()
+        ]
+        waiting = [entry for entry in due if entry[0] >= COMMITS_BETWEEN]
+        if not waiting:
+            return None
+        _, path = max(waiting)
+        self._looked_at[path] = versions[path]
+        if self._is_clustered(path):
+            return None
+        try:
+            files = compact_small_files(self._spark, f"{self._config.lake}/{path}")
+        except (PySparkException, Py4JError) as error:
+            if not is_conflict(error):
+                raise translated(f"compaction of table {path}", error) from error
+            _log.info("compaction_gave_way", table=path)
+            return path
+        if files:
+            _log.info("lake_table_compacted", table=path, files=files)
+        return path
+
+    def _is_clustered(self, path: str) -> bool:
+        return path.partition("/")[2].replace("/", ".").lower() in self._left_alone
+
+
+def compact_small_files(
+    spark: SparkSession,
+    location: str,
+    *,
+    files_min: int = FILES_MIN,
+    run_bytes_max: int = RUN_BYTES_MAX,
+) -> int:
+    """Write the smallest files of a Delta table anew as few.
+
+    Rows do not change, and versions before stay readable.
+
+    Args:
+        spark: a session whose settings may be changed.
+        location: of the table.
+        files_min: small files below which nothing is done.
+        run_bytes_max: bytes that are written at most.
+
+    Returns:
+        How many files were small enough to be written anew; 0 when nothing was done.
+    """
+    sizes = sorted(file_sizes(spark, location, below=SMALL_BYTES))
+    taken = files_within(sizes, run_bytes_max)
+    if taken < max(2, files_min):
+        return 0
+    spark.conf.set(_MIN_SIZE, str(sizes[taken - 1] + 1))
+    # Files with deletion vectors are not rewritten for these alone, however large they are.
+    spark.conf.set(_DELETED_RATIO, "1.0")
+    spark.sql(f"OPTIMIZE delta.{quote(location)}")
+    return taken
+
+
+def files_within(sizes: Sequence[int], bytes_max: int) -> int:
+    """How many of some files, smallest first, are together not more than some bytes."""
+    total = 0
+    for index, size in enumerate(sizes):
+        total += size
+        if total > bytes_max:
+            return index
+    return len(sizes)

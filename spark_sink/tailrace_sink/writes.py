@@ -1,0 +1,61 @@
+"""How a table's changes are written: decided from what the ledger counts, before any is read.
+
+A MERGE takes 13 Spark jobs, whatever its size; an append takes two. Pure.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from tailrace_sink.config import DeleteMode, SinkConfig
+from tailrace_sink.lake_table import LakeTable
+from tailrace_sink.topic_ranges import TopicRange
+
+
+class Write(Enum):
+    """A way to bring changes into a mirror."""
+
+    APPEND = auto()
+    """Every change as a row: none has a key that another one, or the table, has."""
+    APPEND_DISTINCT = auto()
+    """The same where keys do not repeat; that is not known yet."""
+    APPEND_LATEST = auto()
+    """The last change of each key: the table has no row."""
+    MERGE = auto()
+
+
+def way_to_write(ranges: TopicRange, table: LakeTable, delete_mode: DeleteMode) -> Write:
+    """How to write a range of changes into a keyed table.
+
+    A row of the source is created once. So where deleted keys leave the table (``hard``), a range
+    of creates alone has no key that the table has. Snapshot rows may repeat keys: a table whose
+    primary key was made anew begins its snapshot again, behind what was published of it.
+
+    Args:
+        ranges: with the ledger's counts by operation; where a record came without, a MERGE is
+            right whatever the changes are.
+        table: as it is before the changes.
+        delete_mode: as configured now; what the table says of earlier ones counts, too.
+    """
+    operations = ranges.operations
+    only_creates = 0 < ranges.count == operations.creates
+    only_reads = 0 < ranges.count == operations.reads
+    if table.is_new:
+        if only_creates:
+            return Write.APPEND
+        return Write.APPEND_DISTINCT if only_reads else Write.APPEND_LATEST
+    no_deleted_keys = delete_mode is DeleteMode.HARD and table.deletes == DeleteMode.HARD
+    if only_creates and no_deleted_keys and not ranges.is_whole:
+        return Write.APPEND
+    return Write.MERGE
+
+
+def fits_driver(config: SinkConfig, count: int, size: int) -> bool:
+    """Whether changes are few enough to pass the driver.
+
+    Args:
+        config: the bounds.
+        count: how many.
+        size: bytes of their values, as far as the ledger tells.
+    """
+    return count <= config.local_changes_max and size <= config.local_bytes_max

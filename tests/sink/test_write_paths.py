@@ -1,0 +1,181 @@
+"""Appends and MERGEs by what the ledger counts, on small batches and on large ones."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace_sink.session import small_batch_session
+from tests.fix_envelopes import Source, SourceTable, column
+from tests.sink.conftest import Lake
+
+KEY = column(1, "id", "int", key=1)
+LARGE: dict[str, Any] = {"local_changes_max": 0}
+SIZES = pytest.mark.parametrize("options", [{}, LARGE], ids=["small", "large"])
+
+
+def ways(lake: Lake, table: str) -> list[str]:
+    """What the commits with rows were, oldest first."""
+    found = lake.spark.sql(f"DESCRIBE HISTORY delta.`{lake.location(table)}`").collect()
+    return [row["operation"] for row in reversed(found) if row["operation"] in {"WRITE", "MERGE"}]
+
+
+def insert(source: Source, table: SourceTable, *numbers: int) -> None:
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in numbers))
+
+
+@SIZES
+def test_creates_alone_are_appended_and_everything_else_is_merged(
+    source: Source, lake: Lake, options: dict[str, Any]
+):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    insert(source, table, 1, 2)
+    source.commit(lambda t: t.update(table, (1,), v=10), lambda t: t.delete(table, (2,)))
+    source.publish()
+    lake.catch_up(**options)
+    insert(source, table, *range(2, 30))
+    source.publish()
+    lake.catch_up(**options)
+    assert ways(lake, "t") == ["WRITE", "WRITE"]
+    source.commit(lambda t: t.update(table, (5,), v=0), lambda t: t.delete(table, (6,)))
+    insert(source, table, 100)
+    source.publish()
+    lake.catch_up(**options)
+    assert ways(lake, "t") == ["WRITE", "WRITE", "MERGE"]
+    assert lake.cut() == source.cut()
+
+
+@SIZES
+def test_a_snapshot_into_a_new_table_is_appended_though_rows_may_have_come_twice(
+    source: Source, lake: Lake, options: dict[str, Any]
+):
+    once, twice = (source.table(name, KEY, column(2, "v", "int")) for name in ("once", "twice"))
+    rows = [{"id": n, "v": n} for n in range(40)]
+    source.snapshot(once, rows)
+    source.snapshot(twice, rows[:20])
+    source.snapshot(twice, rows)  # it began again
+    source.publish(snapshotting=[once, twice])
+    source.publish()
+    lake.catch_up(**options)
+    assert lake.cut() == source.cut()
+    assert (ways(lake, "once"), ways(lake, "twice")) == (["WRITE"], ["WRITE"])
+    assert len(lake.rows("twice")) == 40
+
+
+def test_an_appended_batch_is_there_once_whatever_is_published_after_a_crash(
+    source: Source, lake: Lake
+):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    for number in range(3):
+        insert(source, table, number)
+        source.publish()
+
+        def crash(step: str, _path: str) -> None:
+            if step == "merged":
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            lake.catch_up(crash)
+        insert(source, table, number + 100)
+        source.publish()
+        lake.catch_up()
+        assert lake.cut() == source.cut()
+        assert len(lake.rows("t")) == len(source.cut()["t"])
+
+
+def test_keys_of_soft_deletes_are_merged_also_when_deletes_are_hard_again(
+    source: Source, lake: Lake
+):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    insert(source, table, 1, 2)
+    source.publish()
+    lake.catch_up(delete_mode="soft")
+    source.commit(lambda t: t.delete(table, (1,)))
+    source.publish()
+    lake.catch_up(delete_mode="soft")
+    insert(source, table, 1)
+    source.publish()
+    lake.catch_up()
+    assert sorted(row["id"] for row in lake.rows("t")) == [1, 2]
+
+
+@SIZES
+def test_a_merge_reads_only_files_with_keys_between_those_that_changed(
+    source: Source, lake: Lake, options: dict[str, Any]
+):
+    table = source.table("t", KEY, column(2, "name", "varchar(20)", key=2), column(3, "v", "int"))
+    for first in (0, 100, 200, 300):
+        source.commit(
+            *(
+                lambda t, n=n: t.insert(table, id=n, name=f"n{n}", v=n)
+                for n in range(first, first + 5)
+            )
+        )
+        source.publish()
+        lake.catch_up(**options)
+    source.commit(
+        lambda t: t.update(table, (101, "n101"), v=0), lambda t: t.delete(table, (103, "n103"))
+    )
+    source.publish()
+    frame = lake.spark.read.format("delta").load(lake.location("t"))
+    others = {Path(urlparse(file).path) for file in frame.where("id >= 200").inputFiles()}
+    assert others
+    for file in others:
+        file.rename(f"{file}.away")
+    lake.catch_up(**options)
+    for file in others:
+        Path(f"{file}.away").rename(file)
+    assert lake.cut() == source.cut()
+    assert ways(lake, "t")[-1] == "MERGE"
+
+
+def test_large_values_of_few_changes_do_not_pass_the_driver(source: Source, lake: Lake):
+    table = source.table("t", KEY, column(2, "body", "nvarchar(max)"))
+    for size in (10, 200_000):
+        body = "x" * size
+        source.commit(
+            *(lambda t, n=n, body=body: t.insert(table, id=n, body=body) for n in (size, size + 1))
+        )
+        source.commit(lambda t, key=(size,), body=body: t.update(table, key, body=f"{body}y"))
+        source.publish()
+        lake.catch_up(local_bytes_max=100_000)
+    assert lake.cut() == source.cut()
+
+
+def test_optimize_in_a_loop_beside_the_sink_is_neither_an_error_nor_a_loss(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    insert(source, table, *range(20))
+    source.publish()
+    lake.catch_up()
+    stop, runs = threading.Event(), 0
+    session = small_batch_session(spark)
+
+    def optimize() -> None:
+        nonlocal runs
+        while not stop.is_set():
+            session.sql(f"OPTIMIZE delta.`{lake.location('t')}`")
+            runs += 1
+
+    thread = threading.Thread(target=optimize)
+    thread.start()
+    try:
+        for number in range(6):
+            source.commit(
+                *(lambda t, n=n, v=number: t.update(table, (n,), v=v) for n in range(20)),
+                lambda t, n=number: t.insert(table, id=100 + n, v=n),
+            )
+            source.publish()
+            assert lake.catch_up() == 1, "in place, without opening the lake again"
+    finally:
+        stop.set()
+        thread.join(120)
+    assert not thread.is_alive()
+    assert runs > 0
+    assert lake.cut() == source.cut()

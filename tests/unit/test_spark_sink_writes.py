@@ -1,0 +1,144 @@
+"""How a table's changes are written, and which files a MERGE has to look at: without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.progress import OperationCounts
+from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import ColumnType
+from tailrace_sink.apply import merge_statement
+from tailrace_sink.config import DeleteMode, SinkConfig
+from tailrace_sink.key_bounds import bounds_in, sql_literal
+from tailrace_sink.lake_table import LakeTable, new_table
+from tailrace_sink.maintenance import files_within
+from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.writes import Write, fits_driver, way_to_write
+
+CREATES, READS = OperationCounts(creates=5), OperationCounts(reads=5)
+MIXED, UPDATES = OperationCounts(creates=4, deletes=1), OperationCounts(updates=5)
+UNTOLD, HALF_TOLD = OperationCounts(), OperationCounts(creates=4)
+HARD, SOFT = DeleteMode.HARD, DeleteMode.SOFT
+
+
+def table(*, is_new: bool = False, deletes: str = "hard", key: str = "int") -> LakeTable:
+    columns = (
+        SchemaColumn(1, "id", ColumnType.parse(key), key_ordinal=1),
+        SchemaColumn(2, "at", ColumnType.parse("datetime2(3)"), key_ordinal=2),
+        SchemaColumn(3, "v", ColumnType.parse("int")),
+    )
+    schema = TableSchema(TableName("shop", "dbo", "t"), "dbo_t", Lsn(1, 1, 1), columns)
+    made = new_table(schema, is_changes=False)
+    return LakeTable(
+        made.table, False, made.columns, made.schema_lsn, deletes=deletes, is_new=is_new
+    )
+
+
+def ranges(operations: OperationCounts, *, is_whole: bool = False) -> TopicRange:
+    whole_from = {0: 0} if is_whole else None
+    return TopicRange(
+        "t", 0, {0: (0, 9)}, 5, frozenset({1}), whole_from=whole_from, operations=operations
+    )
+
+
+@pytest.mark.parametrize(
+    ("operations", "whole", "new", "deletes", "mode", "way"),
+    [
+        (CREATES, False, False, "hard", HARD, Write.APPEND),
+        (CREATES, False, True, "hard", HARD, Write.APPEND),
+        (CREATES, False, True, "soft", SOFT, Write.APPEND),
+        (CREATES, False, False, "soft", SOFT, Write.MERGE),
+        (CREATES, False, False, "soft", HARD, Write.MERGE),
+        (CREATES, False, False, "", HARD, Write.MERGE),
+        (CREATES, False, False, "hard", SOFT, Write.MERGE),
+        (CREATES, True, False, "hard", HARD, Write.MERGE),
+        (READS, True, True, "hard", HARD, Write.APPEND_DISTINCT),
+        (READS, True, False, "hard", HARD, Write.MERGE),
+        (READS, False, False, "hard", HARD, Write.MERGE),
+        (MIXED, False, True, "hard", HARD, Write.APPEND_LATEST),
+        (MIXED, False, False, "hard", HARD, Write.MERGE),
+        (UPDATES, False, False, "hard", HARD, Write.MERGE),
+        (UNTOLD, False, False, "hard", HARD, Write.MERGE),
+        (HALF_TOLD, False, False, "hard", HARD, Write.MERGE),
+        (UNTOLD, True, True, "hard", HARD, Write.APPEND_LATEST),
+    ],
+)
+def test_the_ledger_decides_how_a_table_is_written(
+    operations: OperationCounts, whole: bool, new: bool, deletes: str, mode: DeleteMode, way: Write
+):
+    found = way_to_write(
+        ranges(operations, is_whole=whole), table(is_new=new, deletes=deletes), mode
+    )
+    assert found is way
+
+
+def test_nothing_counted_is_not_all_of_one_kind():
+    empty = TopicRange("t", 0, {}, 0, frozenset())
+    assert way_to_write(empty, table(), HARD) is Write.MERGE
+
+
+def test_small_is_few_changes_and_few_bytes():
+    options: dict[str, Any] = {
+        "kafka": {"bootstrap": "k:1"},
+        "registry": {"url": "http://r"},
+        "prefix": "p",
+        "lake": "/l",
+        "local_changes_max": 10,
+        "local_bytes_max": 100,
+    }
+    config = SinkConfig.load(options)
+    assert fits_driver(config, 10, 100)
+    assert not fits_driver(config, 11, 1)
+    assert not fits_driver(config, 1, 101)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "text"),
+    [
+        (-(2**31), "INT", "-2147483648"),
+        (-(2**63), "BIGINT", "-9223372036854775808L"),
+        (7, "SMALLINT", "7S"),
+        (dt.date(1, 1, 1), "DATE", "DATE'0001-01-01'"),
+        (dt.datetime(1, 1, 1, 0, 0, 0, 1), "TIMESTAMP_NTZ", "TIMESTAMP_NTZ'0001-01-01 00:00:00.000001'"),  # noqa: DTZ001, E501
+        ("it's", "STRING", "'it\\'s'"),
+        ("a${b}", "STRING", None),
+        ("x" * 201, "STRING", None),
+        (None, "INT", None),
+        (1.5, "DOUBLE", None),
+    ],
+)  # fmt: skip
+def test_literals_are_of_the_columns_type(value: Any, type_: str, text: str | None):
+    assert sql_literal(value, type_) == text
+
+
+def test_bounds_of_a_key_and_none_where_one_is_null():
+    moments = [dt.datetime(2024, 1, day) for day in (3, 1)]  # noqa: DTZ001 - no zone
+    rows = pa.table({"id": pa.array([5, -2], pa.int32()), "at": pa.array(moments)})
+    bounds = bounds_in(rows, table())
+    assert bounds == [
+        "t.`id` >= -2",
+        "t.`id` <= 5",
+        "t.`at` >= TIMESTAMP_NTZ'2024-01-01 00:00:00'",
+        "t.`at` <= TIMESTAMP_NTZ'2024-01-03 00:00:00'",
+    ]
+    holed = pa.table({"id": pa.array([5, None], pa.int32()), "at": pa.array(moments)})
+    assert [text.split()[0] for text in bounds_in(holed, table())] == ["t.`at`", "t.`at`"]
+    assert bounds_in(rows.slice(0, 0), table()) == []
+    assert all("`id`" not in text for text in bounds_in(rows, table(key="float")))
+
+    merge = merge_statement("/l", "v", table(), [], HARD, None, bounds)
+    assert " AND t.`id` >= -2 AND t.`id` <= 5 AND" in merge
+    whole = merge_statement("/l", "v", table(), [], HARD, str(Lsn(1, 1, 1)), bounds)
+    assert ">= -2" not in whole
+
+
+def test_a_compaction_takes_the_smallest_files_up_to_a_bound():
+    assert files_within([1, 2, 3, 10], 6) == 3
+    assert files_within([1, 2, 3, 10], 100) == 4
+    assert files_within([7], 6) == 0

@@ -28,7 +28,7 @@ from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot_options import SnapshotMode
 from tailrace_publisher.source.instances import Catalog, by_table
 from tailrace_publisher.source.queries import CatalogState
-from tailrace_publisher.source.versions import current_columns, timeline
+from tailrace_publisher.source.versions import current_columns, timeline, versions_of
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
@@ -313,7 +313,7 @@ class TableIntake:
                 instance,
                 current_columns(instance, lossless),
                 [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
-                [version for version in registered if version.capture_instance == instance.name],
+                versions_of(instance, registered, table.covers[instance.name], first),
                 max(first, table.covers[instance.name]),
             )
         reading = reading_of(table, first)

@@ -45,6 +45,30 @@ def current_columns(
     )
 
 
+def versions_of(
+    instance: CaptureInstance, registered: Iterable[TableSchema], covers_from: Lsn, first_lsn: Lsn
+) -> list[TableSchema]:
+    """The registered versions that are an instance's, and not of another one that had its name.
+
+    An instance that is disabled and enabled again has its name again, and may have other columns.
+
+    Args:
+        instance: the capture instance.
+        registered: versions of its table.
+        covers_from: LSN from which on it holds the table's changes.
+        first_lsn: lowest LSN that is still to be published. Where the instance begins behind it,
+            nothing of it was published, and what is older than its beginning is not its own.
+    """
+    columns = {column.column_id for column in instance.columns}
+    return [
+        version
+        for version in registered
+        if version.capture_instance == instance.name
+        and {column.column_id for column in version.columns} == columns
+        and (covers_from <= first_lsn or version.schema_lsn >= covers_from)
+    ]
+
+
 def timeline(
     instance: CaptureInstance,
     columns: tuple[SchemaColumn, ...],

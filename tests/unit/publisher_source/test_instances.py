@@ -11,6 +11,7 @@ from tailrace_publisher.source.versions import (
     registered_form,
     timeline,
     version_at,
+    versions_of,
 )
 from tailrace_schemas.envelope import SchemaColumn, TableSchema, envelope_schema, table_schema_of
 from tailrace_schemas.lsn import Lsn
@@ -132,6 +133,21 @@ def test_each_row_has_the_version_of_its_position_though_the_table_was_altered_s
     assert version_at(versions, at(29)).columns[0].type == ColumnType("int")
     assert version_at(versions, at(30)).columns[0].type == ColumnType("bigint")
     assert version_at(versions, at(99)).schema_lsn == at(30)
+
+
+def test_versions_of_an_older_instance_of_the_same_name_are_not_taken_for_its_own():
+    """Disabled, altered, enabled again and altered once more while nobody looked."""
+    columns = current_columns(instance("a"))
+    older = TableSchema(TABLE, "a", at(10), columns)
+    fewer = TableSchema(TABLE, "a", at(30), columns[:-1])
+    own = TableSchema(TABLE, "a", at(40), columns)
+    other = TableSchema(TABLE, "b", at(40), columns)
+
+    of_new = versions_of(instance("a", 40), [older, fewer, own, other], at(40), at(20))
+    of_known = versions_of(instance("a", 40), [older, fewer, own, other], at(40), at(50))
+
+    assert of_new == [own]
+    assert of_known == [older, own]
 
 
 def test_another_key_in_the_configuration_begins_a_version_at_our_position():

@@ -263,12 +263,13 @@ def test_reset_connection(session):
     assert Row(("master", 0)) in tokens
 
 
-def test_parameter_of_an_unsupported_type_is_an_error_and_not_the_end(session):
-    payload = AllHeaders().encode() + bytes.fromhex("ffff 0a00 0000 00 00 f0 00")
-    session.send(PacketType.RPC, payload)
+def test_a_clr_value_where_a_statement_is_expected_is_an_error_and_not_the_end(session):
+    name = "".join(f"{len(part):02x}" + part.encode("utf-16le").hex() for part in ("", "", "dot"))
+    call = bytes.fromhex(f"ffff 0a00 0000 00 00 f0 {name} {'ff' * 8}")
+    session.send(PacketType.RPC, AllHeaders().encode() + call)
     error, done = session.tokens()
-    assert error.number == 50900
-    assert "UDT" in error.text
+    assert error.number == 214
+    assert "@statement" in error.text
     assert done.status == DoneStatus.ERROR
     assert Row((1,)) in session.batch("SELECT 1")
 

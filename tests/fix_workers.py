@@ -17,7 +17,13 @@ from xdist.scheduler import LoadScopeScheduling
 
 LONGEST = ("end_to_end", "sink", "clients", "testing", "pipeline", "debezium")
 """Folders that begin first, in this order."""
-SPARK_SESSIONS = {"sink/test_tables.py": "tables", "sink": "cuts", "clients": "tables"}
+SPARK_SESSIONS = {
+    "sink/test_tables.py": "tables",
+    "sink/test_lake_layout.py": "tables",
+    "sink/test_maintenance.py": "tables",
+    "sink": "cuts",
+    "clients": "tables",
+}
 """Which session serves a file or a folder: two sessions, so that two workers share the longest."""
 
 

@@ -2,50 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
-from tailrace_schemas.progress import PartitionProgress, Progress
-from tailrace_schemas.topics import TopicNames
 from tailrace_sink.log_plan import LogCut, Named, plan_cut
 from tailrace_sink.log_table import LogState, Mark
 from tailrace_sink.progress import SinkState, plan_batch
 from tailrace_sink.topic_ranges import ProgressRecord
-
-NAMES = TopicNames("p")
-TOPIC = "p.shop.dbo.flights"
-OTHER = "p.shop.dbo.planes"
-
-
-def lsn(number: int) -> str:
-    return f"00000001:{number:08x}:0001"
-
-
-def record(
-    offset: int,
-    after: int,
-    through: int,
-    *ranges: tuple[str, int, int],
-    closed: bool = True,
-    snapshotting: Sequence[str] = (),
-    shard: int = 0,
-) -> ProgressRecord:
-    partitions = [
-        PartitionProgress(topic, 0, first, end, end - first, 0, [7]) for topic, first, end in ranges
-    ]
-    progress = Progress(
-        shard=shard,
-        server="server",
-        database="shop",
-        after_lsn=lsn(after),
-        closed_lsn=lsn(through),
-        closed_commit_ms=1000 + through,
-        closed=closed,
-        published_ms=2000 + offset,
-        partitions=partitions,
-        snapshotting=list(snapshotting),
-    )
-    return ProgressRecord(shard, offset, progress)
+from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 
 def plan(
@@ -116,7 +80,7 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning():
 def test_the_lsn_is_the_slowest_shard():
     first = planned([record(0, 0, 9, (TOPIC, 0, 3))], shards=2)
     assert first.following.closed_lsn == ""
-    other = record(0, 0, 4, (OTHER, 0, 3), shard=1)
+    other = record(0, 0, 4, (OTHER, 0, 3), shard=1, partition=1)
     both = planned([other], state=first.following, shards=2)
     assert both.following.closed_lsn == lsn(4)
     assert both.following.closed_commit_ms == 1004

@@ -5,57 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace_schemas.progress import PartitionProgress, Progress
-from tailrace_schemas.topics import TopicNames
 from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
 from tailrace_sink.intent import plan_json, plan_of
 from tailrace_sink.progress import BatchPlan, SinkState, plan_batch
 from tailrace_sink.topic_ranges import ProgressRecord
-
-NAMES = TopicNames("p")
-TOPIC = "p.shop.dbo.flights"
-OTHER = "p.shop.dbo.planes"
-
-
-def lsn(number: int) -> str:
-    return f"00000001:{number:08x}:0001"
-
-
-def record(
-    offset: int,
-    after: int,
-    through: int,
-    *ranges: tuple[str, int, int],
-    closed: bool = True,
-    snapshotting: Sequence[str] = (),
-    shard: int = 0,
-    schema_id: int = 1,
-    database: str = "shop",
-) -> ProgressRecord:
-    partitions = [
-        PartitionProgress(topic, 0, first, end, end - first, 0, [schema_id])
-        for topic, first, end in ranges
-    ]
-    progress = Progress(
-        shard,
-        "server",
-        database,
-        lsn(after),
-        lsn(through),
-        1000 + through,
-        closed,
-        2000 + offset,
-        partitions,
-        list(snapshotting),
-    )
-    return ProgressRecord(0, offset, progress)
+from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 
 def plan(

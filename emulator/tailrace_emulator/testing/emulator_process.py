@@ -13,7 +13,7 @@ from tailrace_emulator.testing import odbc
 from tailrace_emulator.testing.process import ChildProcess, free_port
 from tailrace_emulator.testing.service import Service
 
-READY_LIMIT_S = 60.0
+READY_LIMIT_S = 120.0
 LOGIN = "sa"
 # TDS PRELOGIN in one packet: header (type 18, last packet, 20 bytes), then one option, the version
 # (offset 6, 6 bytes), the end of the options, and the version, which a server does not judge.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,14 @@ from confluent_kafka.admin import (
 
 from tailrace.audit import audit
 from tailrace.cli import cli
-from tailrace_publisher.errors import CheckpointForgets, CheckpointLost, TopicCompacted
+from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.deliver.topics import TopicAdmin
+from tailrace_publisher.errors import (
+    CheckpointForgets,
+    CheckpointLost,
+    KafkaUnavailable,
+    TopicCompacted,
+)
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName
 from tests.pipeline.conftest import Pipe
@@ -115,6 +123,24 @@ def invoke(pipe: Pipe, folder: Path, command: str, *arguments: str) -> Result:
     file = folder / "tailrace.json"  # which is YAML
     file.write_text(json.dumps({"publisher": options}))
     return CliRunner().invoke(cli, [command, "--config", str(file), *arguments])
+
+
+# -- a broker that does not know a topic yet -------------------------------------------------------
+
+
+def test_a_topic_that_a_broker_does_not_know_yet_is_asked_for_again(pipe: Pipe):
+    topics = TopicAdmin(kafka_at(pipe.topics.bootstrap), None, timeout_s=20)
+    with ThreadPoolExecutor(1) as pool:
+        settings = pool.submit(topics.settings, ["asked-for-early"])
+        make(pipe, "asked-for-early", retention_ms="86400000")
+        assert settings.result(30)["asked-for-early"]["retention.ms"] == "86400000"
+
+
+def test_one_that_no_broker_gets_to_know_can_be_asked_for_later(pipe: Pipe):
+    topics = TopicAdmin(kafka_at(pipe.topics.bootstrap), None, timeout_s=0.2)
+    with pytest.raises(KafkaUnavailable, match="does not know never-made") as raised:
+        topics.settings(["never-made"])
+    assert raised.value.retryable
 
 
 # -- copies ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[a
 
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
 from tailrace_publisher.errors import CheckpointForgets, KafkaUnavailable, TopicCompacted
-from tailrace_publisher.ports import KafkaAdmin
+from tailrace_publisher.ports import Clock, KafkaAdmin
 
 _log = structlog.get_logger(__name__)
 
@@ -20,6 +20,7 @@ _BROKERS_DEFAULT: Final = -1
 _MANY_COPIES: Final = 3  # from here on one broker may be away while two copies are asked for
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _UNLIMITED: Final = "-1"
+_POLL_S: Final = 0.05
 _NOT_ALLOWED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 )
@@ -124,21 +125,34 @@ def tell_durability(copies: Mapping[str, int], settings: Mapping[str, Mapping[st
 
 
 def describe_topics(
-    admin: KafkaAdmin, topics: Sequence[str], timeout_s: float
+    admin: KafkaAdmin, topics: Sequence[str], clock: Clock, timeout_s: float
 ) -> dict[str, dict[str, str]]:
     """The settings of topics, by name; those that may not be seen are missing, and told.
 
     Args:
         admin: asks.
-        topics: names of topics that exist.
+        topics: names of topics that exist. A broker that has just started, or that has not heard
+            of a new topic yet, does not know it: it is asked for again.
+        clock: waits between two questions.
         timeout_s: longest wait for brokers.
 
     Raises:
-        KafkaUnavailable: no broker answered in time.
+        KafkaUnavailable: no broker answered in time, or the one that did knows no such topic.
         DeliveryError: the brokers refused for another reason than a missing permission.
     """
-    wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    found, refused = _describe(admin, wanted, timeout_s)
+    found: dict[str, dict[str, str]] = {}
+    refused: set[str] = set()
+    deadline = clock.monotonic() + timeout_s
+    while wanted := [topic for topic in topics if topic not in found and topic not in refused]:
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in wanted]
+        answered, not_allowed = _describe(admin, resources, timeout_s)
+        found |= answered
+        refused |= not_allowed
+        if len(answered) + len(not_allowed) < len(wanted):
+            if clock.monotonic() > deadline:
+                names = ", ".join(topic for topic in wanted if topic not in answered)
+                raise KafkaUnavailable(f"describing settings: a broker does not know {names}")
+            clock.wait(_POLL_S)
     if refused:
         _log.warning(
             "topic_settings_not_visible",
@@ -186,7 +200,10 @@ def _number(settings: Mapping[str, str], name: str) -> int | None:
 def _describe(
     admin: KafkaAdmin, wanted: list[ConfigResource], timeout_s: float
 ) -> tuple[dict[str, dict[str, str]], set[str]]:
-    """Settings by name of the resource, and the names of those that may not be seen."""
+    """Settings by name of the resource, and the names of those that may not be seen.
+
+    What the broker does not know is in neither.
+    """
     found: dict[str, dict[str, str]] = {}
     refused: set[str] = set()
     if not wanted:
@@ -199,7 +216,10 @@ def _describe(
             raise KafkaUnavailable(f"{what}: no answer") from error
         except KafkaException as error:
             inner = kafka_error(error)
-            if inner is None or inner.code() not in _NOT_ALLOWED:
+            code = None if inner is None else inner.code()
+            if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                continue
+            if code not in _NOT_ALLOWED:
                 raise translate(what, error) from error
             refused.add(resource.name)
         else:

@@ -143,7 +143,7 @@ class TopicAdmin:
         Raises:
             KafkaUnavailable: no broker answered in time.
         """
-        return describe_topics(self._admin, topics, self._timeout_s)
+        return describe_topics(self._admin, topics, self._clock, self._timeout_s)
 
     def copies(self, topics: Sequence[str]) -> dict[str, int]:
         """How many copies there are of each topic: of the partition that has the fewest.

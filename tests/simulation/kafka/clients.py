@@ -331,7 +331,11 @@ class AdminClient:
     def describe_configs(
         self, resources: list[Any], *, request_timeout: float
     ) -> dict[Any, Future[Any]]:
+        # A broker that has just started knows no topic for a moment.
+        is_new = self._clients.faults.asks % 2 == 0
         failed = self._failure(request_timeout)
+        if failed is not None and is_new:
+            failed = failure(KafkaError.UNKNOWN_TOPIC_OR_PART, "no such topic")
         found = {}
         for resource in resources:
             if failed is not None:

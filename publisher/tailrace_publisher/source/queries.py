@@ -24,6 +24,8 @@ INVALID_OBJECT: Final = 208
 _NO_ZONE: Final = frozenset({195, 9820})
 """Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
 
+SERVER_NAME: Final = "SELECT @@SERVERNAME"
+
 PROBE_INSTANCES: Final = 100
 """Instances of one probe: few enough that a server compiles it quickly; when an instance is new,
 only the text of the last group is."""
@@ -113,7 +115,7 @@ def server_version(connection: Connection) -> str:
 
 def server_name(connection: Connection) -> str:
     """``@@SERVERNAME``: of the replica that a connection is at."""
-    return str(connection.query("SELECT @@SERVERNAME")[0][0])
+    return str(connection.query(SERVER_NAME)[0][0])
 
 
 def may_wait_for_replicas(connection: Connection) -> bool:

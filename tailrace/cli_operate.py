@@ -57,8 +57,8 @@ def doctor(
     from tailrace.doctor.run import examine
     from tailrace.statements import quiet_logs, run_safe_fixes
 
-    quiet_logs()
-    findings = list(examine(settings))
+    with quiet_logs():
+        findings = list(examine(settings))
     if as_json:
         click.echo(json_of(findings))
     else:

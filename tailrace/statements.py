@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,9 +50,15 @@ class Plan:
     notes: list[str] = field(default_factory=list)
 
 
-def quiet_logs() -> None:
-    """Let a report speak alone: nothing is logged any more."""
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Let a report speak alone: nothing is logged meanwhile."""
+    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def plan_enable(

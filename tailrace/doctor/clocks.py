@@ -24,7 +24,7 @@ def look_at_server_clock(source: Source) -> Iterator[Finding]:
     before = time.time()
     row = source.row("clock", "SELECT SYSUTCDATETIME()")
     if row is not None:
-        yield _judged("SQL Server", row[0].replace(tzinfo=UTC), before, time.time())
+        yield judged("SQL Server", row[0].replace(tzinfo=UTC), before, time.time())
 
 
 def look_at_registry_clock(config: RegistryConfig) -> Iterator[Finding]:
@@ -35,10 +35,10 @@ def look_at_registry_clock(config: RegistryConfig) -> Iterator[Finding]:
         told = parsedate_to_datetime(answer.headers["Date"])
     except (httpx.HTTPError, KeyError, ValueError):
         return
-    yield _judged("schema registry", told, before - 1, time.time() + 1)  # whole seconds
+    yield judged("schema registry", told, before - 1, time.time() + 1)  # whole seconds
 
 
-def _judged(whose: str, told: datetime, before: float, after: float) -> Finding:
+def judged(whose: str, told: datetime, before: float, after: float) -> Finding:
     """The judgement on a clock that was read between two moments."""
     at = told.timestamp()
     apart = at - after if at > after else min(0.0, at - before)

@@ -29,7 +29,7 @@ def look_at_server(source: Source) -> Iterator[Finding]:
     row = _edition(source)
     edition = 0 if row is None else int(row[2])
     if row is not None:
-        yield _version(str(row[0]), str(row[1]), edition)
+        yield judge_version(str(row[0]), str(row[1]), edition)
     yield from _database(source)
     if edition not in _MANAGED:
         yield from _agent(source)
@@ -47,7 +47,8 @@ def _edition(source: Source) -> Any | None:
     )
 
 
-def _version(version: str, name: str, edition: int) -> Finding:
+def judge_version(version: str, name: str, edition: int) -> Finding:
+    """The judgement on version and edition (SERVERPROPERTY)."""
     numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
     text = f"{name}, {version}"
     if edition == _EXPRESS:

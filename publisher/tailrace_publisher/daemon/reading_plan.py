@@ -47,11 +47,10 @@ class ReadingPlan:
     ) -> None:
         self._tables = published
         self._covers = sorted(
-            table.covers[instance.name]
+            table.covers[name]
             for table in captured
             if len(table.versions) > 1
-            for instance in table.instances[1:]
-            if instance.name in table.versions
+            for name in table.versions
         )
         self._schema_lsns = sorted(
             version.schema_lsn
@@ -70,7 +69,7 @@ class ReadingPlan:
         return self._known[1]
 
     def covers_from(self, first: Lsn) -> list[Lsn]:
-        """LSNs from an LSN on, from which on newer capture instances hold their tables' changes."""
+        """LSNs from an LSN on, from which on instances of tables with several hold their changes."""
         return self._covers[bisect_left(self._covers, first) :]
 
     def schema_lsns(self, first: Lsn) -> list[Lsn]:

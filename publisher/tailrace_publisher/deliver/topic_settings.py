@@ -67,14 +67,14 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
         CheckpointForgets: it may be removed for its age or for the topic's size.
     """
     policy = settings.get("cleanup.policy", "")
-    limits = _limits(settings)
+    limits = retention_limits(settings)
     if "compact" not in policy or ("delete" in policy and limits):
         raise CheckpointForgets(topic, {"cleanup.policy": policy, **limits})
 
 
 def tell_retention(topic: str, settings: Mapping[str, str]) -> None:
     """Warn of a progress topic that does not keep all of its records."""
-    limits = _limits(settings)
+    limits = retention_limits(settings)
     if limits:
         _log.warning(
             "progress_topic_forgets",
@@ -183,8 +183,8 @@ def broker_defaults(admin: KafkaAdmin, brokers: Iterable[int], timeout_s: float)
     )
 
 
-def _limits(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings that let records expire."""
+def retention_limits(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a topic that let its records expire."""
     return {
         name: settings[name]
         for name in ("retention.ms", "retention.bytes")

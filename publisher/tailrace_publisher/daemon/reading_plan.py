@@ -69,7 +69,7 @@ class ReadingPlan:
         return self._known[1]
 
     def covers_from(self, first: Lsn) -> list[Lsn]:
-        """LSNs from an LSN on, from which on instances of tables with several hold their changes."""
+        """LSNs, from an LSN on, at which one of several instances of a table begins to hold."""
         return self._covers[bisect_left(self._covers, first) :]
 
     def schema_lsns(self, first: Lsn) -> list[Lsn]:

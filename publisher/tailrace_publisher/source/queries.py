@@ -67,9 +67,9 @@ class CommitTime:
 class InstancesMark:
     """What tells one set of capture instances from another, whatever their number.
 
-    One that is gone is missing in the number, one in its place has another object id and date (which
-    may be an earlier one: clocks are put back); one that the capture process has come to has a low
-    watermark, and never loses it.
+    One that is gone is missing in the number; one in its place has another object id, and another
+    date, be it an earlier one, as clocks are put back; one that the capture process has come to has
+    a low watermark, and never loses it.
 
     Attributes:
         count: number of capture instances.

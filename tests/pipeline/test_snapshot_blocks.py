@@ -224,7 +224,7 @@ def test_a_lock_is_waited_for_no_longer_than_its_bound(source: Source):
         first = lane.submit(reader, Lsn.ZERO).result()
         assert first is not None
         assert len(first) == 600
-        assert blocks[0].queries == 2 + 1 + 1  # its settings, its server's name, its rows
+        assert blocks[0].queries == 3  # its lock timeout, its server, its rows
 
         writer.execute("UPDATE dbo.t SET v = 2 WHERE id = 700")
         with pytest.raises(SourceBusy) as busy:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tailrace.cli_look import LOOK
 from tailrace.cli_operate import OPERATE
 from tailrace.cli_options import CONFIG, SET, check_options, fail, fail_settings, settings_of
 from tailrace.settings import SettingsError
@@ -309,7 +310,7 @@ def emulator(
     sys.exit(run(options))
 
 
-for _command in OPERATE:
+for _command in (*OPERATE, *LOOK):
     cli.add_command(_command)
 
 

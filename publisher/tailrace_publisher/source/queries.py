@@ -342,13 +342,14 @@ def catalog_state(connection: Connection, needed: Lsn = Lsn.MAX) -> CatalogState
     """
     raised, ((count, recognised, object_ids, newest),), ddl = connection.query_sets(
         "SELECT capture_instance, object_id, start_lsn FROM cdc.change_tables WHERE start_lsn > ?;"
-        " SELECT COUNT(*), COUNT(NULLIF(start_lsn, 0x00000000000000000000)),"
+        " SELECT COUNT(*), SUM(CASE WHEN start_lsn > 0x00000000000000000000"
+        " THEN 1 ELSE 0 END),"
         " SUM(CAST(object_id AS bigint)), MAX(create_date) FROM cdc.change_tables;"
         " SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history",
         needed.to_bytes(),
     )
     return CatalogState(
-        InstancesMark(int(count), int(recognised), int(object_ids or 0), newest),
+        InstancesMark(int(count), int(recognised or 0), int(object_ids or 0), newest),
         lsn_or_none(ddl[0][0]),
         int(ddl[0][1]),
         {(str(row[0]), int(row[1])): Lsn.from_bytes(row[2]) for row in raised},

@@ -132,7 +132,7 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, spark
     paths = {table: f"{pipeline.database}/dbo/{table}" for table in ("accounts", "journal")}
     # Before both snapshots were in, a cut has one of the two.
     cuts = [row for row in pipeline.commit_rows() if len(row.tables) == len(paths)]
-    assert len(cuts) > 2, cuts
+    assert len(cuts) > 1, cuts
     balances = pipeline.lake_rows(spark, "accounts", ["account_id", "balance"], cuts)
     entries = pipeline.lake_rows(spark, "journal", ["account_id", "amount"], cuts)
     for row in cuts:

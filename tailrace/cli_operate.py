@@ -203,7 +203,7 @@ def init(
     except OSError as error:
         fail(f"{file} cannot be written: {error.strerror}")
     click.echo(f"{file} is written. Then:")
-    for command in ("grants", "enable <tables>", "doctor", "publish"):
+    for command in ("enable <tables>", "grants", "doctor", "publish"):
         click.echo(f"  tailrace {command} --config {file}")
 
 

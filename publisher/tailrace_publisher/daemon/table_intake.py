@@ -245,7 +245,7 @@ class TableIntake:
             )
         covers = table.recognised
         if record.state in PUBLISHED:
-            covers = covers_of(table, record)
+            covers = covers_of(table, record, self._state.out)
             after = still_covered(table, record, covers, self._state.out)
             self._tell_instances(table, record, after)
             self._state.keep(table.name, _with_source(table, after))

@@ -209,6 +209,17 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
+def newest_ddl_lsn(connection: Connection, up_to: Lsn) -> Lsn | None:
+    """The newest entry of ``cdc.ddl_history`` up to an LSN; None where there is none.
+
+    https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
+    """
+    rows = connection.query(
+        "SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?", up_to.to_bytes()
+    )
+    return lsn_or_none(rows[0][0])
+
+
 def allows_snapshot_isolation(connection: Connection) -> bool:
     """Whether SNAPSHOT isolation may be used now; not while that is being switched on or off.
 

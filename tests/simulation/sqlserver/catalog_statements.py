@@ -211,6 +211,13 @@ def _instances_mark(view: View, _: Sequence[Any]) -> Answer:
     return [(len(instances), recognised, object_ids, newest)]
 
 
+@statement("SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?")
+def _newest_ddl_up_to(view: View, parameters: Sequence[Any]) -> Answer:
+    (up_to,) = parameters
+    lsns = [entry.lsn for entry in view.database.ddl_history if entry.lsn <= up_to]
+    return [(max(lsns, default=None),)]
+
+
 @statement("SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history")
 def _newest_ddl(view: View, _: Sequence[Any]) -> Answer:
     entries = view.database.ddl_history

@@ -418,7 +418,8 @@ class Simulation:
             self.excuse(name, f"{instance.name} was disabled before its changes were out")
 
     def leave_line(self, happen: Callable[[], None]) -> None:
-        """The database goes on from an earlier point of its log."""
+        """The database goes on from an earlier point of its log; open transactions end there."""
+        self.reserved = []
         happen()
 
     def is_line_left(self) -> bool:

@@ -183,6 +183,9 @@ class ChangePages:
         if span.after.command_id and not instance.ordered_by_command_id:
             # Another table's row: what this one has of the transaction is at command id 0, so out.
             self._after = ChangePosition.end_of(span.after.commit_lsn)
+        if covers_from > self._after.commit_lsn:
+            # What is before it may be half gone: cleanup raises the low watermark, then deletes.
+            self._after = ChangePosition.end_of(covers_from.decrement())
         self._limit = limit
         self._covers_from = covers_from
         self._row_size = row_size
@@ -191,7 +194,7 @@ class ChangePages:
         self._is_for_blocks = row_size.in_last_range >= FEW_ROWS
         self._rows = 0
         self._is_in_large_transaction = False
-        self._is_finished = False
+        self._is_finished = self._after.commit_lsn >= span.up_to and is_closed(self._after)
         self._sees_range = False
 
     def read(self) -> ChangePage | EncodedRows | None:

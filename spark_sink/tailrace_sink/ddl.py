@@ -26,6 +26,7 @@ from tailrace_sink.identity import COLUMNS_PROPERTY, known_identities
 from tailrace_sink.lake_table import (
     CHANGES_COLUMNS,
     DELETES_PROPERTY,
+    DELETES_UNKNOWN,
     NO_ZONE,
     SCHEMA_LSN_PROPERTY,
     Feature,
@@ -116,6 +117,20 @@ class LakeTables:
             statements.append(_set_properties(location, {DELETES_PROPERTY: deletes}))
             followed = replace(followed, deletes=deletes)
         return followed, statements
+
+    def doubt_deletes(self, spark: SparkSession, table: LakeTable) -> LakeTable:
+        """Note, before it is so, that a table may have rows of keys that the source deleted.
+
+        From then on a key that is created may be there, so that creates are merged.
+        """
+        if table.is_changes or table.deletes != DeleteMode.HARD:
+            return table
+        location = f"{self._config.lake}/{table.path}"
+        statement = _set_properties(location, {DELETES_PROPERTY: DELETES_UNKNOWN})
+        retried(f"altering {table.path}", partial(spark.sql, statement))
+        doubted = replace(table, deletes=DELETES_UNKNOWN)
+        self._known[table.path] = replace(doubted, is_new=False)
+        return doubted
 
     def known(self, spark: SparkSession, table: TableName) -> LakeTable | None:
         """The lake table of a source table as it is, or None when there is none."""

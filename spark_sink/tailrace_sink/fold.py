@@ -9,6 +9,7 @@ alone.
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,6 +73,7 @@ class Fold:
         self._epoch = 0
         self._rows_since_compaction = 0
         self._retention_is_set = False
+        self._is_moved = threading.Event()
         self.state = SinkState()
         self.hook: Hook = no_hook
         self.now_s: Callable[[], float] = time.time
@@ -88,6 +90,19 @@ class Fold:
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self._config.commits_path}", error) from error
 
+    def begin_late(self, state: SinkState) -> None:
+        """Go on from another state than where the tables stand; called by the log's thread.
+
+        Raises:
+            SinkError: the commit table cannot be written.
+        """
+        try:
+            self._commits.ensure()
+            self._commits.append(state, 0)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self._config.commits_path}", error) from error
+        self._is_moved.set()
+
     def open(self, epoch: int) -> SinkState:
         """Read where the tables stand; call again after a failure.
 
@@ -97,6 +112,7 @@ class Fold:
         Raises:
             SinkError: the lake cannot be read.
         """
+        self._is_moved.clear()
         state = self.state_of_tables()
         try:
             self._begun = self._intent.open(epoch, state.batch)
@@ -137,6 +153,8 @@ class Fold:
         """
         committed = 0
         while not should_stop() and committed != batches_max:
+            if self._is_moved.is_set():
+                self.open(self._epoch)
             plan = self._next_plan()
             if plan is None:
                 if self._has_more():
@@ -163,7 +181,7 @@ class Fold:
             self.state,
             self.feed.records(),
             self._config.topics,
-            changes_max=self._config.changes_per_batch,
+            self._config.bound,
             shards=self._config.shards,
         )
 

@@ -48,6 +48,8 @@ SCHEMA_LSN_PROPERTY: Final = "tailrace.schemaLsn"
 """Property with the newest schema version applied; set last."""
 DELETES_PROPERTY: Final = "tailrace.deletes"
 """Property that tells whether rows of deleted keys may be in a table: hard, or soft once it was."""
+DELETES_UNKNOWN: Final = "unknown"
+"""Its value once a change of the table was put aside: it may have been a delete."""
 RESERVED: Final = "_cdc_"
 """First part of all names of ours."""
 NO_ZONE: Final = "TIMESTAMP_NTZ"
@@ -124,7 +126,8 @@ class LakeTable:
         features: what it was made ready for.
         foreign: names of columns that somebody else added, in lower case.
         recorded: the identities that its property has.
-        deletes: whether deleted keys may have rows: hard, soft, or empty when nothing tells.
+        deletes: whether deleted keys may have rows: hard, soft, or unknown or empty when nothing
+            tells.
         is_new: whether it was just created, and has no row.
     """
 

@@ -26,13 +26,15 @@ from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.kafka_ranges import read_messages
-from tailrace_sink.log_plan import LogCut, LogRange, plan_cut
+from tailrace_sink.late_beginning import LateBeginning
+from tailrace_sink.log_plan import LogCut, LogRange, Named, plan_cut
 from tailrace_sink.log_table import LogState, LogTable
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.progress import SinkState
 from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.writes import fits_driver
 
 _EPOCH_ATTEMPTS: Final = 5
 _IDLE_RECORDS_MAX: Final = 500
@@ -83,10 +85,12 @@ class LogWriter:
         self._metrics = metrics
         self._small, self._large = small_batch_session(spark), spark.newSession()
         self._check = TopicCheck(spark, config.kafka)
+        self._late = LateBeginning(self._small, config, schemas.schema_by_id)
         self._pending: dict[tuple[int, int], ProgressRecord] = {}
         self._owner = uuid.uuid4().hex
         self._last = LogState(SinkState(), 0, self._owner)
         self.on_logged: Callable[[Logged], None] = _nothing
+        self.on_late: Callable[[SinkState], None] = _nothing
         self.hook: Hook = no_hook
         self.now_s: Callable[[], float] = time.time
 
@@ -125,6 +129,21 @@ class LogWriter:
         )
         return self.state
 
+    def look_behind(self) -> None:
+        """Go on behind what the progress topic no longer has, if it lacks what comes next.
+
+        Raises:
+            SinkError: Kafka does not answer, or the lake cannot be written.
+            RegistryError: a schema could not be looked up.
+        """
+        begun = self._late.of(self.state)
+        if begun is None:
+            return
+        try:
+            self._begin_late(*begun)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"log {self._log.path}", error) from error
+
     def next_offsets(self) -> dict[int, int]:
         """Where to read the progress topic from, by partition; empty means from its beginning."""
         first: dict[int, int] = {}
@@ -156,7 +175,7 @@ class LogWriter:
                 self._last.named,
                 self._pending.values(),
                 self._config.topics,
-                changes_max=self._config.changes_per_batch,
+                self._config.bound,
                 shards=self._config.shards,
             )
             if cut is None:
@@ -191,7 +210,7 @@ class LogWriter:
     def _begin(self, state: SinkState) -> None:
         """The first row of a new log, with what an earlier release left waiting in the topics."""
         waiting = {
-            topic: LogRange(dict(held.partitions), held.count, set(held.schema_ids))
+            topic: LogRange(dict(held.partitions), held.count, set(held.schema_ids), held.bytes)
             for topic, held in state.held.items()
         }
         self._left_out(waiting)
@@ -201,6 +220,13 @@ class LogWriter:
         positions = replace(state, held={}, stopped={}, offsets={}, versions={})
         self._write_start(LogState(positions, 1, self._owner, named), waiting)
 
+    def _begin_late(self, state: SinkState, named: Named) -> None:
+        """Go on behind what the progress topic no longer has; the tables first, then the log."""
+        self.on_late(state)
+        positions = replace(state, held={}, stopped={}, offsets={}, versions={})
+        self._write_start(replace(self._last, state=positions, named=named), {})
+        self._look_again()
+
     def _write_start(self, state: LogState, topics: Mapping[str, LogRange]) -> None:
         start = replace(
             state,
@@ -209,6 +235,7 @@ class LogWriter:
             is_start=True,
             prefix=self._config.prefix,
             deletes=str(self._config.delete_mode),
+            bad_records=str(self._config.on_bad_record),
         )
         try:
             self._write(start, (), topics)
@@ -302,7 +329,7 @@ class LogWriter:
         self, state: LogState, records: Iterable[ProgressRecord], topics: Mapping[str, LogRange]
     ) -> None:
         count = sum(of.count for of in topics.values())
-        is_small = count <= self._config.local_changes_max
+        is_small = fits_driver(self._config, count, sum(of.bytes for of in topics.values()))
         session = self._small if is_small else self._large
         # Beside the tables' jobs, not behind them; of this thread only.
         session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
@@ -331,5 +358,5 @@ def _as_waiting(error: SinkError) -> SinkError:
     return error if error.retryable else KafkaUnavailable(str(error))
 
 
-def _nothing(_logged: Logged) -> None:
+def _nothing(_of: object) -> None:
     """Nobody listens."""

@@ -65,6 +65,12 @@ class SinkMetrics:
             ["table"],
             registry=self.registry,
         )
+        self.dead_letters = Counter(
+            "tailrace_sink_dead_letters",
+            "Records that could not be applied and were put into the dead letters",
+            ["table"],
+            registry=self.registry,
+        )
         self.batch_seconds = Histogram(
             "tailrace_sink_batch_seconds",
             "Duration of a batch from plan to commit row",

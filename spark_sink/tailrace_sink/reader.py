@@ -14,15 +14,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+import structlog
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_schemas.names import unescape
 from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import UnsupportedType
 from tailrace_sink.commit_table import state_of
+from tailrace_sink.config import dead_letters_path
 from tailrace_sink.ddl import lake_table_of
+from tailrace_sink.dead_letters import dead_letters
 from tailrace_sink.delta_log import table_metadata, table_version
-from tailrace_sink.errors import SinkError
+from tailrace_sink.errors import SinkError, TableError
 from tailrace_sink.lake_table import (
     CHANGED,
     COMMIT_TIME,
@@ -42,6 +46,8 @@ _REFUSES_OLD_VERSIONS: Final = (
 )
 _SETTING_LOCK: Final = threading.Lock()
 _CHANGES: Final = ".changes"
+
+_log = structlog.get_logger("tailrace.sink")
 
 
 class CutUnknown(SinkError):
@@ -84,10 +90,18 @@ class Cut:
             is_changes: its append-only companion instead.
 
         Raises:
-            CutUnknown: the table is not in this cut.
-            LedgerMismatch: the log holds other changes of it than were published.
-            UnsupportedSchemaChange: the lake cannot follow it any more.
+            CutUnknown: the table is not in this cut; a record that is no change of it, or a schema
+                change that the lake cannot follow, stops it, and the fold will say so.
         """
+        try:
+            return self._read(table, is_changes=is_changes)
+        except (TableError, UnsupportedType) as error:
+            raise CutUnknown(
+                f"table {table} is not in the cut at LSN {self.closed_lsn}: it stops before it:"
+                f" {error}"
+            ) from error
+
+    def _read(self, table: TableName, *, is_changes: bool) -> DataFrame:
         version = self.versions.get(table_path(table, is_changes=is_changes))
         in_tail = None if self.tail is None else self.tail.tables.get(table)
         is_new = not is_changes and table in self.tables
@@ -100,7 +114,7 @@ class Cut:
         base = None
         if version is not None:
             rows = self._at(table, version, is_changes=is_changes)
-            if in_tail is None:
+            if in_tail is None or not (in_tail.writers or in_tail.is_empty):
                 return rows
             path = f"{self.lake}/{table_path(table, is_changes=is_changes)}"
             metadata = table_metadata(self.spark, path, version)
@@ -126,12 +140,19 @@ class Cut:
             prefix: what their names begin with; then schema, underscore, table.
 
         Returns:
-            The name of each table's view; a call on a newer cut replaces them.
+            The name of each table's view; a call on a newer cut replaces them. A table that stops
+            before the cut has none, and loses the one that it had.
         """
         views = {}
         for table in self.tables:
             name = f"{prefix}{table.schema}_{table.table}"
-            self.read(table).createOrReplaceTempView(quote(name))
+            try:
+                rows = self.read(table)
+            except CutUnknown as error:
+                self.spark.catalog.dropTempView(name)
+                _log.warning("table_not_in_cut", table=str(table), reason=str(error))
+                continue
+            rows.createOrReplaceTempView(quote(name))
             views[table] = name
         return views
 
@@ -160,6 +181,15 @@ class LakeReader:
         self._spark = spark
         self._lake = lake.rstrip("/")
         self._tails = TailReader(spark, self._lake)
+
+    def dead_letters(self) -> DataFrame:
+        """The records that could not be applied and were put aside (``sink.on_bad_record``).
+
+        Returns:
+            topic, partition, offset, lsn (of the cut that lacks it), table, reason, key, value,
+            schema_id and at; no rows while there are none.
+        """
+        return dead_letters(self._spark, dead_letters_path(self._lake))
 
     def as_of(
         self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None
@@ -191,7 +221,7 @@ class LakeReader:
             return _cut_of(self._spark, self._lake, row)
         following = tail.plan.following
         versions = dict(state.versions)
-        for topic in {*following.held, *following.stopped}:
+        for topic in {*following.held, *following.stopped, *tail.stopped}:
             table = tail.names.table_of(topic)
             if table is not None:
                 versions.pop(table_path(table), None)

@@ -58,6 +58,7 @@ class Sink:
         self.log = LogWriter(spark, config, table, self.schemas, self.metrics)
         self.fold = Fold(spark, config, table, self.schemas.schema_by_id, self.metrics)
         self.log.on_logged = self.fold.feed.offer
+        self.log.on_late = self.fold.begin_late
         self.log.hook = self.fold.hook = hook or no_hook
         self.log.now_s = self.fold.now_s = now_s
 
@@ -85,6 +86,15 @@ class Sink:
     def close(self) -> None:
         """End the workers."""
         self.fold.close()
+
+    def look_behind(self) -> None:
+        """Go on behind what the progress topic no longer has, if it lacks what comes next.
+
+        Raises:
+            SinkError: Kafka does not answer, or the lake cannot be written.
+            RegistryError: a schema could not be looked up.
+        """
+        self.log.look_behind()
 
     def next_offsets(self) -> dict[int, int]:
         """Where to read the progress topic from, by partition; empty means from its beginning."""

@@ -29,7 +29,7 @@ from tailrace_sink.lake_table import (
 )
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
 from tailrace_sink.schema_changes import evolve
-from tailrace_sink.tail import TableTail
+from tailrace_sink.table_batch import TableBatch
 
 _BASE: Final = "_tailrace_base"
 _TAIL: Final = "_tailrace_tail"
@@ -50,7 +50,7 @@ class BaseTable:
 
 def with_tail(
     base: BaseTable | None,
-    tail: TableTail,
+    tail: TableBatch,
     values: DataFrame,
     deletes: str,
     cut_lsn: str,

@@ -20,6 +20,7 @@ _BROKERS_DEFAULT: Final = -1
 _MANY_COPIES: Final = 3  # from here on one broker may be away while two copies are asked for
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _UNLIMITED: Final = "-1"
+_FOR_EVER: Final = 1 << 63
 _POLL_S: Final = 0.05
 _NOT_ALLOWED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -72,19 +73,48 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
         raise CheckpointForgets(topic, {"cleanup.policy": policy, **limits})
 
 
-def tell_retention(topic: str, settings: Mapping[str, str]) -> None:
-    """Warn of a progress topic that does not keep all of its records."""
+def is_limited(settings: Mapping[str, str]) -> bool:
+    """Whether records of a topic with these settings expire."""
+    return bool(_limits(settings))
+
+
+def tell_retention(
+    topic: str,
+    settings: Mapping[str, str],
+    data_topics: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Warn of a progress topic that forgets earlier than the data topics do.
+
+    Args:
+        topic: the progress topic.
+        settings: its settings.
+        data_topics: those of the data topics, by name; what is not known may be kept for ever.
+    """
     limits = _limits(settings)
-    if limits:
-        _log.warning(
-            "progress_topic_forgets",
-            topic=topic,
-            settings=limits,
-            effect="a sink with an empty lake cannot tell that it lacks what was before,"
-            " and one that was away for longer ends; tailrace audit proves what is left",
-            fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
-            " --add-config retention.ms=-1,retention.bytes=-1",
-        )
+    if not limits:
+        return
+    known = list((data_topics or {}).values())
+    longest = max((_kept_ms(of) for of in known), default=_FOR_EVER)
+    if limits.keys() == {"retention.ms"} and _kept_ms(settings) >= longest:
+        return
+    keep = _UNLIMITED if longest == _FOR_EVER else str(longest)
+    _log.warning(
+        "progress_topic_forgets",
+        topic=topic,
+        settings=limits,
+        effect="events whose progress record is gone prove nothing: tailrace audit leaves them out,"
+        " and a sink that lacks records goes on by new snapshots of all tables",
+        fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
+        f" --add-config retention.ms={keep},retention.bytes=-1",
+    )
+
+
+def _kept_ms(settings: Mapping[str, str]) -> int:
+    """Milliseconds that records of a topic are kept at most; without a limit, for ever."""
+    if "delete" not in settings.get("cleanup.policy", "delete"):
+        return _FOR_EVER
+    kept = settings.get("retention.ms", _UNLIMITED)
+    return _FOR_EVER if kept == _UNLIMITED else int(kept)
 
 
 def is_compacted(settings: Mapping[str, str]) -> bool:

@@ -32,7 +32,7 @@ from tailrace_sink.jvm_errors import translated
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.maintenance import Maintenance
 from tailrace_sink.metrics import SinkMetrics
-from tailrace_sink.progress import BatchPlan, SchemaById
+from tailrace_sink.progress import BatchPlan, CutPoint, SchemaById
 from tailrace_sink.session import TunedSession
 from tailrace_sink.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.table_fold import TableFold
@@ -136,9 +136,7 @@ class BatchApplier:
         sources = without(sources, stopped)
         if is_small:
             sources = self._with_values(sources)
-        batch = plan.following.batch
-        cut = plan.following.closed_lsn
-        futures = [self._pool.submit(self._apply_table, source, batch, cut) for source in sources]
+        futures = [self._pool.submit(self._apply_table, source, plan.point) for source in sources]
         wait(futures)
         others: list[Future[dict[str, int]]] = []
         for source, future in zip(sources, futures, strict=True):
@@ -175,11 +173,11 @@ class BatchApplier:
             if isinstance(error, BadRecord | LedgerMismatch | SchemaUnknown | ForeignRecord):
                 raise BadRecordRefused(str(error)) from error
 
-    def _apply_table(self, source: TableBatch, batch: int, cut: str) -> dict[str, int]:
+    def _apply_table(self, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         session = self._idle.get()
         try:
             with self._metrics.table_seconds(str(source.table)):
-                return self._fold.apply(session, source, batch, cut)
+                return self._fold.apply(session, source, cut)
         except (PySparkException, Py4JError) as error:
             if is_refused(error):
                 reason = str(translated("writing", error))

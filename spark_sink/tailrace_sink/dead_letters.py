@@ -14,6 +14,7 @@ from tailrace_sink.config import SinkConfig
 from tailrace_sink.delta_log import table_version
 from tailrace_sink.lake_table import literal, quote, table_path
 from tailrace_sink.log_table import LogTable
+from tailrace_sink.progress import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
 
 _COLUMNS: Final = (
@@ -45,7 +46,7 @@ class DeadLetters:
         self._lock = threading.Lock()
 
     def put(
-        self, spark: SparkSession, screen: Screen, topic_range: TopicRange, batch: int, cut: str
+        self, spark: SparkSession, screen: Screen, topic_range: TopicRange, cut: CutPoint
     ) -> int:
         """Put the bad records of one table aside; those that are there already are left alone.
 
@@ -53,8 +54,7 @@ class DeadLetters:
             spark: a session of this thread's own.
             screen: tells which they are.
             topic_range: where to look.
-            batch: the batch id: written once for each table and batch.
-            cut: LSN of the cut that lacks them.
+            cut: that lacks them; written once for each table and batch.
 
         Returns:
             How many were new.
@@ -69,7 +69,7 @@ class DeadLetters:
         found = screen.bad(self._log.records(spark, [topic_range]))
         rows = found.join(known, [*_PLACE, "value"], "left_anti").selectExpr(
             *_PLACE,
-            f"{literal(cut)} AS lsn",
+            f"{literal(cut.lsn)} AS lsn",
             f"{literal(str(screen.table))} AS {quote('table')}",
             f"{REASON} AS reason",
             "key",
@@ -82,7 +82,7 @@ class DeadLetters:
             count = rows.count()
             if count:
                 application = f"tailrace-dead-letters-{table_path(screen.table)}"
-                append_once(rows.coalesce(1), self._path, application, batch)
+                append_once(rows.coalesce(1), self._path, application, cut.batch)
         finally:
             rows.unpersist()
         return count

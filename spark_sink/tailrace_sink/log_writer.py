@@ -224,14 +224,20 @@ class LogWriter:
         """Go on behind what the progress topic no longer has; the tables first, then the log."""
         self.on_late(state)
         positions = replace(state, held={}, stopped={}, offsets={}, versions={})
-        self._write_start(replace(self._last, state=positions, named=named), {})
+        lost = {**dict.fromkeys(state.held, "its snapshot had begun before"), **state.stopped}
+        self._write_start(replace(self._last, state=positions, named=named), {}, lost)
         self._look_again()
 
-    def _write_start(self, state: LogState, topics: Mapping[str, LogRange]) -> None:
+    def _write_start(
+        self,
+        state: LogState,
+        topics: Mapping[str, LogRange],
+        lost: Mapping[str, str] | None = None,
+    ) -> None:
         start = replace(
             state,
             owner=self._owner,
-            lost={},
+            lost=lost or {},
             is_start=True,
             prefix=self._config.prefix,
             deletes=str(self._config.delete_mode),

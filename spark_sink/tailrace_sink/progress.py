@@ -91,6 +91,21 @@ class SinkState:
 
 
 @dataclass(frozen=True, slots=True)
+class CutPoint:
+    """Where a batch leads to.
+
+    Attributes:
+        batch: the batch id.
+        lsn: the closed LSN.
+        commit_ms: commit time of that LSN at the source, milliseconds UTC; None when not known.
+    """
+
+    batch: int
+    lsn: str
+    commit_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchPlan:
     """One cut: what to read, and the state that it leads to (without the table versions).
 
@@ -105,6 +120,12 @@ class BatchPlan:
     following: SinkState
     published_ms: int
     moves: bool
+
+    @property
+    def point(self) -> CutPoint:
+        """Where it leads to."""
+        state = self.following
+        return CutPoint(state.batch, state.closed_lsn, state.closed_commit_ms)
 
     @property
     def count(self) -> int:

@@ -336,7 +336,8 @@ def history(changes: DataFrame, key: list[str]) -> DataFrame:
     Returns:
         The rows with ``_cdc_valid_from_lsn``, ``_cdc_valid_to_lsn``, ``_cdc_valid_from`` and
         ``_cdc_valid_to``; the last two are commit times, open ends are NULL. Deletes end an
-        interval and are no rows themselves.
+        interval and are no rows themselves. A row that left while nobody followed its table ends
+        with the snapshot that no longer found it.
     """
 
     def following(name: str) -> Column:

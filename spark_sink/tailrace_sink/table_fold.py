@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.apply import TableWork, apply_changes, empty_statement
+from tailrace_sink.apply import TableWork, append_all_gone, apply_changes, empty_statement
 from tailrace_sink.bad_records import Screen
 from tailrace_sink.config import BadRecords, SinkConfig
 from tailrace_sink.conflicts import is_conflict, is_refused, retried
@@ -24,6 +24,7 @@ from tailrace_sink.hooks import Hook
 from tailrace_sink.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.progress import CutPoint
 from tailrace_sink.table_batch import TableBatch
 
 _log = structlog.get_logger("tailrace.sink")
@@ -51,16 +52,13 @@ class TableFold:
         """After a failure, look at the lake's tables anew."""
         self._tables.forget()
 
-    def apply(
-        self, session: SparkSession, source: TableBatch, batch: int, cut: str
-    ) -> dict[str, int]:
+    def apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """Apply one table's part of a batch.
 
         Args:
             session: of this thread's own.
             source: what to apply.
-            batch: the batch id.
-            cut: the LSN that it leads to.
+            cut: where it leads to.
 
         Returns:
             Path below the lake to the version of each table that was written.
@@ -70,15 +68,13 @@ class TableFold:
             PySparkException, Py4JError: Spark failed, and no record is to blame.
         """
         try:
-            return self._apply(session, source, batch, cut)
+            return self._apply(session, source, cut)
         except AnalysisException:
             # Somebody else may have altered the table since this process looked at it.
             self._tables.forget(source.table)
-            return self._apply(session, source, batch, cut)
+            return self._apply(session, source, cut)
 
-    def _apply(
-        self, session: SparkSession, source: TableBatch, batch: int, cut: str
-    ) -> dict[str, int]:
+    def _apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         if source.is_empty:
             return self._empty(session, source, cut)
         with self._messages(session, source) as values:
@@ -93,14 +89,14 @@ class TableFold:
                 raise differs
             if bad is None:
                 try:
-                    return self._write(session, source, values, batch, cut)
+                    return self._write(session, source, values, cut)
                 except (PySparkException, Py4JError) as error:
                     bad = _to_blame(error, source.screen, values)
                     if bad is None:
                         raise
             if self._config.on_bad_record is not BadRecords.DEAD_LETTER:
                 raise bad
-            return self._put_aside(session, source, values, bad, (batch, cut))
+            return self._put_aside(session, source, values, bad, cut)
 
     def _put_aside(
         self,
@@ -108,7 +104,7 @@ class TableFold:
         source: TableBatch,
         values: DataFrame,
         bad: BadRecord,
-        at: tuple[int, str],
+        cut: CutPoint,
     ) -> dict[str, int]:
         """Apply what there is besides the bad records.
 
@@ -116,9 +112,8 @@ class TableFold:
             LedgerMismatch: something else is wrong, too.
             BadRecord: nothing else is left of a whole table.
         """
-        batch, cut = at
         good = rest_of(source, values, bad)
-        count = self._dead_letters.put(session, source.screen, source.topic_range, batch, cut)
+        count = self._dead_letters.put(session, source.screen, source.topic_range, cut)
         if count:
             self._metrics.dead_letters.labels(table=str(source.table)).inc(count)
         _log.error(
@@ -130,7 +125,7 @@ class TableFold:
         )
         if not source.writers:
             return {}
-        return self._write(session, source, good, batch, cut, lacks_changes=True)
+        return self._write(session, source, good, cut, lacks_changes=True)
 
     @contextmanager
     def _messages(self, session: SparkSession, source: TableBatch) -> Iterator[DataFrame]:
@@ -150,8 +145,7 @@ class TableFold:
         session: SparkSession,
         source: TableBatch,
         values: DataFrame,
-        batch: int,
-        cut: str,
+        cut: CutPoint,
         *,
         lacks_changes: bool = False,
     ) -> dict[str, int]:
@@ -179,7 +173,7 @@ class TableFold:
                 source.topic_range,
                 values,
             )
-            apply_changes(session, self._config, work, batch, cut)
+            apply_changes(session, self._config, work, cut)
         written = [table] if changes_table is None else [table, changes_table]
         self._hook("merged", table.path)
         return {
@@ -187,7 +181,7 @@ class TableFold:
             for found in written
         }
 
-    def _empty(self, session: SparkSession, source: TableBatch, cut: str) -> dict[str, int]:
+    def _empty(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         """The source table was found empty: so is the lake's, with the columns that it has."""
         name = source.table
         version = registered_version(self._config, source.topic, name)
@@ -207,7 +201,10 @@ class TableFold:
             ]
         for table in tables:
             if table.key and not table.is_changes and not table.is_new:
-                statement = empty_statement(self._config, table, cut)
+                for changes_table in tables:
+                    if changes_table.is_changes:
+                        append_all_gone(session, self._config, table, changes_table, cut)
+                statement = empty_statement(self._config, table, cut.lsn)
                 retried(f"emptying {table.path}", partial(session.sql, statement))
         return {
             table.path: table_version(session, f"{self._config.lake}/{table.path}")

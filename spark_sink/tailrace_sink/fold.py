@@ -156,6 +156,8 @@ class Fold:
             if self._is_moved.is_set():
                 self.open(self._epoch)
             plan = self._next_plan()
+            waiting = sum(record.count for record in self.feed.records())
+            self._metrics.waiting.labels(stage="tables").set(waiting)
             if plan is None:
                 if self._has_more():
                     continue

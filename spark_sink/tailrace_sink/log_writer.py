@@ -168,6 +168,7 @@ class LogWriter:
         """
         for record in records:
             self._pending[record.partition, record.offset] = record
+        self._drop_passed()
         appended = 0
         while not should_stop():
             cut = plan_cut(
@@ -185,13 +186,19 @@ class LogWriter:
                 break
             self._append(cut)
             appended += 1
-            passed = {shard: of.next_offset for shard, of in self.state.shards.items()}
-            self._pending = {
-                place: record
-                for place, record in self._pending.items()
-                if record.offset >= passed.get(record.progress.shard, 0)
-            }
+            self._drop_passed()
         return appended
+
+    def _drop_passed(self) -> None:
+        """Forget the records that are in the log."""
+        passed = {shard: of.next_offset for shard, of in self.state.shards.items()}
+        self._pending = {
+            place: record
+            for place, record in self._pending.items()
+            if record.offset >= passed.get(record.progress.shard, 0)
+        }
+        waiting = sum(record.count for record in self._pending.values())
+        self._metrics.waiting.labels(stage="log").set(waiting)
 
     def _take_over(self, of_tables: Callable[[], SinkState]) -> None:
         """Write a state row of the next epoch: whoever had the one before can write no more."""

@@ -176,7 +176,7 @@ class Group:
     @property
     def count(self) -> int:
         """Changes by the ledger."""
-        return sum(part.count for record in self.records for part in record.progress.partitions)
+        return sum(record.count for record in self.records)
 
     @property
     def bytes(self) -> int:

@@ -30,6 +30,11 @@ class ProgressRecord:
     batch: int = 0
     lost: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def count(self) -> int:
+        """Changes by the ledger."""
+        return sum(part.count for part in self.progress.partitions)
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.types import UnsupportedType
-from tailrace_sink.config import BadRecords, SinkConfig
+from tailrace_sink.config import BadRecords
 from tailrace_sink.conflicts import is_refused
 from tailrace_sink.ddl import set_retention
 from tailrace_sink.errors import (
@@ -27,12 +27,10 @@ from tailrace_sink.errors import (
     TopicMadeAnew,
     UnsupportedSchemaChange,
 )
-from tailrace_sink.hooks import Hook
 from tailrace_sink.jvm_errors import translated
-from tailrace_sink.log_table import LogTable
 from tailrace_sink.maintenance import Maintenance
-from tailrace_sink.metrics import SinkMetrics
-from tailrace_sink.progress import BatchPlan, CutPoint, SchemaById
+from tailrace_sink.parts import SinkParts
+from tailrace_sink.progress import BatchPlan, CutPoint
 from tailrace_sink.session import TunedSession
 from tailrace_sink.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.table_fold import TableFold
@@ -59,33 +57,24 @@ class BatchApplier:
     Args:
         spark: the session for reading small batches; every worker gets a new one of its own,
             because temporary views and settings are per session.
-        config: the options.
-        schema_by_id: looks writer schemas up.
-        log: where the events are.
-        metrics: where durations go.
-        hook: called after each table.
+        parts: of the sink.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: SinkConfig,
-        schema_by_id: SchemaById,
-        log: LogTable,
-        metrics: SinkMetrics,
-        hook: Hook,
-    ) -> None:
+    def __init__(self, spark: SparkSession, parts: SinkParts) -> None:
+        config = parts.config
         self._config = config
-        self._metrics = metrics
-        self._batches = TableBatches(config.topics, config.tables.selects, schema_by_id)
-        self._fold = TableFold(config, log, metrics, hook)
+        self._metrics = parts.metrics
+        self._batches = TableBatches(
+            config.topics, config.tables.selects, parts.schemas.schema_by_id
+        )
+        self._fold = TableFold(config, parts.log, parts.metrics, parts.hook)
         self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
         self._sessions = [TunedSession(spark) for _ in range(config.merge_pool)]
         self._idle: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
         for session in self._sessions:
             self._idle.put(session.spark)
         self._is_small = True
-        self._reader = TopicReader(spark, config, log)
+        self._reader = TopicReader(spark, config, parts.log)
         self._maintenance = Maintenance(spark, config)
 
     def close(self) -> None:

@@ -17,21 +17,18 @@ from typing import Final
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from tailrace_schemas.framing import split_frame
-from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
-from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.kafka_ranges import read_messages
 from tailrace_sink.late_beginning import LateBeginning
 from tailrace_sink.log_plan import LogCut, LogRange, Named, plan_cut
-from tailrace_sink.log_table import LogState, LogTable
-from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.log_table import LogState
+from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import SinkState
-from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.topic_ranges import ProgressRecord
 from tailrace_sink.writes import fits_driver
@@ -64,35 +61,23 @@ class LogWriter:
     """Appends cuts to the log of one lake.
 
     Args:
-        spark: the application's session.
-        config: the options.
-        log: the log's table.
-        schemas: where the writer schemas are kept.
-        metrics: Prometheus figures.
+        parts: of the sink.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: SinkConfig,
-        log: LogTable,
-        schemas: SchemaStore,
-        metrics: SinkMetrics,
-    ) -> None:
-        self._config = config
-        self._log = log
-        self._schemas = schemas
-        self._metrics = metrics
-        self._small, self._large = small_batch_session(spark), spark.newSession()
-        self._check = TopicCheck(spark, config.kafka)
-        self._late = LateBeginning(self._small, config, schemas.schema_by_id)
+    def __init__(self, parts: SinkParts) -> None:
+        self._config = parts.config
+        self._log = parts.log
+        self._schemas = parts.schemas
+        self._metrics = parts.metrics
+        self._hook, self._now_s = parts.hook, parts.now_s
+        self._small, self._large = small_batch_session(parts.spark), parts.spark.newSession()
+        self._check = TopicCheck(parts.spark, parts.config.kafka)
+        self._late = LateBeginning(self._small, parts.config, parts.schemas.schema_by_id)
         self._pending: dict[tuple[int, int], ProgressRecord] = {}
         self._owner = uuid.uuid4().hex
         self._last = LogState(SinkState(), 0, self._owner)
         self.on_logged: Callable[[Logged], None] = _nothing
         self.on_late: Callable[[SinkState], None] = _nothing
-        self.hook: Hook = no_hook
-        self.now_s: Callable[[], float] = time.time
 
     @property
     def state(self) -> SinkState:
@@ -268,13 +253,13 @@ class LogWriter:
 
     def _append(self, cut: LogCut) -> None:
         started = time.monotonic()
-        self.hook("appending", "")
+        self._hook("appending", "")
         topics, lost = self._selected(cut.topics)
         of_events = {schema_id for of in topics.values() for schema_id in of.schema_ids}
         of_progress = {split_frame(record.value)[0] for record in cut.records}
         self._schemas.keep(of_events | of_progress)
         before = self.state.batch
-        if self.now_s() * 1000 - cut.published_ms > _OLD_MS:
+        if self._now_s() * 1000 - cut.published_ms > _OLD_MS:
             lost |= self._left_out(topics)
         state = replace(
             self._last,
@@ -309,13 +294,13 @@ class LogWriter:
             changes=cut.count,
             topics=len(topics),
             seconds=round(seconds, 3),
-            lag_ms=round(self.now_s() * 1000) - cut.published_ms,
+            lag_ms=round(self._now_s() * 1000) - cut.published_ms,
         )
         records = tuple(
             replace(record, batch=state.state.batch, lost=lost) for record in cut.records
         )
         self.on_logged(Logged(before, state.state.batch, records))
-        self.hook("logged", "")
+        self._hook("logged", "")
 
     def _selected(
         self, topics: Mapping[str, LogRange]
@@ -346,7 +331,7 @@ class LogWriter:
         session = self._small if is_small else self._large
         # Beside the tables' jobs, not behind them; of this thread only.
         session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
-        day = dt.datetime.fromtimestamp(self.now_s(), dt.UTC).date()
+        day = dt.datetime.fromtimestamp(self._now_s(), dt.UTC).date()
         try:
             events: DataFrame | None = None
             if topics:

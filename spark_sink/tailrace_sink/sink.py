@@ -19,6 +19,7 @@ from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.log_writer import LogWriter
 from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import SchemaById, SinkState
 from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.session import small_batch_session
@@ -53,14 +54,20 @@ class Sink:
     ) -> None:
         self.config = config
         self.metrics = metrics or SinkMetrics()
-        table = LogTable(small_batch_session(spark), config.log_path, config.prefix)
-        self.schemas = SchemaStore(spark, config.log_path, config.schemas_path, schema_by_id)
-        self.log = LogWriter(spark, config, table, self.schemas, self.metrics)
-        self.fold = Fold(spark, config, table, self.schemas.schema_by_id, self.metrics)
+        parts = SinkParts(
+            spark,
+            config,
+            LogTable(small_batch_session(spark), config.log_path, config.prefix),
+            SchemaStore(spark, config.log_path, config.schemas_path, schema_by_id),
+            self.metrics,
+            hook or no_hook,
+            now_s,
+        )
+        self.schemas = parts.schemas
+        self.log = LogWriter(parts)
+        self.fold = Fold(parts)
         self.log.on_logged = self.fold.feed.offer
         self.log.on_late = self.fold.begin_late
-        self.log.hook = self.fold.hook = hook or no_hook
-        self.log.now_s = self.fold.now_s = now_s
 
     def open(self) -> SinkState:
         """Take the lake over, and read where log and tables stand; call again after a failure.

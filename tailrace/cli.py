@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
-from tailrace.settings import Settings, SettingsError, load
-
-CONFIG = click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    envvar="TAILRACE_CONFIG",
-    help="YAML file with the sections publisher and sink (docs/configuration.md).",
-)
-SET = click.option(
-    "--set",
-    "flags",
-    multiple=True,
-    metavar="OPTION.PATH=VALUE",
-    help="Overrides one option of the file and of the environment, e.g."
-    " --set publisher.source.port=1433; may be repeated.",
-)
+from tailrace.cli_look import LOOK
+from tailrace.cli_operate import OPERATE
+from tailrace.cli_options import CONFIG, SET, check_options, fail, fail_settings, settings_of
+from tailrace.settings import SettingsError
 
 
 @click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
@@ -83,8 +70,8 @@ def demo(days: int, rate: float, polling_interval: int, data_dir: Path, svg: Pat
 @SET
 def publish(config: Path | None, flags: tuple[str, ...]) -> None:
     """Publish the changes of one database until SIGTERM."""
-    settings = _settings(config, flags, "publisher", "source")
-    checked = _checked(settings.publisher)
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
     from tailrace_compose.stop_signal import StopSignal
     from tailrace_publisher.daemon import run
     from tailrace_publisher.errors import PublisherError
@@ -93,7 +80,7 @@ def publish(config: Path | None, flags: tuple[str, ...]) -> None:
         try:
             run(checked, stop)
         except PublisherError as error:
-            _fail(f"{type(error).__name__}: {error}")
+            fail(f"{type(error).__name__}: {error}")
 
 
 @cli.command()
@@ -105,8 +92,8 @@ def sink(config: Path | None, flags: tuple[str, ...], once: bool) -> None:
 
     With --once it ends when that is done, with 0; with 1 when it failed or was stopped before.
     """
-    settings = _settings(config, flags, "sink", "lake")
-    checked = _checked(settings.sink)
+    settings = settings_of(config, flags, "sink", "lake")
+    checked = check_options(settings.sink)
     from tailrace.once_bar import progress_bar
     from tailrace_compose.local.jars import spark_jars
     from tailrace_schemas.registry import RegistryError
@@ -120,9 +107,9 @@ def sink(config: Path | None, flags: tuple[str, ...], once: bool) -> None:
         try:
             run(checked, spark_jars(), stop, once=once, metrics=metrics)
         except (SinkError, RegistryError) as error:
-            _fail(f"{type(error).__name__}: {error}")
+            fail(f"{type(error).__name__}: {error}")
         if once and stop.is_set():
-            _fail("stopped before everything was carried")
+            fail("stopped before everything was carried")
 
 
 @cli.command()
@@ -131,16 +118,16 @@ def sink(config: Path | None, flags: tuple[str, ...], once: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def status(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
     """Show how far each table is behind, in LSN and seconds, at the topics and in the lake."""
-    settings = _settings(config, flags, "publisher", "source")
+    settings = settings_of(config, flags, "publisher", "source")
     from tailrace.status import StageUnavailable, show
     from tailrace_publisher.errors import PublisherError
 
     try:
         show(settings, as_json=as_json)
     except SettingsError as error:
-        _fail_settings(error)
+        fail_settings(error)
     except (StageUnavailable, PublisherError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @cli.command()
@@ -153,14 +140,14 @@ def audit(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
     Reads every data topic and compares it with the ledger in the progress records. Ends with 1 when
     they differ.
     """
-    settings = _settings(config, flags, "publisher", "source")
-    checked = _checked(settings.publisher)
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
     from tailrace.audit_report import AuditFailed, run
 
     try:
         sys.exit(0 if run(checked, as_json=as_json) else 1)
     except AuditFailed as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @cli.command()
@@ -183,14 +170,14 @@ def snapshot(
     The lake's tables are replaced by it. The publisher need not be restarted; one that does not run
     takes it up when it starts.
     """
-    settings = _settings(config, flags, "publisher", "source")
-    checked = _checked(settings.publisher)
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
     from tailrace.resnapshot import SnapshotNotAsked, ask
 
     try:
         ask(checked, tables, wait_s)
     except SnapshotNotAsked as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @cli.command("accept-database")
@@ -204,8 +191,8 @@ def accept_database(config: Path | None, flags: tuple[str, ...]) -> None:
     was published and is not in the database stays in the topics and in the lake. A running
     publisher of the database is ended by it.
     """
-    settings = _settings(config, flags, "publisher", "source")
-    checked = _checked(settings.publisher)
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
     from tailrace_publisher.daemon.accept import accept_database as accept
     from tailrace_publisher.errors import PublisherError
     from tailrace_schemas.registry import RegistryError
@@ -213,7 +200,7 @@ def accept_database(config: Path | None, flags: tuple[str, ...]) -> None:
     try:
         accepted = accept(checked)
     except (PublisherError, RegistryError) as error:
-        _fail(str(error))
+        fail(str(error))
     click.echo(f"Database {checked.source.database} was published up to {accepted.position} as")
     click.echo(f"  {accepted.known},")
     click.echo(f"and is accepted as\n  {accepted.found}.")
@@ -228,14 +215,14 @@ def accept_checkpoint_loss(config: Path | None, flags: tuple[str, ...]) -> None:
     Its next start takes new snapshots of all tables, which replace those of the lake. Subscribers
     of the topics miss the changes since the last closed LSN. It counts once: for this loss.
     """
-    settings = _settings(config, flags, "publisher", "source")
-    checked = _checked(settings.publisher)
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
     from tailrace.accept_loss import LossNotAccepted, accept
 
     try:
         accept(checked)
     except LossNotAccepted as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @cli.command()
@@ -334,6 +321,10 @@ def emulator(
     sys.exit(run(options))
 
 
+for _command in (*OPERATE, *LOOK):
+    cli.add_command(_command)
+
+
 class _stop_on_signal:  # noqa: N801 - reads as a verb where it is used
     """A context whose event is set by the first SIGTERM or SIGINT; the second one is Python's.
 
@@ -358,43 +349,6 @@ class _stop_on_signal:  # noqa: N801 - reads as a verb where it is used
             signal.signal(number, handler)
 
 
-def _settings(config: Path | None, flags: tuple[str, ...], section: str, needs: str) -> Settings:
-    try:
-        settings = load(config, os.environ, flags)
-    except SettingsError as error:
-        _fail_settings(error)
-    present = settings.publisher_options if section == "publisher" else settings.sink_options
-    if needs not in present:
-        _fail_settings(
-            SettingsError(
-                [
-                    f"{section}.{needs} is missing: name a file with --config, or set it with"
-                    f" --set {section}.{needs}..., or in the environment"
-                ]
-            )
-        )
-    return settings
-
-
-def _checked(build: Any) -> Any:
-    try:
-        return build()
-    except SettingsError as error:
-        _fail_settings(error)
-
-
-def _fail_settings(error: SettingsError) -> NoReturn:
-    click.echo("The configuration is not usable:", err=True)
-    for problem in error.problems:
-        click.echo(f"  - {problem}", err=True)
-    sys.exit(2)
-
-
-def _fail(text: str) -> NoReturn:
-    click.echo(text, err=True)
-    sys.exit(1)
-
-
 # What only some commands import, and the extra that brings it.
 _EXTRAS = {
     "pyspark": "sink",
@@ -414,4 +368,4 @@ def main() -> None:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        _fail(f"this command needs {error.name}: pip install 'tailrace[{extra}]'")
+        fail(f"this command needs {error.name}: pip install 'tailrace[{extra}]'")

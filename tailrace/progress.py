@@ -62,6 +62,29 @@ def last_record(
         consumer.close()
 
 
+def records_until_now(
+    bootstrap_servers: str,
+    names: TopicNames,
+    *,
+    extra: Mapping[str, str] | None = None,
+    timeout_s: float = 10,
+) -> Iterator[Progress]:
+    """The progress records that there are, in the order in which they were committed.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    consumer = consumer_of(bootstrap_servers, extra)
+    try:
+        metadata = consumer.list_topics(names.progress, timeout=timeout_s)
+        if metadata.topics[names.progress].partitions:
+            partition = TopicPartition(names.progress, 0)
+            low, _ = consumer.get_watermark_offsets(partition, timeout=timeout_s)
+            yield from _read(consumer, TopicPartition(names.progress, 0, low), timeout_s)
+    finally:
+        consumer.close()
+
+
 def _read(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Progress]:
     consumer.assign([start])
     while True:

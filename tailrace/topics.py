@@ -136,7 +136,7 @@ def read_all(
     """
     decoder = AvroDecoder(registry)
     for message in committed_messages(bootstrap_servers, topics, timeout_s=timeout_s):
-        yield _event(decoder, message)
+        yield event_of(decoder, message)
 
 
 def committed_messages(
@@ -214,7 +214,8 @@ def in_commit_order(events: Iterable[Event]) -> list[Event]:
     return [event for _, event in merged]
 
 
-def _event(decoder: AvroDecoder, message: Any) -> Event:
+def event_of(decoder: AvroDecoder, message: Any) -> Event:
+    """The event of a message of a data topic."""
     key = message.key()
     value = message.value()
     schema_id, envelope = decoder.decode(value) if value is not None else (0, None)

@@ -191,6 +191,29 @@ class SchemaRegistry:
         every = [newest, *(version for version in found if version is not None)]
         return sorted(every, key=lambda version: version.version)
 
+    def subjects(self) -> list[str]:
+        """All subjects.
+
+        Raises:
+            RegistryUnavailable: no answer.
+            RegistryRejected: refused.
+        """
+        return [str(subject) for subject in self._ask("GET", "/subjects", "the list of subjects")]
+
+    def mode(self) -> str | None:
+        """READWRITE, READONLY or IMPORT, as Confluent's API has it; None where it is not told.
+
+        https://docs.confluent.io/platform/current/schema-registry/develop/api.html#mode
+
+        Raises:
+            RegistryUnavailable: no answer.
+        """
+        try:
+            answer = self._ask("GET", "/mode", "mode")
+        except RegistryRejected:
+            return None
+        return str(answer["mode"]) if isinstance(answer, dict) and "mode" in answer else None
+
     def _version(self, subject: str, version: str) -> RegisteredSchema | None:
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         answer = self._ask("GET", path, subject, missing={})

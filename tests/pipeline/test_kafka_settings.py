@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -25,7 +23,6 @@ from confluent_kafka.admin import (
 )
 
 from tailrace.audit import audit
-from tailrace.cli import cli
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.errors import (
@@ -36,6 +33,7 @@ from tailrace_publisher.errors import (
 )
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName
+from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed, wait_until
 
@@ -115,14 +113,6 @@ def snapshot_keys(pipe: Pipe, table: str) -> list[int]:
 def problems_of_audit(pipe: Pipe) -> list[str]:
     with SchemaRegistry(pipe.topics.registry_url) as registry:
         return audit(pipe.topics.bootstrap, pipe.topics.names, registry).problems.texts
-
-
-def invoke(pipe: Pipe, folder: Path, command: str, *arguments: str) -> Result:
-    options = pipe.options()
-    options["source"]["password"] = str(options["source"]["password"])
-    file = folder / "tailrace.json"  # which is YAML
-    file.write_text(json.dumps({"publisher": options}))
-    return CliRunner().invoke(cli, [command, "--config", str(file), *arguments])
 
 
 # -- a broker that does not know a topic yet -------------------------------------------------------

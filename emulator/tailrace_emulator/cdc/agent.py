@@ -16,31 +16,29 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-import apsw
-
-from tailrace_emulator.cdc import capture_scan, cleanup, jobs, replication
-from tailrace_emulator.cdc.capture_instance import is_enabled
-from tailrace_emulator.cdc.job_history import JobKey, RunSource, RunStatus, StepError
+from tailrace_emulator.cdc import jobs
+from tailrace_emulator.cdc.agent_runs import (
+    TICKS_PER_SECOND,
+    AgentRuns,
+    Schedule,
+    waits_for_commits,
+)
+from tailrace_emulator.cdc.job_history import JobKey, RunSource
 from tailrace_emulator.cdc.jobs import JobParameters
-from tailrace_emulator.cdc.log_readers import all_jobs, job_name, log_reader
+from tailrace_emulator.cdc.log_readers import all_jobs
 from tailrace_emulator.cdc.own_job_runs import OwnJobRuns, RunStep, no_steps
-from tailrace_emulator.cdc.own_jobs import is_own, own_job
-from tailrace_emulator.cdc.runtime import JobRun, runtime
-from tailrace_emulator.cdc.scan_cycle import ChangeTableHeld
-from tailrace_emulator.messages.errors import INTERNAL, SqlError
+from tailrace_emulator.cdc.own_jobs import is_own
+from tailrace_emulator.cdc.runtime import runtime
 from tailrace_emulator.values.turns import turns
 from tailrace_emulator.values.types import TICKS_PER_DAY
 
 if TYPE_CHECKING:
-    from tailrace_emulator.storage.engine import Database, Engine
+    from tailrace_emulator.storage.engine import Engine
 
-TICKS_PER_SECOND: Final = 10_000_000
 IDLE_LOOK_S: Final = 0.02
-IDLE_SCAN_S: Final = 1
 CLOCK_LOOK_S: Final = 1.0
 """The engine's clock may be moved by hand: the thread looks at it at least this often."""
 BLOCKED_LOOK_S: Final = 0.2
@@ -58,20 +56,6 @@ class AgentMode(StrEnum):
     """Started jobs are recorded but nothing runs until :meth:`Agent.run_due` is called."""
     STOPPED = "stopped"
     """SQL Server Agent is not running: starting a job is refused with error 22022."""
-
-
-@dataclass(slots=True)
-class _Schedule:
-    """A started job: its parameters as of the start, and when it is due next (ticks)."""
-
-    run: JobRun
-    parameters: JobParameters
-    due: int
-    is_new: bool = False
-    """It has not begun yet: its parameters are read when it does."""
-    is_blocked: bool = False
-    """Open transactions are in its way (a cleanup's rows, a change table that a scan is to alter):
-    it is looked at again."""
 
 
 class Agent:
@@ -100,9 +84,9 @@ class Agent:
         self.mode = AgentMode(mode)
         self._state = runtime(engine)
         self._state.agent_running = self.mode is not AgentMode.STOPPED
-        self._schedules: dict[tuple[int, str], _Schedule] = {}
         self._next_cleanup = _next_two_o_clock(engine.clock.now_ticks())
         self._closing = threading.Event()
+        self._runs = AgentRuns(engine, self._own, self._closing)
         self._running = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -156,20 +140,20 @@ class Agent:
 
     def _run_due(self) -> int:
         if not self._state.agent_running:
-            self._schedules.clear()
+            self._runs.schedules.clear()
             return 0
         self._start_daily_cleanup()
         for key in self._own.fallen_due():
             self._begin(key, RunSource.SCHEDULER)
         self._adopt()
         ran = 0
-        for key, schedule in list(self._schedules.items()):
+        for key, schedule in list(self._runs.schedules.items()):
             if self._closing.is_set():
                 break
             if schedule.run.stop.is_set():
-                del self._schedules[key]
+                del self._runs.schedules[key]
             elif self._is_due(schedule) and self._begins(key, schedule):
-                self._run(key, schedule)
+                self._runs.run(key, schedule)
                 ran += 1
         return ran
 
@@ -192,7 +176,7 @@ class Agent:
 
     def _news(self) -> bool:
         """Whether jobs were started or stopped since they were last looked at."""
-        return {k: s.run for k, s in self._schedules.items()} != self._state.jobs
+        return {k: s.run for k, s in self._runs.schedules.items()} != self._state.jobs
 
     def _wait_s(self) -> float:
         now = self._engine.clock.now_ticks()
@@ -200,33 +184,33 @@ class Agent:
         due = self._own.next_due()
         if due is not None:
             waits.append((due - now) / TICKS_PER_SECOND)
-        for schedule in self._schedules.values():
+        for schedule in self._runs.schedules.values():
             if schedule.is_blocked:
                 waits.append(BLOCKED_LOOK_S)
-            elif not schedule.is_new and _waits_for_commits(schedule.parameters):
+            elif not schedule.is_new and waits_for_commits(schedule.parameters):
                 waits.append(IDLE_LOOK_S)
             else:
                 waits.append((schedule.due - now) / TICKS_PER_SECOND)
         return max(0.0, min(waits))
 
-    def _begins(self, key: tuple[int, str], schedule: _Schedule) -> bool:
+    def _begins(self, key: tuple[int, str], schedule: Schedule) -> bool:
         """Whether a run that is due goes on; one that was delayed reads its parameters now."""
         if not schedule.is_new:
             return True
         schedule.is_new = False
         database = self._engine.database_by_id(schedule.run.database_id)
-        parameters = self._parameters(database, schedule.run.job_type) if database else None
+        parameters = self._runs.parameters(database, schedule.run.job_type) if database else None
         if parameters is None:
-            self._end(key, schedule.run)
+            self._runs.end(key, schedule.run)
             return False
         schedule.parameters = parameters
         schedule.run.keeps_log = bool(parameters.continuous) and self.mode is not AgentMode.MANUAL
         return True
 
-    def _is_due(self, schedule: _Schedule) -> bool:
+    def _is_due(self, schedule: Schedule) -> bool:
         if self._engine.clock.now_ticks() >= schedule.due:
             return True
-        if schedule.is_new or not _waits_for_commits(schedule.parameters):
+        if schedule.is_new or not waits_for_commits(schedule.parameters):
             return False
         database = self._engine.database_by_id(schedule.run.database_id)
         return database is None or database.log.last_commit() is not None
@@ -235,19 +219,20 @@ class Agent:
         """Takes over the runs that were started, with the parameters of this moment."""
         with self._state.changed:
             runs = dict(self._state.jobs)
-        for key in [key for key, s in self._schedules.items() if runs.get(key) is not s.run]:
-            del self._schedules[key]
+        for key in [key for key, s in self._runs.schedules.items() if runs.get(key) is not s.run]:
+            del self._runs.schedules[key]
         for key, run in runs.items():
-            if key in self._schedules:
+            if key in self._runs.schedules:
                 continue
             database = self._engine.database_by_id(run.database_id)
-            parameters = self._parameters(database, run.job_type) if database else None
+            parameters = self._runs.parameters(database, run.job_type) if database else None
             if parameters is None:
-                self._end(key, run)
+                self._runs.end(key, run)
                 continue
             run.keeps_log = bool(parameters.continuous) and self.mode is not AgentMode.MANUAL
             due = self._engine.clock.now_ticks() + self._start_delay
-            self._schedules[key] = _Schedule(run, parameters, due, is_new=bool(self._start_delay))
+            is_new = bool(self._start_delay)
+            self._runs.schedules[key] = Schedule(run, parameters, due, is_new)
 
     def _start_capture_jobs(self) -> None:
         with self._engine.write() as connection:
@@ -278,107 +263,6 @@ class Agent:
         with self._state.changed:
             if key not in self._state.jobs:
                 self._state.begin_run(key, source, self._engine.clock.now_ticks())
-
-    # -- running -----------------------------------------------------------------------------------
-
-    def _run(self, key: tuple[int, str], schedule: _Schedule) -> None:
-        if is_own(schedule.run.job_type):
-            self._run_own(key, schedule.run)
-            return
-        database = self._engine.database_by_id(schedule.run.database_id)
-        parameters = schedule.parameters
-        reads_for_replication = parameters.job_type == replication.LOG_READER
-        if database is None or not (self._is_captured(database) or reads_for_replication):
-            self._end(key, schedule.run)
-            return
-        error: StepError | None = None
-        schedule.is_blocked = False
-        try:
-            if parameters.job_type == jobs.CLEANUP:
-                schedule.is_blocked = cleanup.run_cleanup_job(self._engine, database).blocked
-                if not schedule.is_blocked:
-                    self._end(key, schedule.run)
-                return
-            if is_enabled(database):
-                schedule.is_blocked = not self._capture(database, schedule)
-                if schedule.is_blocked:
-                    return
-        except (SqlError, apsw.Error) as caught:
-            # The Agent's job step fails and is retried; a failed capture scan is retried after
-            # its pause, and the error stands in sys.dm_cdc_errors.
-            _log.warning("job %s failed: %s", job_name(database, parameters.job_type), caught)
-            error = _step_error(caught)
-        if parameters.continuous and not schedule.run.stop.is_set():
-            if error is not None:
-                now = self._engine.clock.now_ticks()
-                self._state.job_history.retried(key, now, error)
-            pause = parameters.pollinginterval or IDLE_SCAN_S
-            schedule.due = self._engine.clock.now_ticks() + pause * TICKS_PER_SECOND
-        else:
-            self._end(key, schedule.run, error)
-
-    def _run_own(self, key: JobKey, run: JobRun) -> None:
-        status = self._own.run(run)
-        self._schedules.pop(key, None)
-        with self._state.changed:
-            if self._state.jobs.get(key) is run:
-                del self._state.jobs[key]
-                now = self._engine.clock.now_ticks()
-                self._state.job_history.ended(key, status, now, has_steps=True)
-
-    def _is_captured(self, database: Database) -> bool:
-        """Whether the database is enabled; one that is being disabled is until that commits."""
-        if is_enabled(database):
-            return True
-        with self._engine.write():
-            return is_enabled(database)
-
-    def _capture(self, database: Database, schedule: _Schedule) -> bool:
-        """Scans; returns whether no transaction was in the way."""
-        parameters = schedule.parameters
-        try:
-            capture_scan.scan(
-                self._engine,
-                database,
-                maxtrans=parameters.maxtrans or capture_scan.MAXTRANS_DEFAULT,
-                maxscans=parameters.maxscans or capture_scan.MAXSCANS_DEFAULT,
-                stopped=lambda: schedule.run.stop.is_set() or self._closing.is_set(),
-            )
-        except ChangeTableHeld:
-            return False
-        return True
-
-    def _end(self, key: tuple[int, str], run: JobRun, error: StepError | None = None) -> None:
-        self._schedules.pop(key, None)
-        with self._state.changed:
-            if self._state.jobs.get(key) is run:
-                del self._state.jobs[key]
-                status = RunStatus.SUCCEEDED if error is None else RunStatus.FAILED
-                now = self._engine.clock.now_ticks()
-                self._state.job_history.ended(key, status, now, error)
-
-    def _parameters(self, database: Database, job_type: str) -> JobParameters | None:
-        if is_own(job_type):
-            own = own_job(self._engine, job_type)
-            if own is None:
-                return None
-            return JobParameters(database.database_id, job_type, own.guid)
-        if job_type == replication.LOG_READER:
-            return log_reader(database) if replication.has_log_reader(database) else None
-        # Read in turn with writers: who started the job may not have committed it yet.
-        with self._engine.write() as connection:
-            found = jobs.jobs_of(connection, self._engine, database)
-        return next((job for job in found if job.job_type == job_type), None)
-
-
-def _step_error(error: SqlError | apsw.Error) -> StepError:
-    if isinstance(error, SqlError):
-        return StepError(error.number, error.severity, error.message)
-    return StepError(INTERNAL, 16, str(error))
-
-
-def _waits_for_commits(parameters: JobParameters) -> bool:
-    return bool(parameters.continuous) and not parameters.pollinginterval
 
 
 def _next_two_o_clock(now: int) -> int:

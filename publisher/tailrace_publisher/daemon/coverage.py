@@ -134,9 +134,17 @@ def still_covered(
         return record
     if may_begin and known > out:
         known = min(covers.values())
-    return replace(record, covers_from=known, instances=tuple(covers))
+    return replace(record, covers_from=known, instances=_oldest_first(covers))
 
 
 def begun(record: TableRecord, covers: Mapping[str, Lsn]) -> TableRecord:
     """The record of a table that begins with what its instances hold now; its state stays."""
-    return TableRecord(record.state, min(covers.values()), tuple(covers))
+    return TableRecord(record.state, min(covers.values()), _oldest_first(covers))
+
+
+def _oldest_first(covers: Mapping[str, Lsn]) -> tuple[str, ...]:
+    """Names of instances in the order in which they began to hold the table's changes.
+
+    Not the order of their creation dates: those are local times, and clocks are put back.
+    """
+    return tuple(sorted(covers, key=lambda name: covers[name]))

@@ -115,7 +115,7 @@ class Stream:
             self._state.position,
             commits,
             limit,
-            self._tables.newer_covers_from(),
+            self._tables.covers_from(),
             self._tables.schema_lsns(),
             time.utc_offset_minutes,
         )

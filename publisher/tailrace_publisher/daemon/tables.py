@@ -125,14 +125,13 @@ class PublishedTables:
         """
         return self._versions.encoder(table.topic, schema)
 
-    def newer_covers_from(self) -> list[Lsn]:
-        """LSNs from which on newer capture instances hold their tables' changes."""
+    def covers_from(self) -> list[Lsn]:
+        """LSNs from which on the capture instances of tables with several hold their changes."""
         return [
-            table.covers[instance.name]
+            table.covers[name]
             for table in self
             if len(table.versions) > 1
-            for instance in table.instances[1:]
-            if instance.name in table.versions
+            for name in table.versions
         ]
 
     def schema_lsns(self) -> list[Lsn]:

@@ -29,7 +29,7 @@ from tailrace_publisher.deliver.progress_records import largest_record, progress
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     check_not_compacted,
-    is_limited,
+    retention_limits,
     tell_durability,
     tell_retention,
 )
@@ -345,7 +345,7 @@ class KafkaDelivery:
         if self._topics.offsets in settings:
             check_keeps_newest(self._topics.offsets, settings[self._topics.offsets])
         progress = settings.get(self._topics.progress, {})
-        if is_limited(progress):
+        if retention_limits(progress):
             data = admin.existing(lambda name: self._topics.table_of(name) is not None)
             tell_retention(self._topics.progress, progress, admin.settings(data))
         self._progress_bytes_max = largest_record(self._target.kafka.options, progress)

@@ -68,14 +68,9 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
         CheckpointForgets: it may be removed for its age or for the topic's size.
     """
     policy = settings.get("cleanup.policy", "")
-    limits = _limits(settings)
+    limits = retention_limits(settings)
     if "compact" not in policy or ("delete" in policy and limits):
         raise CheckpointForgets(topic, {"cleanup.policy": policy, **limits})
-
-
-def is_limited(settings: Mapping[str, str]) -> bool:
-    """Whether records of a topic with these settings expire."""
-    return bool(_limits(settings))
 
 
 def tell_retention(
@@ -90,7 +85,7 @@ def tell_retention(
         settings: its settings.
         data_topics: those of the data topics, by name; what is not known may be kept for ever.
     """
-    limits = _limits(settings)
+    limits = retention_limits(settings)
     if not limits:
         return
     known = list((data_topics or {}).values())
@@ -213,8 +208,8 @@ def broker_defaults(admin: KafkaAdmin, brokers: Iterable[int], timeout_s: float)
     )
 
 
-def _limits(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings that let records expire."""
+def retention_limits(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a topic that let its records expire."""
     return {
         name: settings[name]
         for name in ("retention.ms", "retention.bytes")

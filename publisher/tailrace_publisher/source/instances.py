@@ -302,7 +302,9 @@ def choose_instance(
     if not recognised:
         return None
     begun = [instance for instance in recognised if covers_from[instance.name] < lsn]
-    return begun[-1] if begun else recognised[0]
+    if begun:
+        return begun[-1]
+    return min(recognised, key=lambda instance: covers_from[instance.name])
 
 
 def by_table(instances: Iterable[CaptureInstance]) -> dict[TableName, list[CaptureInstance]]:

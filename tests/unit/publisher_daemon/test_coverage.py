@@ -60,6 +60,14 @@ def test_the_first_instance_holds_from_where_the_table_is_covered_whatever_clean
     assert covers_of(found, FOLLOWED) == {"a": at(10), "b": at(50)}
 
 
+def test_what_it_began_with_is_told_by_the_watermarks_not_by_dates_of_a_clock_that_was_put_back():
+    found = table(instance("newer", 50), instance("older", 10))
+    begins = begun(TableRecord(TableState.PENDING), covers_of(found, TableRecord()))
+
+    assert (begins.covers_from, begins.instances) == (at(10), ("older", "newer"))
+    assert covers_of(found, begins) == {"newer": at(50), "older": at(10)}
+
+
 def test_the_first_of_those_that_are_left_holds_what_comes_once_that_was_checked():
     found = table(instance("b", 50))
     left = still_covered(found, FOLLOWED, covers_of(found, FOLLOWED), at(60))

@@ -60,6 +60,11 @@ def test_the_newer_instance_takes_over_behind_its_hand_over():
     assert choose_instance([older, newer], starts, at(21)) is newer
 
 
+def test_before_any_of_them_the_one_that_begins_first_is_read_whatever_its_date():
+    older, newer = instance("a"), instance("b", 20)
+    assert choose_instance([newer, older], {"a": at(10), "b": at(20)}, at(5)) is older
+
+
 def test_an_instance_that_the_capture_process_does_not_know_yet_is_not_read():
     older, newer = instance("a"), instance("b", None)
 

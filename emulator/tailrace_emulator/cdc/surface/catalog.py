@@ -33,6 +33,7 @@ from tailrace_emulator.cdc.surface import (
 )
 from tailrace_emulator.cdc.surface import mapping_procedures as cdc_mapping_procedures
 from tailrace_emulator.cdc.surface import own_job_procedures as cdc_own_job_procedures
+from tailrace_emulator.cdc.surface import own_schedule_procedures as cdc_own_schedule_procedures
 from tailrace_emulator.cdc.surface import procedures as cdc_procedures
 from tailrace_emulator.cdc.surface import replication_procedures as cdc_replication_procedures
 from tailrace_emulator.cdc.surface import views as cdc_views
@@ -55,6 +56,7 @@ _DECLARING_MODULES = (
     cdc_admin_procedures,
     cdc_mapping_procedures,
     cdc_own_job_procedures,
+    cdc_own_schedule_procedures,
     cdc_procedures,
     cdc_replication_procedures,
     cdc_views,

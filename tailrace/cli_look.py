@@ -1,0 +1,208 @@
+"""Commands that show and find: tail, schema, seek."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
+
+if TYPE_CHECKING:
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_schemas.topics import TableName
+
+
+@click.command()
+@CONFIG
+@SET
+@click.argument("tables", nargs=-1, metavar="[SCHEMA.TABLE...]")
+@click.option("--from-lsn", metavar="LSN", help="Begin at this commit LSN.")
+@click.option("--from-time", metavar="TIME", help="Begin at this commit time (ISO 8601, UTC).")
+@click.option("--follow", "-f", is_flag=True, help="Wait for more at the end, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after so many events.")
+def tail(
+    config: Path | None,
+    flags: tuple[str, ...],
+    tables: tuple[str, ...],
+    from_lsn: str | None,
+    from_time: str | None,
+    follow: bool,
+    as_json: bool,
+    limit: int | None,
+) -> None:
+    """Show events as subscribers see them: committed, in commit order over all partitions.
+
+    Without a table: of all of them.
+    """
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
+    from confluent_kafka import KafkaException
+
+    from tailrace.event_text import as_json as json_of
+    from tailrace.event_text import as_line
+    from tailrace.moments import Moment, MomentError
+    from tailrace.tail import EventTail
+    from tailrace_schemas.registry import RegistryError, SchemaRegistry
+
+    show, shown = json_of if as_json else as_line, 0
+    kafka = checked.kafka
+    with SchemaRegistry(checked.registry.url, checked.registry.timeout_s) as registry:
+        events = EventTail(kafka.bootstrap, checked.topics, registry, kafka.librdkafka_options())
+        try:
+            begin = Moment.parse(from_lsn, from_time)
+            wanted = _topics(checked, tables)
+            for event in events.events(list(wanted), begin, follow=follow):
+                click.echo(show(event, wanted[event.topic]))
+                shown += 1
+                if shown == limit:
+                    break
+        except (MomentError, RegistryError, KafkaException, TimeoutError) as error:
+            fail(str(error))
+        except KeyboardInterrupt:
+            sys.exit(130)
+    if events.removed:
+        click.echo(f"Retention has removed {events.removed} events from there on.", err=True)
+
+
+@click.command()
+@CONFIG
+@SET
+@click.argument("table", metavar="SCHEMA.TABLE")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array of versions.")
+def schema(config: Path | None, flags: tuple[str, ...], table: str, as_json: bool) -> None:
+    """Show the versions of a table's schema: from which LSN on, what changed, by which DDL."""
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
+    from confluent_kafka import KafkaException
+
+    from tailrace.versions import ddl_of, versions_of
+    from tailrace_publisher.errors import PublisherError
+    from tailrace_schemas.registry import RegistryError, SchemaRegistry
+
+    try:
+        ((topic, name),) = _topics(checked, (table,)).items()
+    except KafkaException as error:
+        fail(str(error))
+    try:
+        ddl = ddl_of(checked.source, name)
+    except PublisherError as error:
+        click.echo(f"Without the DDL, which the source has: {error}", err=True)
+        ddl = {}
+    try:
+        with SchemaRegistry(checked.registry.url, checked.registry.timeout_s) as registry:
+            versions = versions_of(registry, topic, ddl)
+    except (RegistryError, ValueError) as error:
+        fail(str(error))
+    if as_json:
+        click.echo(
+            json.dumps(
+                [
+                    {
+                        "version": version.number,
+                        "schema_id": version.schema_id,
+                        "capture_instance": version.schema.capture_instance,
+                        "schema_lsn": str(version.schema.schema_lsn),
+                        "changes": version.changes,
+                        "ddl": version.ddl,
+                    }
+                    for version in versions
+                ],
+                indent=2,
+                ensure_ascii=False,
+            )
+        )
+        return
+    for version in versions:
+        click.echo(
+            f"version {version.number} (id {version.schema_id}) from {version.schema.schema_lsn}"
+            f" on, capture instance {version.schema.capture_instance}"
+        )
+        for change in version.changes:
+            click.echo(f"  {change}")
+        if version.ddl is not None:
+            click.echo(f"  by: {version.ddl}")
+
+
+@click.command()
+@CONFIG
+@SET
+@click.argument("group")
+@click.option("--lsn", metavar="LSN", help="To the newest cut up to this commit LSN.")
+@click.option("--time", metavar="TIME", help="To the newest cut up to this commit time.")
+@click.option("--run", is_flag=True, help="Set the offsets; without it they are only shown.")
+def seek(
+    config: Path | None,
+    flags: tuple[str, ...],
+    group: str,
+    lsn: str | None,
+    time: str | None,
+    run: bool,
+) -> None:
+    """Put a consumer group exactly at a cut of all tables: it reads on behind it.
+
+    Its consumers must be stopped. Without --lsn and --time: at the newest cut.
+    """
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
+    from confluent_kafka import KafkaException
+
+    from tailrace.moments import Moment, MomentError
+    from tailrace.seek import SeekRefused, cut_at, set_group
+
+    kafka = checked.kafka
+    extra = kafka.librdkafka_options()
+    try:
+        cut = cut_at(kafka.bootstrap, checked.topics, Moment.parse(lsn, time), extra)
+        click.echo(
+            "The cut is before the first closed LSN: all partitions from their beginning."
+            if cut.closed_lsn is None
+            else f"The cut is {cut.closed_lsn}."
+        )
+        for (topic, partition), offset in sorted(cut.offsets.items()):
+            gone = "  (retention has removed what lies between)"
+            note = gone if (topic, partition) in cut.removed else ""
+            click.echo(f"  {topic}[{partition}] at {offset}{note}")
+        if not run:
+            click.echo("Nothing was set: add --run.")
+            return
+        set_group(kafka.bootstrap, group, cut, extra)
+    except (MomentError, SeekRefused, KafkaException) as error:
+        fail(str(error))
+    click.echo(f"Group {group} reads on behind the cut.")
+
+
+def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableName]:
+    """The published tables of these names by topic, in any case; all of them without names.
+
+    Raises:
+        KafkaException: the brokers do not answer or refuse.
+    """
+    from tailrace.table_names import TableNameError, parse_table
+    from tailrace.topics import existing_data_topics
+
+    kafka = config.kafka
+    existing = existing_data_topics(kafka.bootstrap, config.topics, kafka.librdkafka_options())
+    tables = {topic: config.topics.table_of(topic) for topic in existing}
+    known = {topic: table for topic, table in tables.items() if table is not None}
+    if not names:
+        return known
+    found: dict[str, TableName] = {}
+    for name in names:
+        try:
+            wanted = ".".join(parse_table(name)).casefold()
+        except TableNameError as error:
+            fail(str(error))
+        of_name = {t: n for t, n in known.items() if f"{n.schema}.{n.table}".casefold() == wanted}
+        if not of_name:
+            there = ", ".join(sorted(f"{n.schema}.{n.table}" for n in known.values()))
+            fail(f"table {name} is not published: there are {there or 'none'}")
+        found |= of_name
+    return found
+
+
+LOOK = (tail, schema, seek)

@@ -1,0 +1,175 @@
+"""Commands of whoever sets it up and keeps it running: doctor, enable, grants."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
+
+if TYPE_CHECKING:
+    from tailrace.statements import Plan
+    from tailrace_publisher.config import SourceConfig
+
+RUN = click.option("--run", is_flag=True, help="Run the statements after showing them.")
+LOGIN = click.option(
+    "--login",
+    metavar="NAME",
+    help="Run them as this login instead of publisher.source.user, which should not be allowed to;"
+    " its password is asked for, or is the first line of --password-file.",
+)
+PASSWORD_FILE = click.option(
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File whose first line is the password of --login.",
+)
+
+
+@click.command()
+@CONFIG
+@SET
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of findings.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Then run those fixes that are safe, after showing them and asking.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask before --fix runs something.")
+def doctor(
+    config: Path | None, flags: tuple[str, ...], as_json: bool, fix: bool, yes: bool
+) -> None:
+    """Look at source, Kafka, registry and lake, and say what is wrong and how to mend it.
+
+    Ends with 1 where there is a problem, with 0 where there are warnings at most.
+    """
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
+    if settings.has_sink:
+        check_options(settings.sink)
+    from rich.console import Console
+
+    from tailrace.doctor.findings import Level, worst
+    from tailrace.doctor.render import as_json as json_of
+    from tailrace.doctor.render import as_text
+    from tailrace.doctor.run import examine
+    from tailrace.statements import quiet_logs, run_safe_fixes
+
+    with quiet_logs():
+        findings = list(examine(settings))
+    if as_json:
+        click.echo(json_of(findings))
+    else:
+        as_text(Console(), findings)
+    if fix:
+        run_safe_fixes(checked.source, findings, ask=not yes)
+    sys.exit(1 if worst(findings) is Level.PROBLEM else 0)
+
+
+@click.command()
+@CONFIG
+@SET
+@click.argument("tables", nargs=-1, required=True, metavar="SCHEMA.TABLE...")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME",
+    help="Capture this column; may be repeated. Without it: all columns.",
+)
+@click.option("--role", metavar="NAME", help="Gating role; without it, none.")
+@click.option("--filegroup", metavar="NAME", help="Filegroup of the change tables.")
+@click.option(
+    "--capture-instance",
+    metavar="NAME",
+    help="Name of the capture instance; for the second one of a table, after its columns changed.",
+)
+@RUN
+@LOGIN
+@PASSWORD_FILE
+def enable(
+    config: Path | None,
+    flags: tuple[str, ...],
+    tables: tuple[str, ...],
+    columns: tuple[str, ...],
+    role: str | None,
+    filegroup: str | None,
+    capture_instance: str | None,
+    run: bool,
+    login: str | None,
+    password_file: Path | None,
+) -> None:
+    """Show the T-SQL that turns change data capture on for tables; with --run, run it."""
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
+    from tailrace.enable import CaptureOptions
+    from tailrace.statements import plan_enable
+    from tailrace.table_names import TableNameError, parse_table
+    from tailrace_publisher.errors import PublisherError
+
+    if len(tables) > 1 and (columns or capture_instance):
+        fail("--column and --capture-instance are of one table: name one table with them")
+    options = CaptureOptions(capture_instance, columns, role, filegroup)
+    try:
+        wanted = [parse_table(name) for name in tables]
+        plan = plan_enable(checked, wanted, options)
+    except (TableNameError, PublisherError) as error:
+        fail(str(error))
+    _show_or_run(plan, checked.source, run=run, login=login, password_file=password_file)
+
+
+@click.command()
+@CONFIG
+@SET
+@click.option("--user", metavar="NAME", help="Database user; default publisher.source.user.")
+@RUN
+@LOGIN
+@PASSWORD_FILE
+def grants(
+    config: Path | None,
+    flags: tuple[str, ...],
+    user: str | None,
+    run: bool,
+    login: str | None,
+    password_file: Path | None,
+) -> None:
+    """Show the least that the publisher's login needs, as T-SQL; with --run, run it."""
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
+    from tailrace.statements import plan_grants
+    from tailrace_publisher.errors import PublisherError
+
+    try:
+        plan = plan_grants(checked, user or checked.source.user)
+    except PublisherError as error:
+        fail(str(error))
+    _show_or_run(plan, checked.source, run=run, login=login, password_file=password_file)
+
+
+def _show_or_run(
+    plan: Plan, source: SourceConfig, *, run: bool, login: str | None, password_file: Path | None
+) -> None:
+    from tailrace.statements import run_plan
+    from tailrace_publisher.errors import PublisherError
+
+    for note in plan.notes:
+        click.echo(f"-- {note}")
+    for statement in plan.statements:
+        click.echo(statement.text)
+    if not run:
+        if plan.statements:
+            click.echo("-- Nothing was run: add --run, or paste this where you may.")
+        return
+    password = None
+    if login is not None and password_file is None:
+        password = click.prompt(f"Password of {login}", hide_input=True)
+    try:
+        run_plan(plan, source, login=login, password=password, password_file=password_file)
+    except PublisherError as error:
+        fail(f"Stopped at this error, what came before it was run: {error}")
+    click.echo(f"-- {len(plan.statements)} statements were run; tailrace doctor proves it.")
+
+
+OPERATE = (doctor, enable, grants)

@@ -1,0 +1,56 @@
+"""Asking the source what it may not tell: a view that is missing or closed is an answer too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tailrace_publisher.errors import PermissionMissing, SourceError
+from tailrace_publisher.ports import Connection
+
+_NOT_THERE: Final = frozenset({195, 207, 208, 2812, 4121, 50900})
+"""No such function, column, object, procedure: another version or kind of server. 50900 is the
+embedded server's word for what it has not."""
+
+
+@dataclass(slots=True)
+class Source:
+    """The source's database, asked leniently.
+
+    Attributes:
+        connection: where to ask.
+        database: its name.
+        user: the login, as the configuration has it.
+        hidden: what could not be seen, with the server's words, by what was asked for.
+    """
+
+    connection: Connection
+    database: str
+    user: str
+    hidden: dict[str, str] = field(default_factory=dict)
+
+    def rows(self, what: str, sql: str, *parameters: object) -> list[Any] | None:
+        """Rows of a statement; None where this server or this login does not have them.
+
+        Args:
+            what: what is asked for, in a few words, for :attr:`hidden`.
+            sql: the statement.
+            parameters: its parameters.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        try:
+            return self.connection.query(sql, *parameters)
+        except PermissionMissing as error:
+            self.hidden[what] = str(error)
+        except SourceError as error:
+            if error.number not in _NOT_THERE:
+                raise
+            self.hidden[what] = str(error)
+        return None
+
+    def row(self, what: str, sql: str, *parameters: object) -> Any | None:
+        """The first row; None where there is none, or it may not be seen."""
+        found = self.rows(what, sql, *parameters)
+        return found[0] if found else None

@@ -1,0 +1,206 @@
+"""Kafka: do the brokers answer, do the topics keep what they must, may we write to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
+
+from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace_publisher.config import KafkaConfig
+from tailrace_publisher.deliver.topic_settings import (
+    check_keeps_newest,
+    is_compacted,
+    retention_limits,
+)
+from tailrace_publisher.errors import CheckpointForgets
+from tailrace_schemas.topics import TopicNames
+
+_JUDGE: Final = Judge(Part.KAFKA)
+_MANY_COPIES: Final = 3
+
+
+def look_at_brokers(
+    config: KafkaConfig, topics: TopicNames, data: Sequence[str]
+) -> Iterator[Finding]:
+    """Judge the brokers and the topics.
+
+    Args:
+        config: where they are.
+        topics: names of the publisher's own topics.
+        data: names of the tables' topics.
+    """
+    admin = AdminClient({**config.connection(), "log_level": 0})
+    try:
+        metadata = admin.list_topics(timeout=config.start_timeout_s)
+    except KafkaException as error:
+        yield _JUDGE.problem(
+            "brokers",
+            f"none answers at {config.bootstrap} ({error.args[0].str()})",
+            "nothing can be published",
+            Fix("check kafka.bootstrap, and security.protocol and sasl.* in kafka.extra"),
+        )
+        return
+    count = len(metadata.brokers)
+    yield _JUDGE.ok("brokers", f"{count} at {config.bootstrap}")
+    yield from _defaults(admin, config, min(metadata.brokers, default=0), count)
+    own = [topics.offsets, topics.progress, topics.signals]
+    present = [name for name in [*own, *data] if name in metadata.topics]
+    copies = {
+        name: min((len(p.replicas) for p in metadata.topics[name].partitions.values()), default=0)
+        for name in present
+    }
+    if not present:
+        yield _JUDGE.ok("topics", f"none of prefix {topics.prefix} yet: the publisher makes them")
+        return
+    yield _JUDGE.ok("topics", f"{len(present)} of {len(own) + len(data)} are there")
+    yield from _kept(admin, config, topics, present, copies)
+    yield from _allowed(admin, config, present)
+
+
+def _settings(
+    admin: AdminClient, kind: ResourceType, names: Sequence[str], timeout_s: float
+) -> dict[str, dict[str, str]]:
+    """Settings by name; what may not be seen is missing."""
+    found: dict[str, dict[str, str]] = {}
+    wanted = [ConfigResource(kind, name) for name in names]
+    for resource, future in admin.describe_configs(wanted, request_timeout=timeout_s).items():
+        try:
+            entries = future.result(timeout_s)
+        except (KafkaException, TimeoutError):
+            continue
+        found[resource.name] = {e.name: e.value for e in entries.values() if e.value is not None}
+    return found
+
+
+def _defaults(
+    admin: AdminClient, config: KafkaConfig, broker: int, brokers: int
+) -> Iterator[Finding]:
+    timeout_s = config.start_timeout_s
+    settings = _settings(admin, ResourceType.BROKER, [str(broker)], timeout_s).get(str(broker))
+    if settings is None:
+        yield _JUDGE.warning(
+            "brokers' settings",
+            "may not be seen",
+            "copies of new topics and the longest transaction are not checked",
+            Fix("allow DescribeConfigs on the cluster"),
+        )
+        return
+    factor = config.replication_factor or int(settings.get("default.replication.factor", 1))
+    if factor > brokers:
+        yield _JUDGE.problem(
+            "copies of new topics",
+            f"{factor} are asked for, and there are {brokers} brokers",
+            "no topic can be made",
+            Fix(f"kafka.replication_factor: {brokers}"),
+        )
+    elif factor == 1:
+        yield _JUDGE.warning(
+            "copies of new topics",
+            "1",
+            "a lost disk loses events, and with the checkpoint the place to go on from",
+            Fix("kafka.replication_factor: 3, with three brokers"),
+        )
+    else:
+        yield _JUDGE.ok("copies of new topics", str(factor))
+    longest = int(settings.get("transaction.max.timeout.ms", 900_000))
+    if config.transaction_timeout_ms > longest:
+        yield _JUDGE.problem(
+            "transactions",
+            f"kafka.transaction_timeout_s is {config.transaction_timeout_s:.0f}, and the brokers"
+            f" allow {longest / 1000:.0f}",
+            "the publisher cannot begin a transaction",
+            Fix(f"kafka.transaction_timeout_s: {longest / 1000:.0f}"),
+        )
+
+
+def _kept(
+    admin: AdminClient,
+    config: KafkaConfig,
+    topics: TopicNames,
+    present: Sequence[str],
+    copies: dict[str, int],
+) -> Iterator[Finding]:
+    settings = _settings(admin, ResourceType.TOPIC, present, config.start_timeout_s)
+    for name, found in sorted(settings.items()):
+        if name == topics.offsets:
+            try:
+                check_keeps_newest(name, found)
+            except CheckpointForgets as error:
+                yield _JUDGE.problem(name, str(error), "the publisher would begin from nothing")
+        elif name == topics.progress and retention_limits(found):
+            limits = ", ".join(f"{k}={v}" for k, v in retention_limits(found).items())
+            yield _JUDGE.warning(
+                name,
+                f"does not keep all of its records ({limits})",
+                "a sink that was away for longer, or an empty lake, lacks what was before",
+                Fix(
+                    f"kafka-configs --alter --entity-type topics --entity-name {name}"
+                    " --add-config retention.ms=-1,retention.bytes=-1"
+                ),
+            )
+        elif is_compacted(found) and name != topics.offsets and not config.allow_compaction:
+            yield _JUDGE.problem(
+                name,
+                f"cleanup.policy is {found['cleanup.policy']}",
+                "compaction removes events that the ledger counts: its table is stopped",
+                Fix(
+                    f"kafka-configs --alter --entity-type topics --entity-name {name}"
+                    " --add-config cleanup.policy=delete"
+                ),
+            )
+        if copies[name] >= _MANY_COPIES and found.get("min.insync.replicas") == "1":
+            yield _JUDGE.warning(
+                name,
+                f"has {copies[name]} copies and min.insync.replicas=1",
+                "what is committed while its other copies lag is lost with one disk",
+                Fix(
+                    f"kafka-configs --alter --entity-type topics --entity-name {name}"
+                    " --add-config min.insync.replicas=2"
+                ),
+            )
+    single = sorted(name for name in present if copies[name] == 1)
+    if single:
+        yield _JUDGE.warning(
+            "copies",
+            f"{len(single)} topics have one: {', '.join(single[:3])}{', ...' * (len(single) > 3)}",
+            "a lost disk loses their events",
+            Fix("kafka-reassign-partitions, to three copies each"),
+        )
+
+
+def _allowed(admin: AdminClient, config: KafkaConfig, present: Sequence[str]) -> Iterator[Finding]:
+    asked = admin.describe_topics(
+        TopicCollection(list(present)),
+        include_authorized_operations=True,
+        request_timeout=config.start_timeout_s,
+    )
+    needed = {AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE}
+    for name, future in sorted(asked.items()):
+        try:
+            topic: Any = future.result(config.start_timeout_s)
+        except (KafkaException, TimeoutError) as error:
+            yield _JUDGE.problem(
+                name, f"cannot be described ({error})", "the publisher cannot use it"
+            )
+            continue
+        allowed = topic.authorized_operations
+        missing = needed - set(allowed) if allowed else set()
+        if missing:
+            names = ", ".join(sorted(operation.name.title() for operation in missing))
+            yield _JUDGE.problem(
+                name,
+                f"{names} is not allowed",
+                "the publisher reads back and writes its topics",
+                Fix(
+                    f"kafka-acls --add --allow-principal User:<name> --topic {name}"
+                    + "".join(f" --operation {o.name.title()}" for o in sorted(missing, key=str))
+                ),
+            )

@@ -1,0 +1,53 @@
+"""The clocks: what is told in seconds is as true as they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpx
+
+from tailrace.doctor.asking import Source
+from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace_schemas.options import RegistryConfig
+
+_JUDGE: Final = Judge(Part.CLOCKS)
+_APART_S: Final = 5.0
+_WHY: Final = "lags in seconds and as_of(time=...) are wrong by as much; order and content are not"
+
+
+def look_at_server_clock(source: Source) -> Iterator[Finding]:
+    """Compare the server's clock with this machine's."""
+    before = time.time()
+    row = source.row("clock", "SELECT SYSUTCDATETIME()")
+    if row is not None:
+        yield judged("SQL Server", row[0].replace(tzinfo=UTC), before, time.time())
+
+
+def look_at_registry_clock(config: RegistryConfig) -> Iterator[Finding]:
+    """Compare the registry's clock, by the date of an answer, with this machine's."""
+    before = time.time()
+    try:
+        answer = httpx.get(f"{config.url.rstrip('/')}/subjects", timeout=config.timeout_s)
+        told = parsedate_to_datetime(answer.headers["Date"])
+    except (httpx.HTTPError, KeyError, ValueError):
+        return
+    yield judged("schema registry", told, before - 1, time.time() + 1)  # whole seconds
+
+
+def judged(whose: str, told: datetime, before: float, after: float) -> Finding:
+    """The judgement on a clock that was read between two moments."""
+    at = told.timestamp()
+    apart = at - after if at > after else min(0.0, at - before)
+    if abs(apart) < _APART_S:
+        return _JUDGE.ok(whose, f"{abs(apart):.1f} s from this machine's")
+    direction = "ahead of" if apart > 0 else "behind"
+    return _JUDGE.warning(
+        whose,
+        f"{abs(apart):.0f} s {direction} this machine's",
+        _WHY,
+        Fix("let both follow a time server (NTP)"),
+    )

@@ -1,0 +1,67 @@
+"""The login: may it do what the publisher does, and how much more.
+
+What is judged are effective permissions (HAS_PERMS_BY_NAME), however they were given.
+https://learn.microsoft.com/sql/t-sql/functions/has-perms-by-name-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tailrace.doctor.asking import Source
+from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace_publisher.source.connection import quote_name
+
+_JUDGE: Final = Judge(Part.LOGIN)
+
+
+def look_at_login(source: Source) -> Iterator[Finding]:
+    """Judge the login's permissions in the database."""
+    user = quote_name(source.user)
+    row = source.row(
+        "permissions",
+        "SELECT HAS_PERMS_BY_NAME(N'cdc', N'SCHEMA', N'SELECT'),"
+        " HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'VIEW DATABASE STATE'),"
+        " IS_SRVROLEMEMBER(N'sysadmin'), IS_MEMBER(N'db_owner')",
+    )
+    if row is None:
+        return
+    reads_cdc, sees_state, is_sysadmin, is_owner = row
+    if reads_cdc == 0:
+        yield _JUDGE.problem(
+            source.user,
+            "may not read schema cdc",
+            "the change tables and their catalog are there",
+            Fix(f"GRANT SELECT ON SCHEMA::cdc TO {user}"),
+        )
+    if not sees_state:
+        yield _JUDGE.warning(
+            source.user,
+            "may not see the database's state",
+            "a stopped capture job cannot be told from a quiet database",
+            Fix(f"GRANT VIEW DATABASE STATE TO {user}"),
+        )
+    if is_sysadmin or is_owner:
+        yield _JUDGE.warning(
+            source.user,
+            f"is {'sysadmin' if is_sysadmin else 'db_owner'}",
+            "the publisher only reads: whoever gets its password may do anything",
+            Fix("tailrace grants --user <a login of its own> shows what is enough"),
+        )
+    elif reads_cdc and sees_state:
+        yield _JUDGE.ok(source.user, "reads schema cdc and sees the database's state")
+    unseen = source.rows(
+        "source tables",
+        "SELECT DISTINCT s.name FROM cdc.change_tables AS c JOIN sys.tables AS t ON t.object_id ="
+        " c.source_object_id JOIN sys.schemas AS s ON s.schema_id = t.schema_id WHERE"
+        " HAS_PERMS_BY_NAME(QUOTENAME(s.name) + N'.' + QUOTENAME(t.name), N'OBJECT', N'SELECT')"
+        " = 0",
+    )
+    for (schema,) in unseen or ():
+        yield _JUDGE.problem(
+            source.user,
+            f"may not read all captured tables of schema {schema}",
+            "their initial snapshot reads them",
+            Fix(f"GRANT SELECT ON SCHEMA::{quote_name(str(schema))} TO {user}"),
+        )

@@ -1,0 +1,50 @@
+"""The report: a line a finding, and below it why it matters and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from tailrace.doctor.findings import Finding, Level, Part
+
+_MARKS: Final = {
+    Level.OK: ("ok     ", "green"),
+    Level.WARNING: ("warning", "yellow"),
+    Level.PROBLEM: ("problem", "bold red"),
+}
+
+
+def as_text(console: Console, findings: Sequence[Finding]) -> None:
+    """Print the findings part by part, and how many there are of each kind."""
+    for part in Part:
+        of_part = [finding for finding in findings if finding.part is part]
+        if of_part:
+            console.print(Text(part.value, style="bold"))
+        for finding in of_part:
+            _line(console, finding)
+    counts = {level: sum(f.level is level for f in findings) for level in Level}
+    console.print(
+        f"\n{counts[Level.OK]} ok, {counts[Level.WARNING]} warnings,"
+        f" {counts[Level.PROBLEM]} problems",
+        highlight=False,
+    )
+
+
+def _line(console: Console, finding: Finding) -> None:
+    mark, style = _MARKS[finding.level]
+    line = Text("  ").append(mark, style=style).append(f"  {finding.subject}: {finding.text}")
+    console.print(line, soft_wrap=True)
+    if finding.why:
+        console.print(Text(f"           why: {finding.why}", style="dim"), soft_wrap=True)
+    if finding.fix is not None:
+        console.print(Text(f"           fix: {finding.fix.text}"), soft_wrap=True)
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """The findings as a JSON array of objects with the fields of :class:`Finding`."""
+    return json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False)

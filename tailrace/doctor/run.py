@@ -1,0 +1,119 @@
+"""Asks every part of the configuration; one that does not answer does not keep the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaException
+
+from tailrace.doctor.asking import Source
+from tailrace.doctor.brokers import look_at_brokers
+from tailrace.doctor.clocks import look_at_registry_clock, look_at_server_clock
+from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace.doctor.jobs import look_at_jobs
+from tailrace.doctor.login import look_at_login
+from tailrace.doctor.server import look_at_server
+from tailrace.doctor.stores import look_at_lake, look_at_registry
+from tailrace.doctor.tables import look_at_tables
+from tailrace.progress import last_record
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.errors import PublisherError, SourceError
+from tailrace_publisher.source import catalog
+from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source.queries import is_cdc_enabled
+from tailrace_schemas.topics import TableName
+
+if TYPE_CHECKING:
+    from tailrace.settings import Settings
+
+_SERVER: Final = Judge(Part.SERVER)
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Look at everything that is configured, in the order of a row's way.
+
+    Raises:
+        SettingsError: the configuration is not usable.
+    """
+    config = settings.publisher()
+    lake = settings.sink().lake if settings.has_sink else None
+    topics: list[str] = []
+    try:
+        with OdbcConnection(config.source) as connection:
+            source = Source(connection, config.source.database, config.source.user)
+            yield from _at_the_source(source, config)
+            topics = _topics(source, config)
+    except SourceError as error:
+        yield _SERVER.problem(
+            f"{config.source.host}:{config.source.port}",
+            str(error),
+            "nothing of the source could be looked at from here on",
+            Fix("mend this first, then run tailrace doctor again"),
+        )
+    yield from look_at_brokers(config.kafka, config.topics, topics)
+    yield from look_at_registry(config.registry)
+    yield from look_at_registry_clock(config.registry)
+    if lake is not None:
+        yield from look_at_lake(lake)
+
+
+def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]:
+    looks: Iterable[tuple[Part, Callable[[], Iterator[Finding]]]] = (
+        (Part.SERVER, lambda: look_at_server(source)),
+        (Part.CAPTURE, lambda: look_at_jobs(source, _lag(config))),
+        (Part.TABLES, lambda: look_at_tables(source, config)),
+        (Part.LOGIN, lambda: look_at_login(source)),
+        (Part.CLOCKS, lambda: look_at_server_clock(source)),
+    )
+    for part, look in looks:
+        try:
+            yield from look()
+        except SourceError as error:
+            if error.retryable:
+                raise
+            yield Judge(part).problem(
+                part.value, str(error), "the rest of this part was not looked at"
+            )
+        except PublisherError as error:
+            yield Judge(part).problem(
+                part.value, str(error), "the rest of this part was not looked at"
+            )
+
+
+def _lag(config: PublisherConfig) -> timedelta | None:
+    """How far what is published is behind now; None where nothing is, or it is not known."""
+    kafka = config.kafka
+    try:
+        record = last_record(
+            kafka.bootstrap,
+            config.topics,
+            extra=kafka.librdkafka_options(),
+            timeout_s=kafka.start_timeout_s,
+        )
+    except KafkaException:
+        return None  # which the brokers' part says
+    if record is None or record.closed_commit_ms is None:
+        return None
+    return timedelta(seconds=max(0.0, time.time() - record.closed_commit_ms / 1000))
+
+
+def _topics(source: Source, config: PublisherConfig) -> list[str]:
+    """The topics of the captured tables that are selected."""
+    if not is_cdc_enabled(source.connection):
+        return []
+    topics: set[str] = set()
+    try:
+        rows = catalog.change_tables(source.connection)
+    except SourceError:
+        return []  # which the tables' part says
+    for row in rows:
+        name = TableName(config.source.database, row.schema, row.table)
+        if config.tables.selects(name):
+            try:
+                topics.add(config.topics.data(name))
+            except ValueError:
+                continue  # too long a name, which the tables' part says
+    return sorted(topics)

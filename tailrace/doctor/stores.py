@@ -1,0 +1,87 @@
+"""The schema registry and the lake: do they answer, and may we write."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace_schemas.options import RegistryConfig
+from tailrace_schemas.registry import RegistryError, SchemaRegistry
+
+_REGISTRY: Final = Judge(Part.REGISTRY)
+_LAKE: Final = Judge(Part.LAKE)
+_WRITABLE: Final = frozenset({"READWRITE", "READWRITE_OVERRIDE"})
+
+
+def look_at_registry(config: RegistryConfig) -> Iterator[Finding]:
+    """Judge the schema registry."""
+    with SchemaRegistry(config.url, config.timeout_s) as registry:
+        try:
+            subjects = registry.subjects()
+            mode = registry.mode()
+        except RegistryError as error:
+            yield _REGISTRY.problem(
+                config.url,
+                str(error),
+                "events are written with schemas that are registered first",
+                Fix("check registry.url, and that the registry runs"),
+            )
+            return
+    yield _REGISTRY.ok(config.url, f"answers, {len(subjects)} subjects")
+    if mode is not None and mode not in _WRITABLE:
+        yield _REGISTRY.problem(
+            "mode",
+            mode,
+            "no new schema can be registered: a table's next version would stop it",
+            Fix(f'curl -X PUT -d \'{{"mode": "READWRITE"}}\' {config.url}/mode'),
+        )
+
+
+def look_at_lake(lake: str) -> Iterator[Finding]:
+    """Judge the lake's folder: write a file, rename it, list it, remove it.
+
+    Args:
+        lake: folder or URI, as ``sink.lake``.
+    """
+    from pyarrow import ArrowInvalid
+    from pyarrow.fs import FileSelector, FileSystem
+
+    try:
+        files, path = FileSystem.from_uri(lake)
+    except (ArrowInvalid, OSError, ImportError) as error:
+        yield _LAKE.warning(
+            lake,
+            f"cannot be looked at from here ({error})",
+            "Spark reaches it with its own file systems, which are not tried",
+            Fix("tailrace sink --once tries it"),
+        )
+        return
+    mark = f"_tailrace/doctor-{uuid.uuid4().hex}"
+    doing = "making its folder"
+    try:
+        files.create_dir(f"{path}/_tailrace", recursive=True)
+        doing = "writing a file"
+        with files.open_output_stream(f"{path}/{mark}") as stream:
+            stream.write(b"tailrace doctor")
+        doing = "renaming a file"
+        files.move(f"{path}/{mark}", f"{path}/{mark}.moved")
+        doing = "listing its files"
+        found = files.get_file_info(FileSelector(f"{path}/_tailrace"))
+        doing = "removing a file"
+        files.delete_file(f"{path}/{mark}.moved")
+    except OSError as error:
+        yield _LAKE.problem(
+            lake,
+            f"{doing} failed: {error}",
+            "the sink does this at every cut",
+            Fix("give the sink's user permission to write there, or choose another sink.lake"),
+        )
+        return
+    if not any(info.path.endswith(f"{mark}.moved") for info in found):
+        yield _LAKE.problem(
+            lake, "a file that was written is not listed", "the sink would not find its own commits"
+        )
+        return
+    yield _LAKE.ok(lake, "a file was written, renamed, listed and removed")

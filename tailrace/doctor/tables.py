@@ -1,0 +1,131 @@
+"""The tables: which are captured, by which key, and what of them is not.
+
+What keeps a table from being published is what the publisher itself checks at its start.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from tailrace.doctor.asking import Source
+from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace.enable import CaptureOptions, enable_table
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.preflight import check_source
+from tailrace_publisher.errors import PermissionMissing, PreflightError
+from tailrace_publisher.source import catalog
+from tailrace_publisher.source.connection import quote_text
+from tailrace_publisher.source.instances import KnownCatalog, by_table, read_catalog
+from tailrace_publisher.source.queries import is_cdc_enabled
+from tailrace_schemas.topics import TableName
+
+_JUDGE: Final = Judge(Part.TABLES)
+_INSTANCES_MAX: Final = 2
+_NAMED_MAX: Final = 20
+"""Tables without CDC that get a line of their own."""
+
+
+def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]:
+    """Judge the tables that the configuration selects."""
+    if not is_cdc_enabled(source.connection):
+        return  # which the server's part says
+    known = KnownCatalog()
+    try:
+        problems = check_source(config, source.connection, known)
+    except PreflightError as error:
+        for text in error.problems:
+            yield _JUDGE.problem("tables", text, "nothing is published while this is so")
+        return
+    for problem in problems:
+        name = f"{problem.table.schema}.{problem.table.table}"
+        why = "the first start is refused; later ones leave the table out"
+        yield _JUDGE.problem(name, problem.text, why)
+    yield from _not_captured(source, config)
+    found = read_catalog(source.connection, source.database, config.message_keys, known).instances
+    selected = [instance for instance in found if config.tables.selects(instance.table)]
+    by_name = by_table(selected)
+    yield _JUDGE.ok("tables", f"{len(by_name)} captured and selected")
+    yield from _keyless(by_name)
+    yield from _left_out(source, by_name)
+    yield from _at_the_limit(by_name)
+
+
+def _not_captured(source: Source, config: PublisherConfig) -> Iterator[Finding]:
+    plain = {name.replace("\\", "").casefold() for name in config.tables.plain_names()}
+    missing = sorted(
+        name
+        for name, is_captured in catalog.tables(source.connection).items()
+        if not is_captured
+        and name.casefold() not in plain  # which the start check names
+        and config.tables.selects(TableName(source.database, *name.split(".", 1)))
+    )
+    why = "its changes are not published, though tables.include matches it"
+    for name in missing[:_NAMED_MAX]:
+        schema, table = name.split(".", 1)
+        fix = Fix(f"{enable_table(schema, table)}, or name it in tables.exclude")
+        yield _JUDGE.warning(name, "is not captured", why, fix)
+    if len(missing) > _NAMED_MAX:
+        yield _JUDGE.warning(
+            "tables",
+            f"{len(missing) - _NAMED_MAX} more are not captured",
+            why,
+            Fix("tailrace enable, or narrow tables.include"),
+        )
+
+
+def _keyless(tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding]:
+    for name, instances in sorted(tables.items(), key=lambda item: str(item[0])):
+        if not instances[-1].key:
+            yield _JUDGE.warning(
+                f"{name.schema}.{name.table}",
+                "has neither a primary key nor a unique index",
+                "its events have no key, and its lake table is a list of changes instead of a copy",
+                Fix(f"publisher.message_keys: {{{name.schema}.{name.table}: [<key columns>]}}"),
+            )
+
+
+def _left_out(source: Source, tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding]:
+    """Tables whose newest capture instance lacks columns: added behind it, or left out of it."""
+    try:
+        rows = source.connection.query(
+            "SELECT object_id, name FROM sys.columns WHERE object_id IN"
+            " (SELECT source_object_id FROM cdc.change_tables) ORDER BY object_id, column_id"
+        )
+    except PermissionMissing:
+        return
+    columns: defaultdict[int, list[str]] = defaultdict(list)
+    for object_id, name in rows:
+        columns[object_id].append(str(name))
+    for table, instances in sorted(tables.items(), key=lambda item: str(item[0])):
+        newest = instances[-1]
+        captured = {column.name.casefold() for column in newest.columns}
+        missing = [c for c in columns[newest.source_object_id] if c.casefold() not in captured]
+        if missing:
+            yield _JUDGE.warning(
+                f"{table.schema}.{table.table}",
+                f"columns {', '.join(missing)} are not captured by {newest.name}",
+                "a column that was added later, or left out of @captured_column_list, is in no"
+                " event",
+                Fix(enable_table(table.schema, table.table, CaptureOptions(f"{newest.name}_next"))),
+            )
+
+
+def _at_the_limit(tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding]:
+    for table, instances in sorted(tables.items(), key=lambda item: str(item[0])):
+        if len(instances) < _INSTANCES_MAX:
+            continue
+        oldest = instances[0].name
+        yield _JUDGE.warning(
+            f"{table.schema}.{table.table}",
+            f"has two capture instances, {' and '.join(i.name for i in instances)}",
+            "SQL Server takes no third, so the next change of its columns cannot be captured",
+            Fix(
+                "once tailrace status says that the topics are behind the newer one's start: EXEC"
+                f" sys.sp_cdc_disable_table @source_schema = {quote_text(table.schema)},"
+                f" @source_name = {quote_text(table.table)},"
+                f" @capture_instance = {quote_text(oldest)}"
+            ),
+        )

@@ -1,0 +1,83 @@
+"""The T-SQL that turns change data capture on, and that gives a login what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tailrace_publisher.source.connection import quote_name, quote_text
+
+
+def enable_database() -> str:
+    """Enable the current database; it needs sysadmin.
+
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-db-transact-sql
+    """
+    return "EXEC sys.sp_cdc_enable_db"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """How a table is captured.
+
+    Attributes:
+        capture_instance: name of the instance; None leaves it to SQL Server: schema_table.
+        columns: what is captured; empty for all.
+        role: the gating role, which is made where there is none; None for no gate.
+        filegroup: where the change table goes; None for the database's default.
+    """
+
+    capture_instance: str | None = None
+    columns: Sequence[str] = ()
+    role: str | None = None
+    filegroup: str | None = None
+
+
+def enable_table(schema: str, table: str, options: CaptureOptions | None = None) -> str:
+    """Enable a table; it needs db_owner.
+
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
+    """
+    given = options or CaptureOptions()
+    parts = [
+        f"@source_schema = {quote_text(schema)}",
+        f"@source_name = {quote_text(table)}",
+        f"@role_name = {'NULL' if given.role is None else quote_text(given.role)}",
+    ]
+    if given.capture_instance is not None:
+        parts.append(f"@capture_instance = {quote_text(given.capture_instance)}")
+    if given.columns:
+        columns = ", ".join(map(quote_name, given.columns))
+        parts.append(f"@captured_column_list = {quote_text(columns)}")
+    if given.filegroup is not None:
+        parts.append(f"@filegroup_name = {quote_text(given.filegroup)}")
+    return f"EXEC sys.sp_cdc_enable_table {', '.join(parts)}"
+
+
+def least_grants(user: str, schemas: Iterable[str], roles: Iterable[str]) -> list[tuple[str, str]]:
+    """What the publisher's login needs in the source's database, and nothing else.
+
+    Args:
+        user: the database user.
+        schemas: of the published tables.
+        roles: gating roles of their capture instances.
+
+    Returns:
+        Statements, each with what it is for.
+    """
+    name = quote_name(user)
+    return [
+        (f"GRANT SELECT ON SCHEMA::cdc TO {name}", "change tables, their catalog, commit times"),
+        *(
+            (f"GRANT SELECT ON SCHEMA::{quote_name(schema)} TO {name}", "snapshots, column types")
+            for schema in sorted(set(schemas))
+        ),
+        *(
+            (
+                f"ALTER ROLE {quote_name(role)} ADD MEMBER {name}",
+                "the gating role of capture instances",
+            )
+            for role in sorted(set(roles))
+        ),
+        (f"GRANT VIEW DATABASE STATE TO {name}", "how far the capture job and the log are"),
+    ]

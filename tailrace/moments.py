@@ -1,0 +1,89 @@
+"""Moments as people type them: an LSN, or a time of the source's commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.progress import Progress
+
+
+class MomentError(ValueError):
+    """A text that is no moment; its words say what would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A place in the stream of commits; at least one of the two is None.
+
+    Attributes:
+        lsn: a commit LSN.
+        time_ms: a commit time, milliseconds UTC.
+    """
+
+    lsn: Lsn | None = None
+    time_ms: int | None = None
+
+    @classmethod
+    def parse(cls, lsn: str | None, time: str | None) -> Moment:
+        """A moment of one of the two texts; of neither, the beginning.
+
+        Args:
+            lsn: xxxxxxxx:xxxxxxxx:xxxx, or binary(10) as 0x and twenty digits.
+            time: ISO 8601; without an offset it is UTC.
+
+        Raises:
+            MomentError: it is none, or there are two.
+        """
+        if lsn is not None and time is not None:
+            raise MomentError("give an LSN or a time, not both")
+        if lsn is not None:
+            return cls(lsn=parse_lsn(lsn))
+        if time is None:
+            return cls()
+        try:
+            at = datetime.fromisoformat(time)
+        except ValueError as error:
+            raise MomentError(
+                f"{time!r} is not a time: write ISO 8601, as in 2026-11-22T14:05:00+01:00; without"
+                " an offset it is UTC"
+            ) from error
+        aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return cls(time_ms=round(aware.timestamp() * 1000))
+
+    def is_behind(self, record: Progress) -> bool:
+        """Whether all that a progress record and those before it tell of comes before the moment.
+
+        A record inside an unfinished transaction tells of changes behind its closed LSN.
+        """
+        if not record.closed:
+            return False
+        if self.lsn is not None:
+            return record.closed_lsn < str(self.lsn)
+        if self.time_ms is not None:
+            return record.closed_commit_ms is not None and record.closed_commit_ms < self.time_ms
+        return False
+
+    def has_reached(self, commit_lsn: Lsn, commit_ms: int | None) -> bool:
+        """Whether a change is at the moment or behind it."""
+        if self.lsn is not None:
+            return commit_lsn >= self.lsn
+        return self.time_ms is None or commit_ms is None or commit_ms >= self.time_ms
+
+
+def parse_lsn(text: str) -> Lsn:
+    """An LSN of one of its two text forms.
+
+    Raises:
+        MomentError: it is neither.
+    """
+    try:
+        if text[:2].casefold() == "0x":
+            return Lsn.from_bytes(bytes.fromhex(text[2:]))
+        return Lsn.parse(text)
+    except ValueError as error:
+        raise MomentError(
+            f"{text!r} is not an LSN: write xxxxxxxx:xxxxxxxx:xxxx, or 0x and twenty hexadecimal"
+            " digits as SQL Server shows binary(10)"
+        ) from error

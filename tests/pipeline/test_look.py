@@ -1,0 +1,144 @@
+"""tailrace tail, schema and seek, beside what a subscriber of the topics sees."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from confluent_kafka import Consumer, TopicPartition
+
+from tailrace_schemas.topics import TableName
+from tests.pipeline.commands import invoke
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running, wait_until
+
+pytestmark = pytest.mark.kafka
+
+
+def lines(answer: Result) -> list[dict[str, Any]]:
+    assert answer.exit_code == 0, answer.output
+    return [json.loads(line) for line in answer.output.splitlines()]
+
+
+@pytest.fixture
+def shop(pipe: Pipe) -> Iterator[Pipe]:
+    """Two tables whose transactions alternate, published with a schema change between them."""
+    pipe.source.execute(
+        "CREATE TABLE dbo.orders (id int PRIMARY KEY, sum decimal(9, 2), raw varbinary(9))",
+        "CREATE TABLE dbo.items (id int PRIMARY KEY, note nvarchar(20))",
+        "INSERT dbo.orders VALUES (0, 0, 0x)",
+    )
+    pipe.source.enable("orders")
+    pipe.source.enable("items")
+    with Running(pipe.config(rows_per_transaction=3, linger_ms=0)) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshots are out")
+        for number in range(1, 6):
+            pipe.source.transaction(
+                *(
+                    f"INSERT dbo.orders VALUES ({number}{extra}, {number}.5, 0xFF)"
+                    for extra in range(4)
+                ),
+                f"INSERT dbo.items VALUES ({number}, N'«{number}»')",
+                f"UPDATE dbo.orders SET sum = {number}.75 WHERE id = {number}0",
+            )
+        pipe.source.execute("DELETE dbo.items WHERE id = 5")
+        publisher.until(pipe.is_caught_up, "the changes are out")
+        yield pipe
+
+
+def test_events_of_all_tables_come_in_commit_order(shop: Pipe, tmp_path: Path):
+    events = lines(invoke(shop, tmp_path, "tail", "--json"))
+
+    changes = [e for e in events if e["op"] != "r"]
+    assert changes == sorted(
+        changes, key=lambda e: (e["commit_lsn"], e["command_id"], e["change_lsn"])
+    )
+    assert len(changes) == sum(
+        len(shop.topics.changes(shop.source.name, table)) for table in ("orders", "items")
+    )
+    inserted = next(e for e in changes if e["op"] == "c")
+    assert (inserted["after"]["sum"], base64.b64decode(inserted["after"]["raw"])) == (
+        "1.50",
+        b"\xff",
+    )
+
+    items = lines(invoke(shop, tmp_path, "tail", "--json", "DBO.items"))
+    assert items == [e for e in events if e["table"] == "dbo.items"]
+    third = items[2]["commit_lsn"]
+    behind = lines(invoke(shop, tmp_path, "tail", "--json", "--from-lsn", third, "dbo.items"))
+    assert behind == [e for e in items if e["commit_lsn"] >= third]
+    raw = f"0x{third.replace(':', '')}"
+    at_time = items[2]["commit_time"]
+    assert lines(invoke(shop, tmp_path, "tail", "--json", "--from-lsn", raw, "dbo.items")) == behind
+    timed = lines(invoke(shop, tmp_path, "tail", "--json", "--from-time", at_time, "dbo.items"))
+    assert timed == [e for e in items if e["commit_time"] >= at_time]
+    assert len(lines(invoke(shop, tmp_path, "tail", "--json", "--limit", "2"))) == 2
+
+    told = invoke(shop, tmp_path, "tail", "dbo.orders").output
+    assert 'update  dbo.orders id=10  sum: "1.50" -> "1.75"' in told
+
+
+def test_the_versions_of_a_schema_say_what_changed_and_by_which_statement(
+    shop: Pipe, tmp_path: Path
+):
+    shop.source.execute("ALTER TABLE dbo.orders ALTER COLUMN sum decimal(12, 2)")
+    shop.source.execute("INSERT dbo.orders VALUES (99, 9, NULL)")
+    wait_until(
+        lambda: shop.is_caught_up() and len(lines_of_schema(shop, tmp_path)) == 2,
+        "the second version is out",
+    )
+
+    first, second = lines_of_schema(shop, tmp_path)
+    assert first["changes"] == ["id int NOT NULL (key 1)", "sum decimal(9,2)", "raw varbinary(9)"]
+    assert second["changes"] == ["sum: decimal(9,2) became decimal(12,2)"]
+    assert second["ddl"] == "ALTER TABLE dbo.orders ALTER COLUMN sum decimal(12, 2)"
+    assert second["schema_lsn"] > first["schema_lsn"]
+    assert "by: ALTER TABLE" in invoke(shop, tmp_path, "schema", "dbo.orders").output
+
+
+def lines_of_schema(pipe: Pipe, folder: Path) -> list[dict[str, Any]]:
+    answer = invoke(pipe, folder, "schema", "dbo.orders", "--json")
+    assert answer.exit_code == 0, answer.output
+    found: list[dict[str, Any]] = json.loads(answer.output)
+    return found
+
+
+def test_a_group_is_put_exactly_at_a_cut(shop: Pipe, tmp_path: Path):
+    events = [e for e in lines(invoke(shop, tmp_path, "tail", "--json")) if e["op"] != "r"]
+    third = sorted({e["commit_lsn"] for e in events})[2]
+
+    shown = invoke(shop, tmp_path, "seek", "readers", "--lsn", third)
+    assert (shown.exit_code, "Nothing was set" in shown.output) == (0, True), shown.output
+    done = invoke(shop, tmp_path, "seek", "readers", "--lsn", third, "--run")
+    assert (done.exit_code, "reads on behind the cut" in done.output) == (0, True), done.output
+
+    consumer = Consumer(
+        {"bootstrap.servers": shop.topics.bootstrap, "group.id": "readers", "log_level": 2}
+    )
+    try:
+        names = shop.topics.names
+        topics = [names.data(TableName(shop.source.name, "dbo", t)) for t in ("orders", "items")]
+        wanted = [TopicPartition(topic, partition) for topic in topics for partition in range(2)]
+        at = {(p.topic, p.partition): p.offset for p in consumer.committed(wanted, timeout=10)}
+    finally:
+        consumer.close()
+    before = [e for e in events if e["offset"] < at[e["topic"], e["partition"]]]
+    assert before == [e for e in events if e["commit_lsn"] <= third]
+
+
+def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
+    for arguments, words in (
+        (["tail", "dbo.nosuch"], "there are dbo.items, dbo.orders"),
+        (["tail", "--from-lsn", "12"], "write xxxxxxxx:xxxxxxxx:xxxx"),
+        (["tail", "--from-time", "yesterday"], "write ISO 8601"),
+        (["tail", "--from-time", "2026-01-01", "--from-lsn", "0x" + "0" * 20], "not both"),
+        (["schema", "orders"], "write schema.table"),
+        (["seek", "g", "--lsn", "x"], "is not an LSN"),
+    ):
+        answer = invoke(shop, tmp_path, *arguments)
+        assert (answer.exit_code, words in answer.output) == (1, True), answer.output

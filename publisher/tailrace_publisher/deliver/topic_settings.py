@@ -85,14 +85,10 @@ def tell_retention(
         settings: its settings.
         data_topics: those of the data topics, by name; what is not known may be kept for ever.
     """
+    kept = kept_too_short(settings, (data_topics or {}).values())
+    if kept is None:
+        return
     limits = retention_limits(settings)
-    if not limits:
-        return
-    known = list((data_topics or {}).values())
-    longest = max((_kept_ms(of) for of in known), default=_FOR_EVER)
-    if limits.keys() == {"retention.ms"} and _kept_ms(settings) >= longest:
-        return
-    keep = _UNLIMITED if longest == _FOR_EVER else str(longest)
     _log.warning(
         "progress_topic_forgets",
         topic=topic,
@@ -100,8 +96,28 @@ def tell_retention(
         effect="events whose progress record is gone prove nothing: tailrace audit leaves them out,"
         " and a sink that lacks records goes on by new snapshots of all tables",
         fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
-        f" --add-config retention.ms={keep},retention.bytes=-1",
+        f" --add-config retention.ms={kept},retention.bytes=-1",
     )
+
+
+def kept_too_short(
+    progress: Mapping[str, str], data_topics: Iterable[Mapping[str, str]]
+) -> str | None:
+    """How long the progress topic should be kept, or None where it is kept long enough.
+
+    Args:
+        progress: its settings.
+        data_topics: those of the data topics; without any, nothing is long enough but for ever.
+
+    Returns:
+        ``retention.ms``: the longest of the data topics'.
+    """
+    limits = retention_limits(progress)
+    longest = max(map(_kept_ms, data_topics), default=_FOR_EVER)
+    is_enough = limits.keys() <= {"retention.ms"} and _kept_ms(progress) >= longest
+    if not limits or is_enough:
+        return None
+    return _UNLIMITED if longest == _FOR_EVER else str(longest)
 
 
 def _kept_ms(settings: Mapping[str, str]) -> int:

@@ -24,7 +24,7 @@ from tailrace_sink.errors import EXCLUDED, LakeTaken
 from tailrace_sink.feed import Feed
 from tailrace_sink.intent import Intent
 from tailrace_sink.jvm_errors import translated
-from tailrace_sink.lake_table import table_path
+from tailrace_sink.lake_table import Kind, table_path
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import BatchPlan, SinkState, plan_batch
 from tailrace_sink.session import small_batch_session
@@ -240,7 +240,7 @@ class Fold:
             table = self._config.topics.table_of(topic)
             if table is not None:
                 versions.pop(table_path(table), None)
-                versions.pop(table_path(table, is_changes=True), None)
+                versions.pop(table_path(table, Kind.CHANGES), None)
         return replace(plan.following, versions=versions, stopped=stopped)
 
     def _known_paths(self) -> set[str]:
@@ -250,7 +250,7 @@ class Fold:
         for topic in {*state.offsets, *state.held, *state.stopped}:
             table = self._config.topics.table_of(topic)
             if table is not None:
-                paths |= {table_path(table), table_path(table, is_changes=True)}
+                paths |= {table_path(table), table_path(table, Kind.CHANGES)}
         return paths
 
     def _tell_stopped(self, topic: str, reason: str) -> None:

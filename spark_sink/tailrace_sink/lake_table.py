@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Final
 
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
@@ -73,6 +73,27 @@ class Feature(StrEnum):
         return "name" if self is Feature.COLUMN_MAPPING else "true"
 
 
+class Kind(Enum):
+    """What a lake table has a row for."""
+
+    MIRROR = auto()
+    """Each key of a keyed source table."""
+    EVENTS = auto()
+    """Each change of a keyless source table."""
+    CHANGES = auto()
+    """Each change of a keyed one: the companion beside its mirror."""
+
+    @classmethod
+    def of(cls, version: TableSchema) -> Kind:
+        """What a source table itself becomes."""
+        return cls.MIRROR if version.key_columns else cls.EVENTS
+
+    @property
+    def appends(self) -> bool:
+        """Whether every change is a row."""
+        return self is not Kind.MIRROR
+
+
 @dataclass(frozen=True, slots=True)
 class LakeColumn:
     """A column that mirrors a source column.
@@ -120,7 +141,7 @@ class LakeTable:
 
     Attributes:
         table: the source table.
-        is_changes: append-only: every change is a row.
+        kind: what it has a row for.
         columns: in the lake's order, without the ``_cdc_`` columns.
         schema_lsn: newest schema version applied, text.
         features: what it was made ready for.
@@ -132,7 +153,7 @@ class LakeTable:
     """
 
     table: TableName
-    is_changes: bool
+    kind: Kind
     columns: tuple[LakeColumn, ...]
     schema_lsn: str
     features: frozenset[Feature] = field(default=frozenset(), compare=False)
@@ -149,8 +170,8 @@ class LakeTable:
 
     @property
     def path(self) -> str:
-        """Path below the lake; a keyless table's appends are the table itself."""
-        return table_path(self.table, is_changes=self.is_changes and bool(self.key))
+        """Path below the lake."""
+        return table_path(self.table, self.kind)
 
     @property
     def identities(self) -> str:
@@ -165,16 +186,16 @@ class LakeTable:
     @property
     def cdc_columns(self) -> Mapping[str, tuple[str, str]]:
         """Our columns of this kind of table."""
-        return CHANGES_COLUMNS if self.is_changes else CDC_COLUMNS
+        return CHANGES_COLUMNS if self.kind.appends else CDC_COLUMNS
 
 
-def table_path(table: TableName, *, is_changes: bool = False) -> str:
+def table_path(table: TableName, kind: Kind = Kind.MIRROR) -> str:
     """Path of a table below the lake: database/schema/table, escaped as in topic names.
 
     The escape leaves no dot in a name, so that ``.changes`` cannot meet another table's path.
     """
     parts = map(topic_part, (table.database, table.schema, table.table))
-    return "/".join(parts) + (".changes" if is_changes else "")
+    return "/".join(parts) + (".changes" if kind is Kind.CHANGES else "")
 
 
 def quote(name: str) -> str:
@@ -187,7 +208,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def new_table(schema: TableSchema, *, is_changes: bool) -> LakeTable:
+def new_table(schema: TableSchema, kind: Kind) -> LakeTable:
     """The lake table of a source table in one schema version.
 
     Raises:
@@ -197,7 +218,7 @@ def new_table(schema: TableSchema, *, is_changes: bool) -> LakeTable:
     check_names(schema)
     return LakeTable(
         table=schema.table,
-        is_changes=is_changes,
+        kind=kind,
         columns=tuple(lake_column(column) for column in schema.columns),
         schema_lsn=str(schema.schema_lsn),
     )

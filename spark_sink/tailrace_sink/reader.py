@@ -33,6 +33,7 @@ from tailrace_sink.lake_table import (
     LSN,
     OPERATION,
     POSITION,
+    Kind,
     literal,
     quote,
     table_path,
@@ -94,17 +95,19 @@ class Cut:
                 change that the lake cannot follow, stops it, and the fold will say so.
         """
         try:
-            return self._read(table, is_changes=is_changes)
+            return self._read(table, Kind.CHANGES if is_changes else None)
         except (TableError, UnsupportedType) as error:
             raise CutUnknown(
                 f"table {table} is not in the cut at LSN {self.closed_lsn}: it stops before it:"
                 f" {error}"
             ) from error
 
-    def _read(self, table: TableName, *, is_changes: bool) -> DataFrame:
-        version = self.versions.get(table_path(table, is_changes=is_changes))
+    def _read(self, table: TableName, kind: Kind | None) -> DataFrame:
+        """One table; without a kind, what the source table itself has become."""
+        path = table_path(table, kind or Kind.MIRROR)
+        version = self.versions.get(path)
         in_tail = None if self.tail is None else self.tail.tables.get(table)
-        is_new = not is_changes and table in self.tables
+        is_new = kind is None and table in self.tables
         if version is None and not is_new:
             raise CutUnknown(
                 f"table {table} is not in the cut at LSN {self.closed_lsn}: its snapshot was not"
@@ -113,15 +116,15 @@ class Cut:
             )
         base = None
         if version is not None:
-            rows = self._at(table, version, is_changes=is_changes)
+            rows = self._at(path, version)
             if in_tail is None or not (in_tail.writers or in_tail.is_empty):
                 return rows
-            path = f"{self.lake}/{table_path(table, is_changes=is_changes)}"
-            metadata = table_metadata(self.spark, path, version)
+            metadata = table_metadata(self.spark, f"{self.lake}/{path}", version)
             if metadata is None:
-                raise CutUnknown(f"table {table} is gone from {path}")
-            appends = is_changes or CHANGED in rows.columns
-            base = BaseTable(lake_table_of(table, metadata, is_changes=appends), rows)
+                raise CutUnknown(f"table {table} is gone from {self.lake}/{path}")
+            if kind is None:
+                kind = Kind.EVENTS if CHANGED in rows.columns else Kind.MIRROR
+            base = BaseTable(lake_table_of(table, metadata, kind), rows)
         if self.tail is None or in_tail is None:
             raise CutUnknown(f"table {table} has no rows in the cut at LSN {self.closed_lsn}")
         return with_tail(
@@ -130,7 +133,7 @@ class Cut:
             self.tail.values(table),
             self.tail.deletes,
             self.closed_lsn,
-            is_changes=is_changes,
+            kind or Kind.of(in_tail.versions[0]),
         )
 
     def create_views(self, prefix: str = "") -> dict[TableName, str]:
@@ -160,10 +163,9 @@ class Cut:
         """Tables whose first rows are in the log only."""
         return {table for table, found in tail.tables.items() if found.writers}
 
-    def _at(self, table: TableName, version: int, *, is_changes: bool) -> DataFrame:
+    def _at(self, path: str, version: int) -> DataFrame:
         # Without a version Delta reads the one that is current when the DataFrame is run, not when
         # it was made. The current version costs nothing, an older one 0.3 s to rebuild (measured).
-        path = table_path(table, is_changes=is_changes)
         reader = self.spark.read.format("delta").option("versionAsOf", version)
         with _time_travel_by_cuts(self.spark):
             return reader.load(f"{self.lake}/{path}")
@@ -225,7 +227,7 @@ class LakeReader:
             table = tail.names.table_of(topic)
             if table is not None:
                 versions.pop(table_path(table), None)
-                versions.pop(table_path(table, is_changes=True), None)
+                versions.pop(table_path(table, Kind.CHANGES), None)
         committed = following.closed_commit_ms
         return Cut(
             spark=self._spark,

@@ -21,6 +21,7 @@ from tailrace_sink.delta_log import table_version
 from tailrace_sink.empty_tables import registered_version
 from tailrace_sink.errors import BadRecord
 from tailrace_sink.hooks import Hook
+from tailrace_sink.lake_table import Kind
 from tailrace_sink.ledger import counted_by_spark, difference, rest_of
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.metrics import SinkMetrics
@@ -152,18 +153,14 @@ class TableFold:
         if not source.writers:
             return {}
         versions = source.versions
-        keyed = any(column.key_ordinal for column in versions[0].columns)
-        table = self._tables.follow(
-            session,
-            versions,
-            is_changes=not keyed,
-            may_replace=keyed and source.topic_range.is_only_whole,
-        )
+        kind = Kind.of(versions[0])
+        may_replace = kind is Kind.MIRROR and source.topic_range.is_only_whole
+        table = self._tables.follow(session, versions, kind, may_replace=may_replace)
         if lacks_changes:
             table = self._tables.doubt_deletes(session, table)
         changes_table = None
-        if keyed and self._config.changelog.selects(source.table):
-            changes_table = self._tables.follow(session, versions, is_changes=True)
+        if kind is Kind.MIRROR and self._config.changelog.selects(source.table):
+            changes_table = self._tables.follow(session, versions, Kind.CHANGES)
         if source.values is None or source.values.num_rows:
             work = TableWork(
                 table,
@@ -189,20 +186,17 @@ class TableFold:
             known = self._tables.known(session, name)
             tables = [] if known is None else [known]
         else:
-            keyed = any(column.key_ordinal for column in version.columns)
-            kinds = [not keyed]
-            if keyed and self._config.changelog.selects(name):
-                kinds.append(True)
+            kinds = [Kind.of(version)]
+            if kinds == [Kind.MIRROR] and self._config.changelog.selects(name):
+                kinds.append(Kind.CHANGES)
             tables = [
-                self._tables.follow(
-                    session, [version], is_changes=is_changes, may_replace=not is_changes
-                )
-                for is_changes in kinds
+                self._tables.follow(session, [version], kind, may_replace=kind is Kind.MIRROR)
+                for kind in kinds
             ]
         for table in tables:
-            if table.key and not table.is_changes and not table.is_new:
+            if table.kind is Kind.MIRROR and table.key and not table.is_new:
                 for changes_table in tables:
-                    if changes_table.is_changes:
+                    if changes_table.kind is Kind.CHANGES:
                         append_all_gone(session, self._config, table, changes_table, cut)
                 statement = empty_statement(self._config, table, cut.lsn)
                 retried(f"emptying {table.path}", partial(session.sql, statement))

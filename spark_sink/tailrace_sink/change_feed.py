@@ -81,18 +81,18 @@ def changes(
     end = last.state.closed_lsn if up_to is None else _lsn_of(states, up_to)
     end = min(end, last.state.closed_lsn)
     _check_complete(states, table, topic, first, end)
-    # Of the newest cut's batch at most: what comes later is not looked at when it is run.
-    values = rows.where(f"topic = {literal(topic)} AND batch <= {last.state.batch}")
-    if first:
-        known = states.where(f"lsn <= {literal(first)}").selectExpr("max(batch)").first()
-        if known is not None and known[0] is not None and len(last.state.shards) < 2:
-            values = values.where(f"batch > {known[0]}")
-    ids = [row["schema_id"] for row in values.select("schema_id").distinct().collect()]
+    # The cut that closes the last point has all of them; what comes later is never looked at.
+    through = _batch(states, "min", f"lsn >= {literal(end)}")
+    events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
+    values = events
+    if first and len(last.state.shards) < 2:
+        values = events.where(f"batch > {_batch(states, 'max', f'lsn <= {literal(first)}')}")
     schemas = SchemaStore(spark, log.path, f"{lake.rstrip('/')}/_tailrace/schemas")
-    found = [writer_schema(i, schemas.schema_by_id(i), topic) for i in ids if i is not None]
+    # Where the table did not change, its columns are told by what came before.
+    found = _writers(values, schemas, topic) or _writers(events, schemas, topic)
     own = [writer for writer in found if writer.version.table == table]
     if not own:
-        raise ChangesUnknown(f"the log of {lake} has no event of table {table} in this range")
+        raise ChangesUnknown(f"the log of {lake} has no event of table {table} up to LSN {end}")
     other = tuple(writer for writer in found if writer.version.table != table)
     screen = Screen(table, topic, tuple(own), other)
     if last.bad_records == BadRecords.DEAD_LETTER:
@@ -103,6 +103,11 @@ def changes(
     decoded = reduce(DataFrame.unionByName, (_decoded(values, of, newest) for of in own))
     decoded = decoded.where(f"{OPERATION} <> 'r' AND {LSN} <= {literal(end)}")
     return decoded.where(f"{LSN} > {literal(first)}") if first else decoded
+
+
+def _writers(events: DataFrame, schemas: SchemaStore, topic: str) -> list[WriterSchema]:
+    ids = [row["schema_id"] for row in events.select("schema_id").distinct().collect()]
+    return [writer_schema(i, schemas.schema_by_id(i), topic) for i in ids if i is not None]
 
 
 def _lsn_of(states: DataFrame, point: Point) -> str:
@@ -118,6 +123,12 @@ def _lsn_of(states: DataFrame, point: Point) -> str:
     if row is None or row["lsn"] is None:
         raise ChangesUnknown(f"the lake's log has no cut at or before {point}")
     return str(row["lsn"])
+
+
+def _batch(states: DataFrame, of: str, condition: str) -> int:
+    """The least or greatest batch id of some cuts; 0 when there is none."""
+    row = states.where(condition).selectExpr(f"{of}(batch) AS batch").first()
+    return 0 if row is None or row["batch"] is None else int(row["batch"])
 
 
 def _check_complete(

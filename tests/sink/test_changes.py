@@ -68,6 +68,7 @@ def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSess
     lake.catch_up()
     assert told(every) == expected, "it stays what it is"
     assert len(told(changes(lake.spark, folder, table.name, after=third))) == 1
+    assert told(changes(lake.spark, folder, table.name, after=source.through)) == []
     with pytest.raises(ChangesUnknown, match=r"no event of table shop\.dbo\.none"):
         changes(lake.spark, folder, type(table.name)("shop", "dbo", "none"))
 

@@ -1,4 +1,4 @@
-"""Commands that show and find: tail, schema, seek."""
+"""Commands that show and find: tail, schema, seek, explain."""
 
 from __future__ import annotations
 
@@ -176,6 +176,65 @@ def seek(
     click.echo(f"Group {group} reads on behind the cut.")
 
 
+@click.command()
+@CONFIG
+@SET
+@click.argument("table", metavar="SCHEMA.TABLE")
+@click.argument("key")
+@click.option(
+    "--changes",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="How many of its last changes.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def explain(
+    config: Path | None,
+    flags: tuple[str, ...],
+    table: str,
+    key: str,
+    changes: int,
+    as_json: bool,
+) -> None:
+    """Follow one row: the source now, its last changes, their events, the lake and its cut.
+
+    A key of several columns is a JSON object or array. The change tables are searched whole.
+    """
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
+    lake = check_options(settings.sink) if settings.has_sink else None
+    from confluent_kafka import KafkaException
+
+    from tailrace import explain as explaining
+    from tailrace.explain_text import explanation_json, explanation_lines
+    from tailrace.table_names import TableNameError, parse_table
+    from tailrace.tail import EventTail
+    from tailrace_publisher.errors import PublisherError
+    from tailrace_schemas.registry import RegistryError, SchemaRegistry
+
+    kafka = checked.kafka
+    try:
+        name = parse_table(table)
+        with SchemaRegistry(checked.registry.url, checked.registry.timeout_s) as registry:
+            reader = EventTail(
+                kafka.bootstrap, checked.topics, registry, kafka.librdkafka_options()
+            )
+            found = explaining.explain(checked, reader, name, key, changes)
+    except (
+        *(TableNameError, PublisherError, RegistryError),
+        *(KafkaException, TimeoutError),
+    ) as error:
+        fail(str(error))
+    if lake is not None:
+        explaining.add_lake(found, lake.lake, lake.commits_path)
+    if as_json:
+        click.echo(explanation_json(found, has_lake=lake is not None))
+        return
+    for line in explanation_lines(found, has_lake=lake is not None):
+        click.echo(line)
+
+
 def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableName]:
     """The published tables of these names by topic, in any case; all of them without names.
 
@@ -205,4 +264,4 @@ def _topics(config: PublisherConfig, names: tuple[str, ...]) -> dict[str, TableN
     return found
 
 
-LOOK = (tail, schema, seek)
+LOOK = (tail, schema, seek, explain)

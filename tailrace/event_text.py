@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 from tailrace.topics import Event
 from tailrace_schemas.topics import TableName
@@ -25,7 +26,7 @@ def as_json(event: Event, table: TableName) -> str:
             "table": f"{table.schema}.{table.table}",
             "op": envelope["op"],
             "commit_lsn": source["commit_lsn"],
-            "commit_time": _time_text(source["ts_ms"]),
+            "commit_time": time_text(source["ts_ms"]),
             "change_lsn": source["change_lsn"],
             "command_id": source["command_id"],
             "key": event.key,
@@ -36,7 +37,7 @@ def as_json(event: Event, table: TableName) -> str:
             "offset": event.offset,
             "schema_id": event.schema_id,
         },
-        default=_json_value,
+        default=json_value,
         ensure_ascii=False,
     )
 
@@ -47,41 +48,48 @@ def as_line(event: Event, table: TableName) -> str:
     source = envelope["source"]
     before, after = envelope["before"], envelope["after"]
     op = envelope["op"]
-    key = "" if event.key is None else f" {_fields(event.key)}"
+    key = "" if event.key is None else f" {fields_text(event.key)}"
     if op == "u" and before is not None and after is not None:
         changed = [name for name in after if before.get(name) != after[name]]
-        what = ", ".join(f"{n}: {_short(before.get(n))} -> {_short(after[n])}" for n in changed)
+        what = ", ".join(
+            f"{n}: {short_value(before.get(n))} -> {short_value(after[n])}" for n in changed
+        )
     else:
         row: Mapping[str, Any] = after if after is not None else before or {}
-        what = _fields({k: v for k, v in row.items() if k not in (event.key or {})})
+        what = fields_text({k: v for k, v in row.items() if k not in (event.key or {})})
     return (
-        f"{_time_text(source['ts_ms']) or '-':24}  {source['commit_lsn']}  {_WORDS.get(op, op):6}"
+        f"{time_text(source['ts_ms']) or '-':24}  {source['commit_lsn']}  {_WORDS.get(op, op):6}"
         f"  {table.schema}.{table.table}{key}  {what}".rstrip()
     )
 
 
-def _fields(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_short(value)}" for name, value in values.items())
+def fields_text(values: Mapping[str, Any]) -> str:
+    """Names and values, the long ones cut."""
+    return ", ".join(f"{name}={short_value(value)}" for name, value in values.items())
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, default=_json_value, ensure_ascii=False)
+def short_value(value: Any) -> str:
+    """A value as JSON has it, cut where it is long."""
+    text = json.dumps(value, default=json_value, ensure_ascii=False)
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 
 
-def _time_text(milliseconds: int | None) -> str | None:
+def time_text(milliseconds: int | None) -> str | None:
+    """Milliseconds UTC as ISO 8601."""
     if milliseconds is None:
         return None
     at = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _json_value(value: object) -> object:
+def json_value(value: object) -> object:
     """What JSON has no form for: bytes as base64, numbers and times as text."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, UUID):
         return str(value)
     raise TypeError(f"no JSON form of {type(value).__name__}")

@@ -10,7 +10,7 @@ Errors are part of a port: a connection raises our typed ``SourceError``, the Ka
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from types import TracebackType
@@ -39,6 +39,18 @@ class Connection(Protocol):
 
     def query_sets(self, sql: str, *parameters: Any) -> list[list[Any]]:
         """Rows of every result set of a batch.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+
+    def query_together(self, statements: Sequence[str], *parameters: Any) -> list[list[Any]]:
+        """Rows of each of some statements, in one round trip.
+
+        Args:
+            statements: each has one result set and begins by declaring its parameters, which are
+                the same for all.
+            parameters: the values.
 
         Raises:
             SourceError: the typed reason of the failure.

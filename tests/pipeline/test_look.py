@@ -131,6 +131,37 @@ def test_a_group_is_put_exactly_at_a_cut(shop: Pipe, tmp_path: Path):
     assert before == [e for e in events if e["commit_lsn"] <= third]
 
 
+def test_a_row_is_followed_from_the_source_to_its_events(shop: Pipe, tmp_path: Path):
+    answer = invoke(shop, tmp_path, "explain", "dbo.orders", "10", "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.output)
+
+    assert found["now"] == {"id": 10, "sum": "1.75", "raw": "/w=="}
+    assert [change["operation"] for change in found["changes"]] == ["update", "insert"]
+    events = {
+        (e["partition"], e["offset"]): e
+        for e in lines(invoke(shop, tmp_path, "tail", "--json", "dbo.orders"))
+    }
+    for change in found["changes"]:
+        event = events[change["event"]["partition"], change["event"]["offset"]]
+        assert (event["commit_lsn"], event["after"]["id"]) == (change["commit_lsn"], 10)
+        assert event["after"]["sum"] == change["values"]["sum"]
+
+    gone = invoke(shop, tmp_path, "explain", "dbo.items", "5", "--changes", "1").output
+    assert "source now: no such row" in gone
+    assert " delete in dbo_items: id=5" in gone
+
+    shop.source.execute(
+        "CREATE TABLE dbo.lines (a int, b nvarchar(9), PRIMARY KEY (a, b))",
+        "INSERT dbo.lines VALUES (1, N'x')",
+    )
+    shop.source.enable("lines")
+    for key in ('{"B": "x", "a": 1}', '[1, "x"]'):
+        told = invoke(shop, tmp_path, "explain", "dbo.lines", key).output
+        assert 'source now: a=1, b="x"' in told
+        assert "none that the change tables still hold" in told
+
+
 def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
     for arguments, words in (
         (["tail", "dbo.nosuch"], "there are dbo.items, dbo.orders"),
@@ -138,6 +169,8 @@ def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
         (["tail", "--from-time", "yesterday"], "write ISO 8601"),
         (["tail", "--from-time", "2026-01-01", "--from-lsn", "0x" + "0" * 20], "not both"),
         (["schema", "orders"], "write schema.table"),
+        (["explain", "dbo.nosuch", "1"], "there are dbo.items, dbo.orders"),
+        (["explain", "dbo.items", "one"], "nvarchar value 'one' to data type int"),
         (["seek", "g", "--lsn", "x"], "is not an LSN"),
     ):
         answer = invoke(shop, tmp_path, *arguments)

@@ -8,14 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from tailrace_publisher.errors import SourceError
+from tailrace_publisher.errors import CaptureInstanceGone, SourceError
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.runtime import Step
 from tailrace_publisher.source.connection import LONG_TEXT, OdbcConnection
 from tailrace_publisher.source.instances import Catalog, KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import (
     INVALID_OBJECT,
     PROBE_INSTANCES,
-    instances_with_news,
+    Probe,
+    catalog_state,
     probe_of,
 )
 from tailrace_schemas.lsn import Lsn
@@ -60,6 +62,7 @@ def test_the_probe_of_many_instances_costs_a_few_hundred_bytes(
     with behind(proxy, source) as connection:
         instances = read_catalog(connection, source.name, {}).instances
         assert len(instances) == TABLES
+        probe = Probe.of(instances)
         costs = []
         last = Lsn.ZERO
         for number in range(3):
@@ -67,12 +70,18 @@ def test_the_probe_of_many_instances_costs_a_few_hundred_bytes(
             source.scan()
             asked, queries = proxy.asked, connection.queries
             first, last = last.increment(), source.max_lsn()
-            found = instances_with_news(connection, instances, first, last)
+            found = probe.ask(connection, first, last)
             assert sorted(found) == ["dbo_t110", "dbo_t7"]
             costs.append(proxy.asked - asked)
-            assert connection.queries - queries == (4 if number == 0 else 2)
+            assert connection.queries - queries == (3 if number == 0 else 1)
 
-        assert instances_with_news(connection, instances, last.increment(), Lsn.MAX) == []
+        assert probe.ask(connection, last.increment(), Lsn.MAX) == []
+        source.execute(
+            "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't110',"
+            " @capture_instance = N'dbo_t110'"
+        )
+        with pytest.raises(CaptureInstanceGone):
+            probe.ask(connection, Lsn.ZERO.increment(), last)
 
     # The long text is kept by the first; then it is called with two parameters.
     assert costs[0] > 30_000
@@ -85,6 +94,104 @@ def test_a_new_instance_changes_the_text_of_the_last_probe_only():
 
     assert probe_of(groups[0]).count("?") == 2
     assert probe_of([*groups[2], "dbo_new"]).startswith(probe_of(groups[2]))
+
+
+def test_statements_that_go_together_declare_the_same(source: SourceDatabase, proxy: Proxy):
+    head = "DECLARE @a int = ?; "
+    padding = f" /* {'x' * LONG_TEXT} */"
+    statements = [
+        f"{head}SELECT @a{padding}",
+        f"{head}SELECT @a + 1",
+        f"{head}SELECT 1 WHERE 0 = 1",
+    ]
+    with behind(proxy, source) as connection:
+        for number in range(3):
+            sets = connection.query_together(statements, number)
+            assert [[row[0] for row in rows] for rows in sets] == [[number], [number + 1], []]
+        assert connection.queries == 4  # the long text is kept by one more
+        with pytest.raises(ValueError, match="declare the same"):
+            connection.query_together([*statements, "DECLARE @b int = ?; SELECT @b"], 1)
+        with pytest.raises(ValueError, match="declare the same"):
+            connection.query_together(["SELECT ?", "SELECT ?"], 1)
+
+
+def test_what_a_poll_brings_of_the_catalog_does_not_grow_with_it(source: SourceDatabase):
+    def capture(number: int) -> None:
+        source.execute(
+            f"CREATE TABLE dbo.t{number} (id int PRIMARY KEY)",
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo',"
+            f" @source_name = N't{number}', @role_name = NULL",
+        )
+
+    def disable(number: int) -> None:
+        source.execute(
+            f"EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't{number}',"
+            f" @capture_instance = N'dbo_t{number}'"
+        )
+
+    def inserted(number: int) -> Lsn:
+        source.execute(f"INSERT dbo.t0 VALUES ({number})")
+        source.scan()
+        return source.max_lsn()
+
+    for number in range(30):
+        capture(number)
+    with OdbcConnection(source_options(source)) as connection:
+        unseen = catalog_state(connection)
+        out = inserted(0)
+        known = catalog_state(connection, out)
+        assert known != unseen  # the capture process has come to them
+        assert known == catalog_state(connection)
+        assert known.raised == {}
+        counting = Counting(connection)
+        assert catalog_state(cast(Connection, counting), out) == known
+        assert sum(counting.rows.values()) == 2
+
+        capture(30)
+        made = catalog_state(connection, out)
+        assert made != known
+        later = inserted(1)
+        recognised = catalog_state(connection, out)
+        assert recognised != made
+        assert [name for name, _ in recognised.raised] == ["dbo_t30"]
+        source.execute(
+            "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_t7',"
+            f" @low_water_mark = 0x{later.to_bytes().hex()}, @threshold = 100"
+        )
+        cleaned = catalog_state(connection, out)
+        assert cleaned == recognised
+        assert sorted(name for name, _ in cleaned.raised) == ["dbo_t30", "dbo_t7"]
+        assert cleaned.raised[next(key for key in cleaned.raised if key[0] == "dbo_t7")] == later
+
+        disable(3)
+        gone = catalog_state(connection, out)
+        assert gone != cleaned
+        source.enable("t3")
+        source.scan()
+        assert catalog_state(connection, out) not in (gone, cleaned)  # it is another one
+
+
+@pytest.mark.kafka
+def test_a_poll_sends_three_statements_however_many_tables_there_are(pipe: Pipe):
+    for number in range(TABLES):
+        pipe.source.execute(f"CREATE TABLE dbo.t{number} (id int PRIMARY KEY)")
+        pipe.source.enable(f"t{number}")
+    pipe.source.scan()
+    with Running(pipe.config(snapshot={"mode": "no_data"}, heartbeat_s=60)) as publisher:
+        publisher.until(lambda: bool(publisher.steps), "it has begun")
+        for number in range(4):
+            pipe.source.execute(f"INSERT dbo.t7 VALUES ({number})")
+            publisher.until(pipe.is_caught_up, "the row is out")
+
+    def counted(name: str) -> float:
+        return publisher.metrics.registry.get_sample_value(f"tailrace_queries_per_poll_{name}") or 0
+
+    windows, pages = publisher.steps.count(Step.WINDOW), publisher.steps.count(Step.PAGE)
+    assert windows >= pages >= 4
+    kept = 2  # texts of the probe, the first time
+    # The commits; where there are some, what has news of them, and the catalog; and each page.
+    assert counted("sum") == counted("count") + 2 * windows + pages + kept
+    pipe.assert_exactly_once("t7")
 
 
 def test_a_prepared_statement_sees_what_ddl_made_of_its_table(source: SourceDatabase, proxy: Proxy):

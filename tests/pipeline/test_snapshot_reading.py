@@ -9,7 +9,8 @@ from typing import Any
 import pyodbc
 import pytest
 
-from tailrace_publisher.snapshot.table_reader import Chunk, TableReader
+from tailrace_publisher.snapshot.chunk import Chunk
+from tailrace_publisher.snapshot.table_reader import TableReader
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 

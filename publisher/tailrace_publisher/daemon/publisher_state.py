@@ -6,9 +6,10 @@ rows; whatever was not committed is forgotten with the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.checkpoint.reader import Stored
@@ -29,6 +30,8 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.topics import TableName
 
+_NOTHING: Final = TableRecord()
+
 
 @dataclass(slots=True)
 class PublisherState:
@@ -43,6 +46,7 @@ class PublisherState:
         signals_offset: offset behind the last signal that was taken; None before the first.
         commit: the commit at the position, by which the database is known again; None where it
             is not known.
+        moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
             ones: the checkpoint was lost.
     """
@@ -55,10 +59,12 @@ class PublisherState:
     signals_offset: int | None = None
     commit: CommitTime | None = None
     reads_all_anew: bool = False
+    moves: int = 0
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
     _named: set[TableName] = field(default_factory=set)
     _begun: set[TableName] = field(default_factory=set)
+    _out_of_cut: list[TableName] | None = None
     _older: OlderInstances = field(default_factory=lambda: OlderInstances({}))
     _older_keys: list[bytes] = field(default_factory=list)
 
@@ -146,15 +152,17 @@ class PublisherState:
 
     def of(self, table: TableName) -> TableRecord:
         """What is known of a table."""
-        return self._tables.get(table, TableRecord())
+        return self._tables.get(table, _NOTHING)
 
     def known(self) -> set[TableName]:
         """The tables of which a record is kept."""
         return {name for name, record in self._tables.items() if record.state in KEPT}
 
-    def out_of_cut(self) -> list[TableName]:
+    def out_of_cut(self) -> Sequence[TableName]:
         """The tables that are not part of the cut, those that are gone included."""
-        return [name for name, record in self._tables.items() if record.state in OUT_OF_CUT]
+        if self._out_of_cut is None:
+            self._out_of_cut = [n for n, r in self._tables.items() if r.state in OUT_OF_CUT]
+        return self._out_of_cut
 
     def begun_again(self) -> set[TableName]:
         """Tables that the last record names, and that have begun anew since."""
@@ -192,6 +200,9 @@ class PublisherState:
         before = self.of(table)
         if before != record:
             self._tables[table] = record
+            self.moves += (before.state in PUBLISHED) != (record.state in PUBLISHED)
+            if before.state is not record.state:
+                self._out_of_cut = None
             if record.state in KEPT or before.state in KEPT:
                 self._changed.add(table)
 

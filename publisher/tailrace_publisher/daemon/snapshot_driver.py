@@ -148,7 +148,7 @@ class SnapshotDriver:
                 reading.schema,
                 self._tables.snapshot_of(reading.table),
             )
-            for reading in self._tables.readings(position.increment())
+            for reading in self._tables.plan.at(position.increment()).all
             if reading.table.topic in topics and reading.covers_from <= position
         ]
 
@@ -157,7 +157,7 @@ class SnapshotDriver:
 
         The keys that changed since are known from that instance only.
         """
-        for reading in self._tables.readings(self._state.position.commit_lsn.increment()):
+        for reading in self._tables.plan.at(self._state.position.commit_lsn.increment()).all:
             if (
                 reading.table.topic == pending.topic
                 and reading.instance.object_id == pending.instance.object_id

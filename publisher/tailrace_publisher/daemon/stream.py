@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,9 +29,9 @@ from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages import ROWS_AHEAD_MAX, ChangePages
 from tailrace_publisher.source.queries import (
     CatalogState,
+    Probe,
     catalog_state,
     commits_from,
-    instances_with_news,
 )
 from tailrace_publisher.source.windows import Window, plan_window
 
@@ -110,34 +110,29 @@ class Stream:
     def _poll(self) -> bool:
         limit = self._runtime.config.window_transactions
         control, time = self._source.control, self._source.time
-        commits = commits_from(control, first_lsn_after(self._state.position), limit, time.zone)
+        first = first_lsn_after(self._state.position)
+        commits = commits_from(control, first, limit, time.zone)
+        plan = self._tables.plan
         window = plan_window(
             self._state.position,
             commits,
             limit,
-            self._tables.covers_from(),
-            self._tables.schema_lsns(),
+            plan.covers_from(first),
+            plan.schema_lsns(first),
             time.utc_offset_minutes,
         )
         if window is None:
             return False
         self._runtime.on_step(Step.WINDOW)
-        readings = self._tables.readings(window.first_lsn)
+        readings = plan.at(window.first_lsn)
         names: set[str] = set()
         gone: CaptureInstanceGone | None = None
         try:
-            names.update(
-                instances_with_news(
-                    control,
-                    [reading.instance for reading in readings],
-                    window.span.first_lsn,
-                    window.span.up_to,
-                )
-            )
+            names.update(readings.probe.ask(control, window.span.first_lsn, window.span.up_to))
         except CaptureInstanceGone as error:
             gone = error
         except PermissionMissing as error:
-            refused = self._refused(readings, window)
+            refused = self._refused(readings.all, window)
             if refused is None:
                 return False  # it was given again meanwhile
             raise refused from error
@@ -147,8 +142,8 @@ class Stream:
             return True
         if gone is not None:
             raise gone
-        self._tables.check_not_expired(readings, state)
-        self._publish(window, [reading for reading in readings if reading.instance.name in names])
+        self._tables.check_not_expired(readings.all, state)
+        self._publish(window, [r for r in readings.all if r.instance.name in names])
         return not window.is_last
 
     def look_at_catalog(self) -> None:
@@ -164,19 +159,19 @@ class Stream:
 
     def _newer_catalog(self) -> CatalogState | None:
         """The catalog's state; None when it was another one, which is taken in now."""
-        state = catalog_state(self._source.control)
-        if self._tables.catalog_state is not None and state.same_as(self._tables.catalog_state):
+        state = catalog_state(self._source.control, first_lsn_after(self._state.position))
+        if state == self._tables.catalog_state:
             return state
         self._committer.finish()
         self._tables.refresh()
         return None
 
-    def _refused(self, readings: list[Reading], window: Window) -> TableFailed | None:
+    def _refused(self, readings: Sequence[Reading], window: Window) -> TableFailed | None:
         """The failure of the table whose changes may not be read: asked for one by one."""
         control, span = self._source.control, window.span
         for reading in readings:
             try:
-                instances_with_news(control, [reading.instance], span.first_lsn, span.up_to)
+                Probe.of([reading.instance]).ask(control, span.first_lsn, span.up_to)
             except PermissionMissing as refusal:
                 return TableFailed(reading.table.name, refusal)
         return None

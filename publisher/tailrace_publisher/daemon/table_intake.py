@@ -51,6 +51,7 @@ class TableIntake:
     Attributes:
         tables: those that are captured and selected.
         catalog_state: of the catalog when it was last read; None before.
+        refreshed: how often the catalog was taken in.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class TableIntake:
         }
         self.tables: dict[TableName, PublishedTable] = {}
         self.catalog_state: CatalogState | None = None
+        self.refreshed = 0
+        self._present: set[str] = set()
 
     def is_stopped(self, table: PublishedTable) -> bool:
         """Whether a table cannot go on."""
@@ -102,6 +105,7 @@ class TableIntake:
         Raises:
             SourceError, RegistryError, DeliveryError: a part did not answer or refused.
         """
+        self.refreshed += 1
         catalog = self._read(self._renames.names())
         self._renames.tell(catalog.instances)
         found = {
@@ -127,6 +131,7 @@ class TableIntake:
         self._versions.fetch(
             topic for name, topic in topics.items() if self._stopped.error_of(name) is None
         )
+        self._present = {i.name for table in self.tables.values() for i in table.instances}
         for name in topics:
             self._take_in_or_stop(self.tables[name], catalog)
         self._register_or_stop()
@@ -254,8 +259,7 @@ class TableIntake:
     def _names_of(self, table: PublishedTable, registered: list[TableSchema]) -> list[str]:
         """Names of a table's instances, present or gone."""
         present = [instance.name for instance in table.instances]
-        others = {i.name for other in self.tables.values() for i in other.instances} - set(present)
-        gone = {version.capture_instance for version in registered} - set(present) - others
+        gone = {version.capture_instance for version in registered} - self._present
         return present + sorted(gone)
 
     def _begin(self, table: PublishedTable, record: TableRecord, covers: dict[str, Lsn]) -> None:

@@ -9,13 +9,13 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.change.ranges import first_lsn_after
-from tailrace_publisher.daemon.coverage import PublishedTable, Reading, reading_of
+from tailrace_publisher.daemon.coverage import PublishedTable, Reading
 from tailrace_publisher.daemon.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.publisher_state import PublisherState
+from tailrace_publisher.daemon.reading_plan import ReadingPlan
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.table_intake import TableIntake
 from tailrace_publisher.daemon.table_state import (
-    OUT_OF_CUT,
     PUBLISHED,
     UNREAD,
     TableEvent,
@@ -28,7 +28,6 @@ from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.source.queries import CatalogState
 from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
@@ -62,6 +61,8 @@ class PublishedTables:
         self._intake = intake
         self._versions = versions
         self._state = state
+        self._plan: tuple[tuple[int, int], ReadingPlan] | None = None
+        self._unfinished: tuple[object, list[PublishedTable]] = (None, [])
 
     def __iter__(self) -> Iterator[PublishedTable]:
         return iter(self._intake.tables.values())
@@ -125,40 +126,32 @@ class PublishedTables:
         """
         return self._versions.encoder(table.topic, schema)
 
-    def covers_from(self) -> list[Lsn]:
-        """LSNs from which on the capture instances of tables with several hold their changes."""
-        return [
-            table.covers[name]
-            for table in self
-            if len(table.versions) > 1
-            for name in table.versions
-        ]
-
-    def schema_lsns(self) -> list[Lsn]:
-        """LSNs at which a version of a capture instance begins."""
-        return [
-            version.schema_lsn
-            for table in self
-            for versions in table.versions.values()
-            for version in versions
-        ]
-
-    def readings(self, lsn: Lsn) -> list[Reading]:
-        """From where each table's changes of a commit are read."""
-        published = (t for t in self if self._state.of(t.name).state in PUBLISHED)
-        readings = (reading_of(table, lsn) for table in published)
-        return [reading for reading in readings if reading is not None]
+    @property
+    def plan(self) -> ReadingPlan:
+        """From where each table is read, as the tables are now."""
+        made_of = self._intake.refreshed, self._state.moves
+        if self._plan is None or self._plan[0] != made_of:
+            published = [t for t in self if self._state.of(t.name).state in PUBLISHED]
+            self._plan = made_of, ReadingPlan(published, list(self))
+        return self._plan[1]
 
     def check_not_expired(self, readings: Iterable[Reading], state: CatalogState) -> None:
         """Check that no change table lost rows that are still needed.
 
+        Args:
+            readings: what is read.
+            state: of the catalog, with the low watermarks behind what is out.
+
         Raises:
             TableFailed: for a table that did, with PositionExpired as its cause.
-            CaptureInstanceGone: names the instance.
         """
+        if not state.raised:
+            return
         first = first_lsn_after(self._state.position)
         for reading in readings:
-            minimum = state.low_watermarks.get((reading.instance.name, reading.instance.object_id))
+            minimum = state.raised.get((reading.instance.name, reading.instance.object_id))
+            if minimum is None:
+                continue
             try:
                 check_not_expired(reading.instance.name, max(first, reading.covers_from), minimum)
             except PositionExpired as error:
@@ -166,7 +159,11 @@ class PublishedTables:
 
     def snapshotting(self) -> list[PublishedTable]:
         """Tables that are not part of the cut: their snapshot is not over, or they cannot go on."""
-        return [table for table in self if self._state.of(table.name).state in OUT_OF_CUT]
+        made_of = self._intake.refreshed, self._state.out_of_cut()
+        if self._unfinished[0] != made_of:
+            names = set(made_of[1])
+            self._unfinished = made_of, [table for table in self if table.name in names]
+        return self._unfinished[1]
 
     def out_of_cut(self) -> OutOfCut:
         """What progress records name: tables that are gone or renamed are named as well.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 import structlog
@@ -128,17 +129,19 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
 def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
     """What reads change tables; its threads end, then their connections."""
     source, ports = runtime.config.source, runtime.ports
-
-    def blocks() -> BlockReading | None:
-        return ports.connect_blocks(source) if source.blocks else None
-
     lanes = []
     for number in range(source.readers):
         executor = ports.executor(f"change-tables-{number}")
-        lane = PageLane(executor, lambda: ports.connect(source), blocks)
+        lane = PageLane(executor, lambda: ports.connect(source), partial(_blocks, runtime))
         resources.callback(lane.close)
         lanes.append(lane)
     return PageLanes(lanes)
+
+
+def _blocks(runtime: Runtime) -> BlockReading | None:
+    """What reads rows in blocks; None where it is not wanted, or cannot be."""
+    source = runtime.config.source
+    return runtime.ports.connect_blocks(source) if source.blocks else None
 
 
 def _snapshots(runtime: Runtime, control: Connection, resources: ExitStack) -> Snapshots:
@@ -146,7 +149,12 @@ def _snapshots(runtime: Runtime, control: Connection, resources: ExitStack) -> S
     source, options, ports = runtime.config.source, runtime.config.snapshot, runtime.ports
     lanes = []
     for number in range(options.tables_at_once):
-        lane = Lane(ports.executor(f"snapshot-{number}"), lambda: ports.connect(source), options)
+        lane = Lane(
+            ports.executor(f"snapshot-{number}"),
+            lambda: ports.connect(source),
+            options,
+            partial(_blocks, runtime),
+        )
         resources.callback(lane.close)
         lanes.append(lane)
     return Snapshots(

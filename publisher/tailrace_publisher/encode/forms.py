@@ -90,6 +90,14 @@ _SYSNAME_CHARACTERS: Final = 128
 _MOST_CHARACTERS: Final = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000}
 
 
+def _text(characters: int) -> Cell:
+    return Cell(Form.TEXT, 2 * (characters + 1))
+
+
+TEXT_OF_TIME: Final = _text(_LOSSLESS_CHARACTERS)
+"""A moment as the server writes it with all its digits."""
+
+
 def cell_of(column: SchemaColumn) -> Cell | None:
     """How the values of a column are taken; None where a block cannot hold them.
 
@@ -119,7 +127,3 @@ def _of_declared_width(declared: ColumnType) -> Cell | None:
     if declared.name in {"binary", "varbinary"}:
         return Cell(Form.BYTES, declared.length)
     return None
-
-
-def _text(characters: int) -> Cell:
-    return Cell(Form.TEXT, 2 * (characters + 1))

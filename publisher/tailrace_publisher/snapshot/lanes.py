@@ -7,17 +7,28 @@ statement sees the rows as they were committed when it began.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Final
+
+import structlog
 
 from tailrace_publisher.errors import SourceBusy, SourceError, SourceUnavailable
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.snapshot.table_reader import Chunk, ReadSource, TableReader
+from tailrace_publisher.snapshot.chunk import Chunk
+from tailrace_publisher.snapshot.table_reader import ReadSource, TableReader
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.queries import allows_snapshot_isolation
+from tailrace_publisher.source.page_readers import BlockReading
+from tailrace_publisher.source.queries import (
+    SERVER_NAME,
+    allows_snapshot_isolation,
+    server_name,
+)
 from tailrace_schemas.lsn import Lsn
+
+_log = structlog.get_logger(__name__)
 
 _ISOLATION_GONE: Final = frozenset({3952, 3953, 3954, 3955, 3956, 3957, 3958, 3966})
 """SNAPSHOT isolation was switched off for the database, or the versions that it needs are gone.
@@ -27,21 +38,29 @@ https://learn.microsoft.com/sql/relational-databases/errors-events/database-engi
 
 
 class Lane:
-    """One thread with one connection, which is opened when there is something to read.
+    """One thread with its connections, which are opened when there is something to read.
 
     Args:
         executor: with the one thread.
         connect: opens a connection.
         options: how to read.
+        connect_blocks: makes a reader of blocks; None where there can be none.
     """
 
     def __init__(
-        self, executor: Executor, connect: Callable[[], Connection], options: SnapshotConfig
+        self,
+        executor: Executor,
+        connect: Callable[[], Connection],
+        options: SnapshotConfig,
+        connect_blocks: Callable[[], BlockReading | None] = lambda: None,
     ) -> None:
         self._executor = executor
         self._connect = connect
+        self._connect_blocks = connect_blocks
         self._options = options
         self._source: ReadSource | None = None
+        self._in_blocks: BlockReading | None = None
+        self._has_no_blocks = False
         self._is_closing = False
 
     def submit(self, reader: TableReader, position: Lsn) -> Future[Chunk | None]:
@@ -78,17 +97,47 @@ class Lane:
     def _open(self) -> ReadSource:
         connection = self._connect()
         try:
-            connection.query(f"SET LOCK_TIMEOUT {round(self._options.lock_timeout_s * 1000)}")
+            settings = [f"SET LOCK_TIMEOUT {round(self._options.lock_timeout_s * 1000)}"]
             may_be_used = self._options.isolation is SnapshotIsolation.AUTO
             if may_be_used and allows_snapshot_isolation(connection):
-                connection.query("SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
+                settings.append("SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
+            for setting in settings:
+                connection.query(setting)
         except Exception:
             connection.close()
             raise
-        self._source = ReadSource(connection, LogEndSource(connection, effect=None))
+        log_ends = LogEndSource(connection, effect=None)
+        self._source = ReadSource(connection, log_ends, partial(self._blocks, settings))
         return self._source
+
+    def _blocks(self, settings: Sequence[str]) -> BlockReading | None:
+        """What reads in blocks, opened the first time."""
+        if self._in_blocks is None and not self._has_no_blocks and self._source is not None:
+            self._in_blocks = self._open_blocks(self._source.connection, settings)
+            self._has_no_blocks = self._in_blocks is None
+        return self._in_blocks
+
+    def _open_blocks(self, connection: Connection, settings: Sequence[str]) -> BlockReading | None:
+        """A reader of blocks at the server of the connection, whose log is looked at."""
+        blocks = self._connect_blocks()
+        if blocks is None:
+            return None
+        try:
+            for setting in settings:
+                blocks.run(setting)
+            if blocks.text(SERVER_NAME) == server_name(connection):
+                return blocks
+        except Exception:
+            blocks.close()
+            raise
+        blocks.close()
+        _log.info("snapshot_rows_are_read_one_by_one", reason="two connections came to two servers")
+        return None
 
     def _disconnect(self) -> None:
         if self._source is not None:
             self._source.connection.close()
-        self._source = None
+        if self._in_blocks is not None:
+            self._in_blocks.close()
+        self._source = self._in_blocks = None
+        self._has_no_blocks = False

@@ -26,6 +26,9 @@ from tailrace_schemas.envelope import SchemaColumn, TableSchema
 class ChunkStatements:
     """The statements of one (instance, version), and the key of a row that they give.
 
+    Attributes:
+        texts: how many texts of the key they give behind the version's columns.
+
     Args:
         instance: the capture instance.
         schema: the version whose columns are wanted.
@@ -39,7 +42,9 @@ class ChunkStatements:
         table = f"{quote_name(source.schema)}.{quote_name(source.table)}"
         values = _expressions(instance, schema)
         self.whole = f"SELECT {', '.join(values)} FROM {table}"
-        values += [server_text(column) for column in self._keys if needs_server_text(column)]
+        texts = [server_text(column) for column in self._keys if needs_server_text(column)]
+        self.texts = len(texts)
+        values += texts
         self._select = f"SELECT TOP (?) {', '.join(values)} FROM {table}"
         self._order = " ORDER BY " + ", ".join(quote_name(column.name) for column in self._keys)
 

@@ -4,58 +4,38 @@ Rows are encoded as they come, statement by statement: what waits for its fence 
 chunk ends with the row that makes it too large, in rows or in bytes, so wide rows make small
 chunks, and the next chunk goes on behind the last key. A table without columns that tell its rows
 apart is one chunk whatever its size, and refused where that is too large.
+
+Where a table has more than a few rows and the lane reads blocks, its rows come in blocks, encoded;
+what they decline, and all the rest of that table, is the reference's, row by row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
+import structlog
+
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.row_identity import RowIdentity
 from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.resume_key import read_resume_key, write_resume_key
 from tailrace_publisher.snapshot.statements import ChunkStatements
 from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.page_size import PageLimit, RowSize
+from tailrace_publisher.source.page_readers import BlockReading, TableReading, TableRows
+from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.queries import max_lsn
 from tailrace_schemas.lsn import Lsn
 
+_log = structlog.get_logger(__name__)
+
 _STATEMENT_ROWS_MAX: Final = 10_000
 """Rows that are in memory as Python values; a chunk has more by several statements."""
-_ROW_BYTES: Final = 140
-"""Of a row's image, key and identity beside their bytes: three objects and their references."""
-
-
-@dataclass(slots=True)
-class Chunk:
-    """Rows of a table that are consecutive in its identity, encoded.
-
-    Attributes:
-        images: encoded row images.
-        keys: framed event keys.
-        identities: by what the rows are told apart.
-        size: bytes that it takes in memory.
-        resume_key: where the next chunk begins; None for a table that is not cut.
-        is_last: whether no row is behind it.
-        log_end: where the log of the server that was read ended behind the reading; None where
-            that cannot be asked for.
-    """
-
-    images: list[bytes] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    identities: list[bytes] = field(default_factory=list)
-    size: int = 0
-    resume_key: str | None = None
-    is_last: bool = False
-    log_end: Lsn | None = None
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return len(self.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +51,10 @@ class ChunkLimits:
     whole: int
 
 
+def _no_blocks() -> None:
+    """Everything is read row by row."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadSource:
     """Where tables are read.
@@ -78,10 +62,13 @@ class ReadSource:
     Attributes:
         connection: of the reading thread.
         log_ends: asks for the end of the log there.
+        blocks: what reads rows in blocks from the same server, opened when it is asked for; None
+            where there is none.
     """
 
     connection: Connection
     log_ends: LogEndSource
+    blocks: Callable[[], BlockReading | None] = _no_blocks
 
 
 class TableReader:
@@ -115,6 +102,9 @@ class TableReader:
         self._behind = read_resume_key(table.progress.resume_key, instance.identity, instance.key)
         self._level = self._statements.depth - 1
         self._has_ended = False
+        self._rows_read = 0
+        self._declined = False
+        self._in_blocks: tuple[BlockReading, TableReading | None] | None = None
 
     def read(self, source: ReadSource, position: Lsn) -> Chunk | None:
         """The next chunk; None at the end, and behind a chunk that could not be read.
@@ -136,7 +126,7 @@ class TableReader:
         self._check_sees(connection, position)
         chunk = Chunk()
         if self.table.is_cut:
-            self._read_cut(connection, chunk, position)
+            self._read_cut(source, chunk, position)
         else:
             self._read_whole(connection, chunk, position)
         if self._is_stopped():
@@ -160,10 +150,10 @@ class TableReader:
         )
         if is_cut:
             raise SnapshotTooLarge(self.table.instance.table, len(rows), most)
-        self._take(chunk, rows, position)
+        chunk.take(self._encoded(rows, position))
         chunk.is_last = True
 
-    def _read_cut(self, connection: Connection, chunk: Chunk, position: Lsn) -> None:
+    def _read_cut(self, source: ReadSource, chunk: Chunk, position: Lsn) -> None:
         limit = self._limits.chunk
         while not chunk.is_last and not self._is_stopped():
             left = PageLimit(
@@ -173,11 +163,14 @@ class TableReader:
                 break
             asked = self._row_size.rows_of(left)
             is_everything = self._behind is None or self._level == 0
-            rows, is_cut = self._fetch(connection, asked, left)
-            if rows:
-                self._behind = self._statements.key_of(rows[-1])
-                self._take(chunk, self._statements.values_of(rows), position)
-            if is_cut or len(rows) == asked:
+            if self._rows_read < FEW_ROWS:
+                asked = min(asked, FEW_ROWS)  # a small table is read faster row by row
+            rows = self._fetch(source, asked, left, position)
+            self._rows_read += len(rows)
+            if rows.last is not None:
+                self._behind = self._statements.key_of(rows.last)
+                chunk.take(rows)
+            if rows.is_cut or len(rows) == asked:
                 self._level = self._statements.depth - 1
             elif is_everything:
                 chunk.is_last = True
@@ -186,28 +179,67 @@ class TableReader:
         if self._behind is not None:
             chunk.resume_key = write_resume_key(self.table.instance.identity, self._behind)
 
-    def _fetch(
-        self, connection: Connection, asked: int, left: PageLimit
-    ) -> tuple[list[Sequence[Any]], bool]:
-        """The rows of the next statement, and whether they were cut off because of their bytes."""
+    def _fetch(self, source: ReadSource, asked: int, left: PageLimit, position: Lsn) -> TableRows:
+        """The rows of the next statement."""
         if self._behind is None:
             statement, parameters = self._statements.first(), []
         else:
             statement = self._statements.behind(self._level)
             parameters = self._behind[: self._level + 1]
-        if not self._row_size.needs_measuring(PageLimit(asked, left.size)):
-            return connection.query(statement, asked, *parameters), False
-        (rows, *_), is_cut = connection.query_within(
-            statement, asked, *parameters, size_of=self._row_size.of, at_most=left.size
+        bounds = PageLimit(asked, left.size)
+        in_blocks = self._blocks_of(source, asked)
+        if in_blocks is not None:
+            try:
+                return in_blocks.read(statement, [asked, *parameters], bounds)
+            except Declined as error:
+                self._declined = True
+                name = str(self.table.instance.table)
+                _log.info("snapshot_not_in_blocks", table=name, reason=str(error))
+        return self._fetch_by_row(
+            source.connection, statement, [asked, *parameters], bounds, position
         )
-        if rows:
-            self._row_size.learn(len(rows), sum(map(self._row_size.of, rows)))
-        return rows, is_cut
 
-    def _take(self, chunk: Chunk, rows: Sequence[Sequence[Any]], position: Lsn) -> None:
+    def _fetch_by_row(
+        self,
+        connection: Connection,
+        statement: str,
+        parameters: Sequence[Any],
+        bounds: PageLimit,
+        position: Lsn,
+    ) -> TableRows:
+        """The same from the reference."""
+        is_cut = False
+        if not self._row_size.needs_measuring(bounds):
+            rows = connection.query(statement, *parameters)
+        else:
+            (rows, *_), is_cut = connection.query_within(
+                statement, *parameters, size_of=self._row_size.of, at_most=bounds.size
+            )
+            if rows:
+                self._row_size.learn(len(rows), sum(map(self._row_size.of, rows)))
+        found = self._encoded(self._statements.values_of(rows), position)
+        found.last = rows[-1] if rows else None
+        found.is_cut = is_cut
+        return found
+
+    def _blocks_of(self, source: ReadSource, asked: int) -> TableReading | None:
+        """Who reads the next rows in blocks; None where the reference does."""
+        if self._declined or self._rows_read < FEW_ROWS or asked < FEW_ROWS:
+            return None
+        blocks = source.blocks()
+        if blocks is None:
+            return None
+        if self._in_blocks is None or self._in_blocks[0] is not blocks:
+            reader = blocks.table_reader(
+                self._encoder,
+                self.table.instance.identity,
+                self._statements.texts,
+                self._row_size,
+            )
+            self._in_blocks = blocks, reader
+            self._declined = reader is None
+        return self._in_blocks[1]
+
+    def _encoded(self, rows: Sequence[Sequence[Any]], position: Lsn) -> TableRows:
         images, keys = self._encoder.encode_images(rows, position)
-        identities = self._identity.of(rows) or []
-        chunk.images += images
-        chunk.keys += keys
-        chunk.identities += identities
-        chunk.size += sum(map(len, images)) + sum(map(len, identities)) + _ROW_BYTES * len(rows)
+        return TableRows(images, keys, self._identity.of(rows) or [])

@@ -13,11 +13,12 @@ from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
 from tailrace_publisher.snapshot.changed_rows import ChangedRows
+from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.fence import Fence
 from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable, SnapshotPart
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
-from tailrace_publisher.snapshot.table_reader import Chunk, ChunkLimits, TableReader
+from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
 from tailrace_publisher.snapshot.untold import UntoldValues
 from tailrace_publisher.source.windows import milliseconds
 from tailrace_schemas.lsn import Lsn

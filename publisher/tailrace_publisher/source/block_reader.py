@@ -11,6 +11,7 @@ import structlog
 
 from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
+from tailrace_publisher.encode.blocks.images import ImageEncoder
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.rows import EncodedRows
@@ -23,18 +24,26 @@ from tailrace_publisher.source.block_cursor import (
 from tailrace_publisher.source.connection import connection_string
 from tailrace_publisher.source.driver import find_driver
 from tailrace_publisher.source.odbc import DriverManager, OdbcError
-from tailrace_publisher.source.page_readers import LOW_WATERMARK, NEWEST, Fetched, Stamps
+from tailrace_publisher.source.page_readers import (
+    LOW_WATERMARK,
+    NEWEST,
+    Fetched,
+    Stamps,
+    TableRows,
+)
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import lsn_or_none
 from tailrace_publisher.source.server_errors import source_error
+from tailrace_publisher.source.table_blocks import (
+    BLOCK_ROWS_MAX,
+    VALUE_CLASS,
+    TableBlocks,
+)
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import LSN_BYTES
 from tailrace_schemas.position import unpack_position
 
-_BLOCK_ROWS_MAX: Final = 2000
-"""More rows at a time do not fit the processor's caches."""
-_VALUE_CLASS: Final = "22"
-"""SQLSTATE of data exceptions: a value does not go into its cell."""
+_NAME_BYTES: Final = 512
 
 _log = structlog.get_logger(__name__)
 
@@ -92,7 +101,7 @@ class BlockReader:
         width = sum(cell.width for cell in encoder.cells)
         # A block is looked at when it is there, so it may not be much larger than the page.
         fitting = min(rows_of(encoder.cells), max(ROWS_MIN, limit.size // width))
-        self._rows = min(_BLOCK_ROWS_MAX, limit.rows, fitting)
+        self._rows = min(BLOCK_ROWS_MAX, limit.rows, fitting)
 
     def read(
         self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
@@ -109,7 +118,7 @@ class BlockReader:
         except RowRefused as error:
             raise Declined(str(error)) from error
         except OdbcError as error:
-            if error.records and error.records[0][0].startswith(_VALUE_CLASS):
+            if error.records and error.records[0][0].startswith(VALUE_CLASS):
                 raise Declined(str(error)) from error
             raise self._blocks.translated(error) from error
 
@@ -235,6 +244,37 @@ class BlockPaths:
         encoder = self._encoder(reference)
         return None if encoder is None else BlockReader(self, encoder, limit, row_size, stamps)
 
+    def table_reader(
+        self, reference: EnvelopeEncoder, identity: Sequence[str], texts: int, row_size: RowSize
+    ) -> _TableReader | None:
+        """See :class:`BlockReading`."""
+        schema = reference.schema
+        try:
+            encoder = ImageEncoder(schema, reference.key_schema_id, identity)
+            blocks = TableBlocks(self.connection, encoder, texts, row_size)
+        except Declined as error:
+            _log.debug("table_not_in_blocks", instance=schema.capture_instance, reason=str(error))
+            return None
+        return _TableReader(self, blocks)
+
+    def run(self, statement: str) -> None:
+        """See :class:`BlockReading`."""
+        try:
+            self.connection.execute(statement)
+            self.connection.end()
+        except OdbcError as error:
+            raise self.translated(error) from error
+
+    def text(self, statement: str) -> str:
+        """See :class:`BlockReading`."""
+        try:
+            self.connection.execute(statement)
+            found = self.connection.values(_NAME_BYTES)
+            self.connection.end()
+        except OdbcError as error:
+            raise self.translated(error) from error
+        return (found[0] or b"").decode("utf-16-le") if found else ""
+
     def _encoder(self, reference: EnvelopeEncoder) -> BlockEncoder | None:
         """The encoder of a version; decided once for each."""
         instance = reference.schema.capture_instance
@@ -263,3 +303,18 @@ class BlockPaths:
         numbers = [number for _, number, _ in error.records]
         sqlstate = error.records[0][0] if error.records else ""
         return source_error(self._config, sqlstate, numbers, str(error), is_login=is_login)
+
+
+class _TableReader:
+    """Rows of one source table, with typed reasons of failures."""
+
+    def __init__(self, paths: BlockPaths, blocks: TableBlocks) -> None:
+        self._paths = paths
+        self._blocks = blocks
+
+    def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+        """See :class:`TableReading`."""
+        try:
+            return self._blocks.read(statement, parameters, limit)
+        except OdbcError as error:
+            raise self._paths.translated(error) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -38,6 +38,7 @@ LONG_TEXT: Final = 1000
 PROCEDURES_MAX: Final = 200
 """Texts that are kept; there are more only where capture instances come and go."""
 _DECLARED: Final = re.compile(r"DECLARE ((?:@\w+ \w+(?:\(\w+\))? = \?(?:, )?)+); ")
+_VARIABLE: Final = re.compile(r"@\w+")
 
 _log = structlog.get_logger(__name__)
 
@@ -87,7 +88,7 @@ class OdbcConnection:
         self.queries = 0
         self._config = config
         self._cursor: Any = None
-        self._procedures: dict[str, str] = {}
+        self._procedures: dict[str, str | None] = {}
         pyodbc = load_pyodbc()
         self._errors: tuple[type[Exception], ...] = (pyodbc.Error,)
         text = connection_string(config, find_driver(config.driver))
@@ -139,6 +140,34 @@ class OdbcConnection:
             SourceError: the typed reason of the failure.
         """
         return self._read(sql, parameters, _all_rows)
+
+    def query_together(self, statements: Sequence[str], *parameters: Any) -> list[list[Any]]:
+        """Rows of each of some statements, in one round trip.
+
+        Long ones are kept at the server one by one: when one of them is another, the others are
+        there still.
+
+        Args:
+            statements: each has one result set and begins by declaring its parameters, which are
+                the same for all.
+            parameters: as in :meth:`query`.
+
+        Raises:
+            ValueError: a statement does not declare the parameters of the first.
+            SourceError: the typed reason of the failure.
+        """
+        if len(statements) == 1:
+            return self.query_sets(statements[0], *parameters)
+        heads = [_DECLARED.match(sql) for sql in statements]
+        head = heads[0]
+        if head is None or any(h is None or h[0] != head[0] for h in heads):
+            raise ValueError("statements that go together declare the same parameters")
+        variables = ", ".join(_VARIABLE.findall(head[1]))
+        batch = [
+            sql[head.end() :] if name is None else f"EXEC {name} {variables}"
+            for sql, name in ((sql, self._kept_name(sql)) for sql in statements)
+        ]
+        return self.query_sets(f"DECLARE {head[1]}; {'; '.join(batch)}", *parameters)
 
     def query_within(
         self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
@@ -250,35 +279,42 @@ class OdbcConnection:
                 cursor.close()
 
     def _kept_text(self, sql: str) -> str:
-        """What to send for a text: itself, or the call of a procedure that holds a long one.
+        """What to send for a text: itself, or the call of the procedure that holds a long one."""
+        name = self._kept_name(sql)
+        if name is None:
+            return sql
+        head = _DECLARED.match(sql)
+        count = 0 if head is None else head[1].count("@")
+        return f"{{CALL {name}({', '.join('?' * count)})}}"
+
+    def _kept_name(self, sql: str) -> str | None:
+        """The procedure that holds a long text; None where there is none.
 
         A text that declares its parameters at its beginning can be kept at the server, for this
         connection alone, as a temporary procedure, which any login may make. From then on it costs
         some two hundred bytes.
         """
-        known = self._procedures.get(sql)
-        if known is not None:
-            return known
+        if sql in self._procedures:
+            return self._procedures[sql]
         head = _DECLARED.match(sql) if len(sql) >= LONG_TEXT else None
         if head is None or len(self._procedures) >= PROCEDURES_MAX:
-            return sql
+            return None
+        name: str | None = f"#tailrace_{len(self._procedures) + 1}"
         declared = head[1].replace(" = ?", "")
-        name = f"#tailrace_{len(self._procedures) + 1}"
-        call = sql
         try:
             self.queries += 1
             self._open_cursor().execute(
                 f"CREATE PROCEDURE {name} {declared} AS {sql[head.end() :]}"
             )
-            call = f"{{CALL {name}({', '.join('?' * (declared.count('@')))})}}"
         except self._errors as error:
             self._close_cursor()
             reason = self._translate(error, "querying")
             if reason.retryable:
                 raise
             _log.info("statement_not_kept", reason=str(reason), effect="its text is sent each time")
-        self._procedures[sql] = call
-        return call
+            name = None
+        self._procedures[sql] = name
+        return name
 
     def _translate(self, error: Exception, doing: str) -> SourceError:
         sqlstate = str(error.args[0]) if error.args else ""

@@ -115,7 +115,7 @@ def read_catalog(
             ddl[row.object_id].append(row)
         instances = known.instances(connection, database, message_keys, names or {})
         state_after = catalog_state(connection)
-        if state_after.same_as(state):
+        if state_after == state:
             return Catalog(state_after, tuple(instances), ddl)
         state = state_after
     raise SourceBusy(

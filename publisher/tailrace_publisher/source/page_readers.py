@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from tailrace_publisher.change.page import ChangeRow
@@ -80,6 +80,40 @@ class Stamps:
     now_ms: Callable[[], int]
 
 
+@dataclass(slots=True)
+class TableRows:
+    """Rows of a source table, encoded.
+
+    Attributes:
+        images: encoded row images.
+        keys: framed event keys.
+        identities: by what the rows are told apart.
+        last: values of the last row, at least those that tell rows apart; None without rows.
+        is_cut: whether the statement may have had more rows, beyond the bytes.
+    """
+
+    images: list[bytes] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    identities: list[bytes] = field(default_factory=list)
+    last: Sequence[Any] | None = None
+    is_cut: bool = False
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+class TableReading(Protocol):
+    """Reads rows of one source table in one schema version, and encodes them."""
+
+    def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+        """The rows of a statement, up to so many bytes.
+
+        Raises:
+            Declined: the reference is to read these rows.
+            SourceError: the typed reason of the failure.
+        """
+
+
 class BlockReading(Protocol):
     """Knows which versions can be read in blocks."""
 
@@ -91,6 +125,35 @@ class BlockReading(Protocol):
         self, reference: EnvelopeEncoder, limit: PageLimit, row_size: RowSize, stamps: Stamps
     ) -> EncodingReader | None:
         """Who reads the pages of a version in a window; None where the reference does."""
+
+    def table_reader(
+        self, reference: EnvelopeEncoder, identity: Sequence[str], texts: int, row_size: RowSize
+    ) -> TableReading | None:
+        """Who reads rows of a source table; None where the reference does.
+
+        Args:
+            reference: encoder of the version.
+            identity: names of the columns that tell rows apart.
+            texts: how many texts of times the statements give behind the version's columns.
+            row_size: what was learned of the table's rows.
+
+        Raises:
+            SourceError, ConfigError: the connection cannot be opened.
+        """
+
+    def run(self, statement: str) -> None:
+        """Run a statement that gives nothing, a setting of the connection.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
+
+    def text(self, statement: str) -> str:
+        """The one text that a statement gives.
+
+        Raises:
+            SourceError: the typed reason of the failure.
+        """
 
     def close(self) -> None:
         """Let the connection go."""

@@ -6,7 +6,7 @@ depends on columns is in ``catalog`` and ``pages``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -23,6 +23,8 @@ INVALID_OBJECT: Final = 208
 
 _NO_ZONE: Final = frozenset({195, 9820})
 """Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
+
+SERVER_NAME: Final = "SELECT @@SERVERNAME"
 
 PROBE_INSTANCES: Final = 100
 """Instances of one probe: few enough that a server compiles it quickly; when an instance is new,
@@ -62,29 +64,42 @@ class CommitTime:
 
 
 @dataclass(frozen=True, slots=True)
+class InstancesMark:
+    """What tells one set of capture instances from another, whatever their number.
+
+    One that is gone is missing in the number; one in its place has another object id, and another
+    date, be it an earlier one, as clocks are put back; one that the capture process has come to has
+    a low watermark, and never loses it.
+
+    Attributes:
+        count: number of capture instances.
+        recognised: number of those that have a low watermark.
+        object_ids: the sum of the object ids of their change tables.
+        newest: when the newest was made; None where there is none.
+    """
+
+    count: int
+    recognised: int
+    object_ids: int
+    newest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogState:
     """What tells whether capture instances or their columns have changed.
 
     Attributes:
-        low_watermarks: per capture instance (name, object id) the lowest LSN that it holds, or
-            None.
+        instances: the capture instances.
         newest_ddl_lsn: newest ``ddl_lsn``, or None.
         ddl_count: number of DDL entries.
+        raised: low watermarks behind the LSN that was asked for, per capture instance (name,
+            object id); those of the others are not.
     """
 
-    low_watermarks: dict[tuple[str, int], Lsn | None]
+    instances: InstancesMark
     newest_ddl_lsn: Lsn | None
     ddl_count: int
-
-    def same_as(self, other: CatalogState) -> bool:
-        """Whether nothing but low watermarks has moved: no instance, no version is new."""
-        return (
-            self.low_watermarks.keys() == other.low_watermarks.keys()
-            and {k for k, lsn in self.low_watermarks.items() if lsn is None}
-            == {k for k, lsn in other.low_watermarks.items() if lsn is None}
-            and self.newest_ddl_lsn == other.newest_ddl_lsn
-            and self.ddl_count == other.ddl_count
-        )
+    raised: Mapping[tuple[str, int], Lsn] = field(default_factory=dict, compare=False)
 
 
 def lsn_or_none(raw: bytes | None) -> Lsn | None:
@@ -101,7 +116,7 @@ def server_version(connection: Connection) -> str:
 
 def server_name(connection: Connection) -> str:
     """``@@SERVERNAME``: of the replica that a connection is at."""
-    return str(connection.query("SELECT @@SERVERNAME")[0][0])
+    return str(connection.query(SERVER_NAME)[0][0])
 
 
 def may_wait_for_replicas(connection: Connection) -> bool:
@@ -245,32 +260,48 @@ def commit_behind_time(connection: Connection, time: datetime, behind: Lsn) -> L
     return Lsn.from_bytes(rows[0][0]) if rows else None
 
 
-def instances_with_news(
-    connection: Connection, instances: Sequence[CaptureInstance], first: Lsn, up_to: Lsn
-) -> list[str]:
-    """Names of the capture instances that have rows with first <= LSN <= up_to.
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Asks which of some capture instances have rows in a range.
 
-    A statement for a hundred of them, however many are quiet: each branch is one seek of a
-    clustered index. Its text depends on the instances alone and declares its two parameters, so
-    a long one is kept at the server: see Connection.
+    One round trip, however many are quiet: each branch is one seek of a clustered index. Its
+    statements have a hundred branches each; their texts depend on the instances alone and declare
+    their two parameters, so long ones are kept at the server: see Connection.
 
-    Raises:
-        CaptureInstanceGone: one of the change tables is not there any more.
-        SourceError: the server did not answer.
+    Attributes:
+        statements: each asks about some of them.
     """
-    found: list[str] = []
-    # In the order in which they were made, so that the groups stay as they are.
-    ordered = sorted(instances, key=lambda instance: instance.object_id)
-    for start in range(0, len(ordered), PROBE_INSTANCES):
-        probe = probe_of([instance.name for instance in ordered[start : start + PROBE_INSTANCES]])
+
+    statements: tuple[str, ...]
+
+    @classmethod
+    def of(cls, instances: Iterable[CaptureInstance]) -> Probe:
+        """The probe of some capture instances."""
+        # In the order in which they were made, so that the statements stay as they are.
+        ordered = sorted(instances, key=lambda instance: instance.object_id)
+        return cls(
+            tuple(
+                probe_of([instance.name for instance in ordered[start : start + PROBE_INSTANCES]])
+                for start in range(0, len(ordered), PROBE_INSTANCES)
+            )
+        )
+
+    def ask(self, connection: Connection, first: Lsn, up_to: Lsn) -> list[str]:
+        """Names of the capture instances that have rows with first <= LSN <= up_to.
+
+        Raises:
+            CaptureInstanceGone: one of the change tables is not there any more.
+            SourceError: the server did not answer.
+        """
+        if not self.statements:
+            return []
         try:
-            rows = connection.query(probe, first.to_bytes(), up_to.to_bytes())
+            sets = connection.query_together(self.statements, first.to_bytes(), up_to.to_bytes())
         except SourceError as error:
             if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone("of one table", str(error)) from error
             raise
-        found += [str(row[0]) for row in rows]
-    return found
+        return [str(row[0]) for rows in sets for row in rows]
 
 
 def probe_of(names: Sequence[str]) -> str:
@@ -296,20 +327,29 @@ def change_table(instance: str) -> str:
     return f"cdc.{quote_name(instance + '_CT')}"
 
 
-def catalog_state(connection: Connection) -> CatalogState:
-    """Low watermarks of all capture instances and the newest DDL entry, in one round trip.
+def catalog_state(connection: Connection, needed: Lsn = Lsn.MAX) -> CatalogState:
+    """What tells whether the catalog has changed, and raised low watermarks, in one round trip.
 
     ``cdc.change_tables.start_lsn`` is what ``sys.fn_cdc_get_min_lsn`` returns: cleanup raises it
-    before it deletes.
+    before it deletes. The low watermarks are asked for first: an instance that vanishes behind them
+    is missing in what follows.
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-change-tables-transact-sql
+
+    Args:
+        connection: where to ask.
+        needed: low watermarks up to this LSN are not of interest.
     """
-    tables, ddl = connection.query_sets(
-        "SELECT capture_instance, object_id, start_lsn FROM cdc.change_tables;"
-        " SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history"
+    raised, ((count, recognised, object_ids, newest),), ddl = connection.query_sets(
+        "SELECT capture_instance, object_id, start_lsn FROM cdc.change_tables WHERE start_lsn > ?;"
+        " SELECT COUNT(*), COUNT(NULLIF(start_lsn, 0x00000000000000000000)),"
+        " SUM(CAST(object_id AS bigint)), MAX(create_date) FROM cdc.change_tables;"
+        " SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history",
+        needed.to_bytes(),
     )
     return CatalogState(
-        {(str(row[0]), int(row[1])): lsn_or_none(row[2]) for row in tables},
+        InstancesMark(int(count), int(recognised), int(object_ids or 0), newest),
         lsn_or_none(ddl[0][0]),
         int(ddl[0][1]),
+        {(str(row[0]), int(row[1])): Lsn.from_bytes(row[2]) for row in raised},
     )

@@ -186,9 +186,28 @@ def _tables(view: View, _: Sequence[Any]) -> Answer:
     ]
 
 
-@statement("SELECT capture_instance, object_id, start_lsn FROM cdc.change_tables")
-def _catalog_state(view: View, _: Sequence[Any]) -> Answer:
-    return [(i.name, i.object_id, i.start_lsn) for i in view.instances()]
+@statement(
+    "SELECT capture_instance, object_id, start_lsn FROM cdc.change_tables WHERE start_lsn > ?"
+)
+def _raised_watermarks(view: View, parameters: Sequence[Any]) -> Answer:
+    (needed,) = parameters
+    return [
+        (i.name, i.object_id, i.start_lsn)
+        for i in view.instances()
+        if i.start_lsn is not None and i.start_lsn > needed
+    ]
+
+
+@statement(
+    "SELECT COUNT(*), COUNT(NULLIF(start_lsn, 0x00000000000000000000)),"
+    " SUM(CAST(object_id AS bigint)), MAX(create_date) FROM cdc.change_tables"
+)
+def _instances_mark(view: View, _: Sequence[Any]) -> Answer:
+    instances = view.instances()
+    recognised = sum(i.start_lsn is not None for i in instances)
+    object_ids = sum(i.object_id for i in instances) if instances else None
+    newest = max((i.create_date for i in instances), default=None)
+    return [(len(instances), recognised, object_ids, newest)]
 
 
 @statement("SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history")

@@ -126,6 +126,12 @@ class SourceConnection:
         self._check_alive()
         return sets
 
+    def query_together(self, statements: Sequence[str], *parameters: Any) -> list[list[Any]]:
+        """Rows of each of some statements; they are one batch."""
+        head = statements[0].partition("; ")[0]
+        bodies = "; ".join(sql.partition("; ")[2] for sql in statements)
+        return self.query_sets(f"{head}; {bodies}", *parameters)
+
     def query_within(
         self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
     ) -> tuple[list[list[Any]], bool]:

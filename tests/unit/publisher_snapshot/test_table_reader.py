@@ -9,8 +9,9 @@ import random
 import pytest
 
 from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind, SourceBusy
+from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
-from tailrace_publisher.snapshot.table_reader import Chunk, ChunkLimits, TableReader
+from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
 from tailrace_publisher.source.page_size import PageLimit
 from tests.unit.publisher_snapshot.table_source import (
     START,

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, hexadecimal, kernel_of
+from tailrace_publisher.encode.blocks.images import ImageEncoder
+from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, hexadecimal
 from tailrace_publisher.encode.blocks.pieces import (
     Bytes,
     Flags,
@@ -23,7 +24,7 @@ from tailrace_publisher.encode.blocks.pieces import (
     scalar,
     varints,
 )
-from tailrace_publisher.encode.forms import Cell, Declined, Form, cell_of
+from tailrace_publisher.encode.forms import Cell, Declined, Form
 from tailrace_publisher.encode.kinds import DELETES, HAS_AFTER, HAS_BEFORE, Kind
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.source_parts import (
@@ -160,22 +161,14 @@ class BlockEncoder:
         value_schema_id: int,
         key_schema_id: int | None,
     ) -> None:
-        cells = [cell_of(column) for column in schema.columns]
         self._source = SourceParts(server_name, schema)
         if self._source.mask.has_large_columns:
             raise Declined("a value may be unavailable")
-        taken: list[Cell] = []
-        for column, cell in zip(schema.columns, cells, strict=True):
-            if cell is None:
-                raise Declined(f"{column.name} {column.type}")
-            taken.append(cell)
-        self._kernels = list(map(kernel_of, schema.columns, taken))
-        self.cells = (*HEADER_CELLS, *taken)
+        self._rows = ImageEncoder(schema, key_schema_id)
+        self.cells = (*HEADER_CELLS, *self._rows.cells)
         self.schema = schema
         self.topic = topic
         self.schema_id = value_schema_id
-        self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
-        self._key_frame = None if key_schema_id is None else scalar(frame_header(key_schema_id))
         frame = frame_header(value_schema_id)
         heads = {kind: frame + (PRESENT if kind in HAS_BEFORE else NULL + PRESENT) for kind in Kind}
         middles = {
@@ -195,14 +188,8 @@ class BlockEncoder:
             Declined: only the reference knows what to do with the block.
         """
         header = Header.of(columns[: len(HEADER_CELLS)])
-        values = columns[len(HEADER_CELLS) :]
-        encoded = [kernel(cells) for kernel, cells in zip(self._kernels, values, strict=True)]
-        keys = None
-        if self._key_frame is not None:
-            parts = [part for index in self._key_indexes for part in encoded[index]]
-            keys = joined([self._key_frame, *parts])
-        images = joined([part for column in encoded for part in column])
-        return EncodedBlock(header, images, keys)
+        images = self._rows.encode(columns[len(HEADER_CELLS) :])
+        return EncodedBlock(header, images.rows, images.keys)
 
     def encode(
         self,
@@ -224,7 +211,7 @@ class BlockEncoder:
         masks = _stacked([block.header.masks for block in blocks])
         images = pa.concat_arrays([block.images for block in blocks])
         keys = None
-        if self._key_frame is not None:
+        if self._rows.has_keys:
             keys = pa.concat_arrays([block.keys for block in blocks])
         events, kinds = _events(positions, keys)
         if events is not None:

@@ -1,0 +1,88 @@
+"""Blocks of values to row images, event keys and identities; as ``encode.envelope`` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
+from tailrace_publisher.encode.blocks.pieces import joined, scalar
+from tailrace_publisher.encode.forms import Cell, Declined, cell_of
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.framing import frame_header
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """A block whose columns are encoded; it holds nothing of the block's own memory.
+
+    Attributes:
+        rows: the columns of every row, joined (Arrow).
+        keys: the framed key of every row (Arrow); None in a keyless table.
+        identities: by what the rows are told apart (Arrow); None where it was not asked for.
+    """
+
+    rows: Any
+    keys: Any
+    identities: Any
+
+
+class ImageEncoder:
+    """Encodes the values of one schema version; for one thread at a time.
+
+    Args:
+        schema: the version's columns.
+        key_schema_id: registry id of the key's schema; None for a keyless table.
+        identity: names of the columns that tell rows apart, where that is wanted.
+
+    Attributes:
+        cells: how each column of a block is taken.
+
+    Raises:
+        Declined: a column's type cannot be taken in blocks, or is not there.
+    """
+
+    def __init__(
+        self, schema: TableSchema, key_schema_id: int | None, identity: Sequence[str] = ()
+    ) -> None:
+        taken: list[Cell] = []
+        for column in schema.columns:
+            cell = cell_of(column)
+            if cell is None:
+                raise Declined(f"{column.name} {column.type}")
+            taken.append(cell)
+        self.cells = tuple(taken)
+        self._kernels = list(map(kernel_of, schema.columns, taken))
+        self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
+        self._key_frame = None if key_schema_id is None else scalar(frame_header(key_schema_id))
+        places = {column.name: place for place, column in enumerate(schema.columns)}
+        if not places.keys() >= set(identity):
+            raise Declined("the version does not have the columns that tell rows apart")
+        self.identity_places = [places[name] for name in identity]
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether events have a key."""
+        return self._key_frame is not None
+
+    def encode(self, columns: Sequence[Cells]) -> Images:
+        """Encode a block's columns.
+
+        Args:
+            columns: in the form of ``cells``.
+
+        Raises:
+            Declined: only the reference knows what to do with the block.
+        """
+        encoded = [kernel(cells) for kernel, cells in zip(self._kernels, columns, strict=True)]
+        keys = identities = None
+        if self._key_frame is not None:
+            keys = joined([self._key_frame, *_of(encoded, self._key_indexes)])
+        if self.identity_places:
+            identities = joined(_of(encoded, self.identity_places))
+        return Images(joined([part for column in encoded for part in column]), keys, identities)
+
+
+def _of(encoded: Sequence[tuple[Any, ...]], places: Sequence[int]) -> list[Any]:
+    return [part for place in places for part in encoded[place]]

@@ -1,0 +1,97 @@
+"""Rows of a source table in blocks, for its snapshot: encoded as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tailrace_publisher.encode.blocks.images import ImageEncoder
+from tailrace_publisher.encode.blocks.pieces import as_list
+from tailrace_publisher.encode.blocks.values import value_of
+from tailrace_publisher.encode.forms import TEXT_OF_TIME, Declined
+from tailrace_publisher.source.block_cursor import ROWS_MIN, BlockConnection, RowRefused, rows_of
+from tailrace_publisher.source.odbc import OdbcError
+from tailrace_publisher.source.page_readers import TableRows
+from tailrace_publisher.source.page_size import PageLimit, RowSize
+
+BLOCK_ROWS_MAX: Final = 2000
+"""More rows at a time do not fit the processor's caches."""
+VALUE_CLASS: Final = "22"
+"""SQLSTATE of data exceptions: a value does not go into its cell."""
+
+
+class TableBlocks:
+    """Reads and encodes rows of one table in one schema version.
+
+    Args:
+        connection: where to read.
+        encoder: of the version.
+        texts: how many texts of times the statements give behind the version's columns.
+        row_size: what was learned of the table's rows; it learns from these.
+
+    Raises:
+        Declined: rows are too wide for blocks.
+    """
+
+    def __init__(
+        self, connection: BlockConnection, encoder: ImageEncoder, texts: int, row_size: RowSize
+    ) -> None:
+        self._connection = connection
+        self._encoder = encoder
+        self._cells = (*encoder.cells, *[TEXT_OF_TIME] * texts)
+        self._row_size = row_size
+        if rows_of(self._cells) < ROWS_MIN:
+            raise Declined("too few rows to a block")
+
+    def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+        """The rows of a statement, up to so many bytes: the block that reaches them is the last.
+
+        Args:
+            statement: gives the version's columns, then the texts.
+            parameters: its parameters.
+            limit: bounds of what is read.
+
+        Raises:
+            Declined: the reference is to read these rows.
+            OdbcError: the server or the driver failed.
+        """
+        try:
+            return self._read(statement, parameters, limit)
+        except RowRefused as error:
+            raise Declined(str(error)) from error
+        except OdbcError as error:
+            if error.records and error.records[0][0].startswith(VALUE_CLASS):
+                raise Declined(str(error)) from error
+            raise
+
+    def _read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+        width = sum(cell.width for cell in self._cells)
+        fitting = min(rows_of(self._cells), max(ROWS_MIN, limit.size // width))
+        at_once = min(BLOCK_ROWS_MAX, fitting)
+        count = len(self._encoder.cells)
+        found = TableRows()
+        taken = 0
+        self._connection.execute(statement, parameters)
+        for columns in self._connection.blocks(self._cells, at_once):
+            images = self._encoder.encode(columns[:count])
+            rows = as_list(images.rows)
+            found.images += rows
+            found.keys += [None] * len(rows) if images.keys is None else as_list(images.keys)
+            found.identities += as_list(images.identities)
+            found.last = self._key_values(columns, len(rows) - 1)
+            taken += self._row_size.of_block(len(rows), int(images.rows.nbytes))
+            if taken >= limit.size:
+                found.is_cut = True
+                break
+        self._connection.end()
+        if found.images and self._row_size.needs_measuring(limit):
+            self._row_size.learn(len(found.images), taken)
+        return found
+
+    def _key_values(self, columns: Sequence[Any], row: int) -> list[Any]:
+        """A row of which only the columns that tell rows apart, and the texts, are looked at."""
+        values: list[Any] = [None] * len(columns)
+        texts = range(len(self._encoder.cells), len(columns))
+        for place in (*self._encoder.identity_places, *texts):
+            values[place] = value_of(self._cells[place], columns[place], row)
+        return values

@@ -1,0 +1,271 @@
+"""``tailrace explain``: one row, from the source through change table and topic to the lake.
+
+Every stage tells what it holds of the row: the source now, the change tables and the events by
+position, the lake's version of it, and the cut in which its newest change arrived there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailrace.lake import CommitRow, CommitRows
+from tailrace.moments import Moment
+from tailrace.tail import EventTail
+from tailrace.topics import Event
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.errors import PreflightError
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.connection import OdbcConnection, quote_name
+from tailrace_publisher.source.instances import by_table, read_catalog
+from tailrace_publisher.source.queries import change_table
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.names import topic_part
+from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.topics import TableName
+
+Key = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """A row of a change table, without the before image of an update.
+
+    Attributes:
+        position: of the change.
+        instance: the capture instance.
+        values: the captured columns.
+    """
+
+    position: ChangePosition
+    instance: str
+    values: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What each stage holds of a row.
+
+    Attributes:
+        table: the table.
+        key: its key.
+        now: the row at the source; None where there is none.
+        changes: its last change rows, newest first.
+        events: their events by position; those that are missing are not published (yet), or were
+            removed by retention.
+        lake: the row in the lake; None where there is none.
+        lake_problem: why the lake could not be asked; None where it was.
+        cuts: by commit LSN the first cut that has it.
+    """
+
+    table: TableName
+    key: Key
+    now: Mapping[str, Any] | None = None
+    changes: list[ChangeRow] = field(default_factory=list)
+    events: dict[ChangePosition, Event] = field(default_factory=dict)
+    lake: Mapping[str, Any] | None = None
+    lake_problem: str | None = None
+    cuts: dict[Lsn, CommitRow] = field(default_factory=dict)
+
+
+def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
+    """The key that a text means.
+
+    Args:
+        columns: the key's columns, in order.
+        text: the value of a key of one column; of several a JSON object or array.
+
+    Raises:
+        PreflightError: the text does not fit the key.
+    """
+    wanted = ", ".join(columns)
+    if len(columns) == 1:
+        return {columns[0]: text}
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if isinstance(given, list) and len(given) == len(columns):
+        return dict(zip(columns, given, strict=True))
+    if isinstance(given, dict):
+        by_name = {name.casefold(): value for name, value in given.items()}
+        if by_name.keys() == {column.casefold() for column in columns}:
+            return {column: by_name[column.casefold()] for column in columns}
+    raise PreflightError(
+        [f"{text!r} is not a key: write a JSON object or array of its columns, {wanted}"]
+    )
+
+
+def explain(
+    config: PublisherConfig, tail: EventTail, table: tuple[str, str], key: str, changes_max: int
+) -> Explanation:
+    """Ask source, change tables and topic; the lake is asked by :func:`add_lake`.
+
+    Args:
+        config: says where.
+        tail: reads the topics.
+        table: schema and name.
+        key: as :func:`parse_key` takes it.
+        changes_max: how many change rows at most.
+
+    Raises:
+        PreflightError: the table is not captured, has no key, or the key is none.
+        SourceError: the server did not answer, or refuses the key's value.
+        KafkaException, TimeoutError, RegistryError: the topics could not be read.
+    """
+    with OdbcConnection(config.source) as connection:
+        instances = _instances(config, connection, table)
+        newest = instances[-1]
+        columns = newest.key
+        if not columns:
+            raise PreflightError(
+                [
+                    f"table {'.'.join(table)} has no key: tailrace tail --from-lsn shows its events"
+                    " by position"
+                ]
+            )
+        found = Explanation(newest.table, parse_key(columns, key))
+        found.now = _now(connection, newest.table, found.key)
+        for instance in instances:
+            found.changes += _changes(connection, instance, found.key, changes_max)
+    unique = {change.position: change for change in found.changes}
+    found.changes = sorted(unique.values(), key=lambda c: c.position, reverse=True)[:changes_max]
+    if found.changes:
+        _add_events(found, tail, config.topics.data(newest.table))
+    return found
+
+
+def _instances(
+    config: PublisherConfig, connection: Connection, table: tuple[str, str]
+) -> list[CaptureInstance]:
+    catalog = read_catalog(connection, config.source.database, config.message_keys)
+    wanted = ".".join(table).casefold()
+    tables = by_table(catalog.instances)
+    for name, instances in tables.items():
+        if f"{name.schema}.{name.table}".casefold() == wanted:
+            return instances
+    there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
+    raise PreflightError([f"table {'.'.join(table)} is not captured: there are {there or 'none'}"])
+
+
+def _where(key: Key) -> str:
+    return " AND ".join(f"{quote_name(name)} = ?" for name in key)
+
+
+def _now(connection: Connection, table: TableName, key: Key) -> Mapping[str, Any] | None:
+    names = [
+        str(row[0])
+        for row in connection.query(
+            "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(?) ORDER BY column_id",
+            f"{quote_name(table.schema)}.{quote_name(table.table)}",
+        )
+    ]
+    rows = connection.query(
+        f"SELECT {', '.join(map(quote_name, names))}"
+        f" FROM {quote_name(table.schema)}.{quote_name(table.table)} WHERE {_where(key)}",
+        *key.values(),
+    )
+    return dict(zip(names, rows[0], strict=True)) if rows else None
+
+
+def _changes(
+    connection: Connection, instance: CaptureInstance, key: Key, at_most: int
+) -> list[ChangeRow]:
+    captured = [column.name for column in instance.columns]
+    if not {name.casefold() for name in key} <= {name.casefold() for name in captured}:
+        return []  # an older instance, from before the key's columns were what they are
+    command_id = "[__$command_id]" if instance.ordered_by_command_id else "0"
+    rows = connection.query(
+        f"SELECT TOP (?) [__$start_lsn], {command_id}, [__$seqval], [__$operation],"
+        f" {', '.join(map(quote_name, captured))} FROM {change_table(instance.name)}"
+        f" WHERE [__$operation] <> {int(Operation.UPDATE_BEFORE)} AND {_where(key)}"
+        " ORDER BY [__$start_lsn] DESC, [__$seqval] DESC",
+        at_most,
+        *key.values(),
+    )
+    return [
+        ChangeRow(
+            ChangePosition(
+                Lsn.from_bytes(row[0]), row[1] or 0, Lsn.from_bytes(row[2]), Operation(row[3])
+            ),
+            instance.name,
+            dict(zip(captured, row[4:], strict=True)),
+        )
+        for row in rows
+    ]
+
+
+def _add_events(found: Explanation, tail: EventTail, topic: str) -> None:
+    wanted = {change.position for change in found.changes}
+    newest = max(wanted).commit_lsn
+    for event in tail.events([topic], Moment(lsn=min(wanted).commit_lsn)):
+        position = event.position
+        if position in wanted:
+            found.events[position] = event
+            if len(found.events) == len(wanted):
+                return
+        elif position.commit_lsn > newest:
+            return
+
+
+def add_lake(found: Explanation, lake: str, commits: str) -> None:
+    """Ask the lake for the row, and for the cuts in which its changes came.
+
+    Args:
+        found: is added to.
+        lake: folder or URI of the lake.
+        commits: folder or URI of its commit table.
+    """
+    from deltalake import DeltaTable, QueryBuilder
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+    from pyarrow import RecordBatchReader
+
+    rows = CommitRows(commits).read()
+    for change in found.changes:
+        lsn = change.position.commit_lsn
+        cut = next((row for row in rows if row.closed_lsn >= str(lsn)), None)
+        if cut is not None:
+            found.cuts[lsn] = cut
+    name = found.table
+    path = "/".join([lake, *map(topic_part, (name.database, name.schema, name.table))])
+    key = _typed_key(found)
+    try:
+        table = DeltaTable(path)
+        condition = " AND ".join(f'"{_quoted(n)}" = {_literal(v)}' for n, v in key.items())
+        answer = (
+            QueryBuilder().register("lake", table).execute(f"SELECT * FROM lake WHERE {condition}")
+        )
+        held = RecordBatchReader.from_stream(answer).read_all().to_pylist()
+        found.lake = held[0] if held else None
+    except TableNotFoundError:
+        found.lake_problem = f"there is no table {path} (yet)"
+    except (DeltaError, OSError, ValueError) as error:
+        found.lake_problem = (
+            f"deltalake does not read {path} ({error}); from Spark: read(spark, lake)"
+            '.as_of("latest").read(table) of tailrace_sink does'
+        )
+
+
+def _typed_key(found: Explanation) -> Key:
+    """The key with its values as the source has them, where some stage has the row."""
+    held = [found.now, *(change.values for change in found.changes)]
+    row = next((row for row in held if row is not None), found.key)
+    by_name = {name.casefold(): value for name, value in row.items()}
+    return {name: by_name[name.casefold()] for name in found.key}
+
+
+def _quoted(name: str) -> str:
+    return name.replace('"', '""')
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    return "'" + str(value).replace("'", "''") + "'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +31,7 @@ from tailrace_sink.lake_table import (
 )
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.schema_store import SchemaStore
+from tailrace_sink.tail import milliseconds
 
 Point = str | datetime
 """A source LSN as text, or a commit time at the source; without a zone it is UTC."""
@@ -114,10 +115,9 @@ def _lsn_of(states: DataFrame, point: Point) -> str:
     """The newest closed LSN at or before a point."""
     if isinstance(point, str):
         return str(Lsn.parse(point))
-    zoned = point if point.tzinfo is not None else point.replace(tzinfo=UTC)
     reached = states.where(
         "CAST(get_json_object(state, '$.state.through_commit_ms') AS BIGINT)"
-        f" <= {int(zoned.timestamp() * 1000)}"
+        f" <= {milliseconds(point)}"
     )
     row = reached.selectExpr("max(lsn) AS lsn").first()
     if row is None or row["lsn"] is None:

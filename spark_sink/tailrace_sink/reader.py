@@ -39,7 +39,7 @@ from tailrace_sink.lake_table import (
     table_path,
 )
 from tailrace_sink.progress import SinkState
-from tailrace_sink.tail import Point, Tail, TailReader
+from tailrace_sink.tail import Point, Tail, TailReader, milliseconds
 from tailrace_sink.tail_rows import BaseTable, with_tail
 
 _REFUSES_OLD_VERSIONS: Final = (
@@ -209,11 +209,7 @@ class LakeReader:
         """
         if when != "latest" or (lsn is not None and time is not None):
             raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
-        commit_ms = None
-        if time is not None:
-            zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-            commit_ms = int(zoned.timestamp() * 1000)
-        point = Point(lsn, commit_ms)
+        point = Point(lsn, None if time is None else milliseconds(time))
         row = _commit_row(self._spark, self._lake, point, may_be_empty=True)
         state = SinkState() if row is None else state_of(row)
         tail = self._tails.tail(state, point)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from tailrace_sink.table_batch import TableBatches
 _LOCAL_CHANGES_MAX: Final = 20_000
 _LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024
 _ALL: Final = 1 << 62
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tail:
@@ -98,6 +100,15 @@ class Tail:
                 ranges = [found for found in self.plan.topics if found.partitions]
                 self._local = self._log.values(self._spark, ranges).toArrow()
             return self._local
+
+
+def milliseconds(moment: datetime) -> int:
+    """A time in whole milliseconds since the epoch; without a zone it is UTC.
+
+    Not by way of a float: 1.007 s would be 1006 ms.
+    """
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.tail import milliseconds
 
 Point = str | datetime
-"""A source LSN as text, or a commit time at the source; without a zone it is UTC."""
+"""A source LSN as text, or a commit time at the source, which means the newest cut of the log at or
+before it; without a zone it is UTC."""
 
 
 class ChangesUnknown(SinkError):

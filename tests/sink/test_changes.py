@@ -41,6 +41,7 @@ def test_changes_between_two_points(source: Source, lake: Lake, spark: SparkSess
     lake.catch_up()
     second = source.commit(lambda t: t.update(table, (1,), v=2))
     source.publish()
+    log_only(lake, spark)
     source.alter(table, KEY, column(2, "w", "bigint"), column(3, "more", "int"))
     third = source.commit(
         lambda t: t.insert(table, id=2, w=2**40, more=3), lambda t: t.delete(table, (1,))

@@ -6,6 +6,7 @@ could: nothing but Kafka and the schema registry is asked. Memory holds the ledg
 
 from __future__ import annotations
 
+import heapq
 import io
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Final
 import fastavro
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tailrace.ledger import PartitionAudit, Problems, check_chain, ranges_by_partition
+from tailrace.ledger import PartitionAudit, Problems, by_shard, check_chain, ranges_by_partition
 from tailrace.progress import decode
 from tailrace.topics import consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
@@ -102,8 +103,10 @@ def audit(
         records = _progress(kafka, consumer, names)
         result.records = len(records)
         if records:
-            result.from_lsn = records[0].after_lsn
-            result.closed_lsn = max(record.closed_lsn for record in records)
+            result.from_lsn = min(of[0].after_lsn for of in by_shard(records).values())
+            result.closed_lsn = min(
+                max(record.closed_lsn for record in of) for of in by_shard(records).values()
+            )
         check_chain(records, result.problems)
         admin = TopicAdmin(kafka, None, _TIMEOUT_S)
         settings = admin.settings(list(topics))
@@ -118,12 +121,19 @@ def audit(
 
 
 def _progress(kafka: KafkaAccess, consumer: Consumer, names: TopicNames) -> list[Progress]:
-    if names.progress not in consumer.list_topics(timeout=_TIMEOUT_S).topics:
+    """The records of all shards: each one's in their order, all by when they were published."""
+    topic = consumer.list_topics(timeout=_TIMEOUT_S).topics.get(names.progress)
+    if topic is None:
         return []
-    where = TopicPartition(names.progress, 0)
-    end = high_watermarks(kafka, [where], kafka.clock.monotonic() + _TIMEOUT_S)[where.topic, 0]
-    begin, _ = consumer.get_watermark_offsets(where, timeout=_TIMEOUT_S)
-    return [decode(message.value()) for message in _read(consumer, names.progress, 0, begin, end)]
+    where = [TopicPartition(names.progress, number) for number in sorted(topic.partitions)]
+    ends = high_watermarks(kafka, where, kafka.clock.monotonic() + _TIMEOUT_S)
+    shards: list[list[Progress]] = []
+    for partition in where:
+        number = partition.partition
+        begin, _ = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+        messages = _read(consumer, names.progress, number, begin, ends[names.progress, number])
+        shards.append([decode(message.value()) for message in messages])
+    return list(heapq.merge(*shards, key=lambda record: record.published_ms))
 
 
 def _audit_partition(

@@ -1,4 +1,4 @@
-"""Commands of whoever sets it up and keeps it running: doctor, enable, grants."""
+"""Commands of whoever sets it up and keeps it running: init, enable, grants, doctor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
+from tailrace.cli_options import CONFIG, SET, check_options, fail, fail_settings, settings_of
 
 if TYPE_CHECKING:
     from tailrace.statements import Plan
@@ -148,6 +148,65 @@ def grants(
     _show_or_run(plan, checked.source, run=run, login=login, password_file=password_file)
 
 
+@click.command()
+@click.argument(
+    "file", default=Path("tailrace.yaml"), type=click.Path(dir_okay=False, path_type=Path)
+)
+@click.option("--host", prompt="SQL Server (host, or host,port)", help="Host, or host,port.")
+@click.option("--database", prompt="Database", help="The one database to publish.")
+@click.option("--user", prompt="Login", default="tailrace", help="The login that reads it.")
+@click.option(
+    "--password-file",
+    prompt="File whose first line is its password",
+    type=click.Path(path_type=Path),
+    help="It is read at every connect; the password itself is not written anywhere.",
+)
+@click.option(
+    "--trust",
+    is_flag=True,
+    prompt="Accept any certificate of the server (tests and private networks)",
+    help="Accept any certificate of the server.",
+)
+@click.option("--bootstrap", prompt="Kafka (host:port,...)", help="Some brokers.")
+@click.option("--registry", prompt="Schema registry (URL)", help="Confluent's REST API.")
+@click.option("--prefix", prompt="First part of topic names", help="Letters, digits and '-'.")
+@click.option(
+    "--lake",
+    prompt="Lake (folder or URI; empty for none)",
+    default="",
+    show_default=False,
+    help="Folder or URI; empty for none.",
+)
+def init(
+    file: Path,
+    host: str,
+    database: str,
+    user: str,
+    password_file: Path,
+    trust: bool,
+    bootstrap: str,
+    registry: str,
+    prefix: str,
+    lake: str,
+) -> None:
+    """Ask a few questions and write a configuration file; nothing is overwritten."""
+    from tailrace.init import Answers, options_of, write
+    from tailrace.settings import SettingsError
+
+    answers = Answers(host, database, user, password_file, bootstrap, registry, prefix, lake, trust)
+    try:
+        write(file, options_of(answers))
+    except SettingsError as error:
+        fail_settings(error)
+    except FileExistsError:
+        fail(f"{file} is there already: name another file, or move it away")
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror}")
+    click.echo(f"{file} is written. Then:")
+    for command in ("enable <tables>", "grants", "doctor", "publish"):
+        click.echo(f"  tailrace {command} --config {file}")
+
+
 def _show_or_run(
     plan: Plan, source: SourceConfig, *, run: bool, login: str | None, password_file: Path | None
 ) -> None:
@@ -172,4 +231,4 @@ def _show_or_run(
     click.echo(f"-- {len(plan.statements)} statements were run; tailrace doctor proves it.")
 
 
-OPERATE = (doctor, enable, grants)
+OPERATE = (init, enable, grants, doctor)

@@ -54,6 +54,14 @@ def check_chain(records: Iterable[Progress], problems: Problems) -> None:
         reached[record.shard] = record.closed_lsn
 
 
+def by_shard(records: Iterable[Progress]) -> dict[int, list[Progress]]:
+    """The records of each shard, in their order."""
+    found: dict[int, list[Progress]] = {}
+    for record in records:
+        found.setdefault(record.shard, []).append(record)
+    return found
+
+
 def ranges_by_partition(
     records: Iterable[Progress], topics: Iterable[str]
 ) -> dict[tuple[str, int], list[PartitionProgress]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import io
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import fastavro
@@ -36,6 +37,9 @@ def last_record(
 ) -> Progress | None:
     """The newest progress record, or None while there is none.
 
+    Of several shards it is that of the one that is furthest behind, with the tables that any names:
+    what is out of all tables is what it says.
+
     A transaction's marker takes an offset too, so the search steps back until a record is found.
 
     Raises:
@@ -43,23 +47,30 @@ def last_record(
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        metadata = consumer.list_topics(names.progress, timeout=timeout_s)
-        if not metadata.topics[names.progress].partitions:
-            return None
-        partition = TopicPartition(names.progress, 0)
-        low, high = consumer.get_watermark_offsets(partition, timeout=timeout_s)
-        step = 8
-        while high > low:
-            start = max(low, high - step)
-            found = list(_read(consumer, TopicPartition(names.progress, 0, start), timeout_s))
-            if found:
-                return found[-1]
-            if start == low:
-                return None
-            step *= 4
-        return None
+        partitions = _partitions(consumer, names, timeout_s)
+        found = [_last_of(consumer, partition, timeout_s) for partition in partitions]
     finally:
         consumer.close()
+    records = [record for record in found if record is not None]
+    if len(records) < 2:
+        return records[0] if records else None
+    slowest = min(records, key=lambda record: record.closed_lsn)
+    named = dict.fromkeys(topic for record in records for topic in record.snapshotting)
+    return replace(slowest, snapshotting=list(named))
+
+
+def _last_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> Progress | None:
+    low, high = consumer.get_watermark_offsets(partition, timeout=timeout_s)
+    step = 8
+    while high > low:
+        start = max(low, high - step)
+        found = list(_read(consumer, _at(partition, start), timeout_s))
+        if found:
+            return found[-1]
+        if start == low:
+            return None
+        step *= 4
+    return None
 
 
 def records_until_now(
@@ -71,18 +82,35 @@ def records_until_now(
 ) -> Iterator[Progress]:
     """The progress records that there are, in the order in which they were committed.
 
+    Those of several shards are in the order in which they were published.
+
     Raises:
         KafkaException: no broker answers, or it refuses.
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        metadata = consumer.list_topics(names.progress, timeout=timeout_s)
-        if metadata.topics[names.progress].partitions:
-            partition = TopicPartition(names.progress, 0)
-            low, _ = consumer.get_watermark_offsets(partition, timeout=timeout_s)
-            yield from _read(consumer, TopicPartition(names.progress, 0, low), timeout_s)
+        partitions = _partitions(consumer, names, timeout_s)
+        starts = [
+            _at(partition, consumer.get_watermark_offsets(partition, timeout=timeout_s)[0])
+            for partition in partitions
+        ]
+        if len(starts) == 1:
+            yield from _read(consumer, starts[0], timeout_s)
+            return
+        shards = [list(_read(consumer, start, timeout_s)) for start in starts]
+        yield from heapq.merge(*shards, key=lambda record: record.published_ms)
     finally:
         consumer.close()
+
+
+def _partitions(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[TopicPartition]:
+    """The partitions of the progress topic: one for each shard."""
+    topic = consumer.list_topics(names.progress, timeout=timeout_s).topics[names.progress]
+    return [TopicPartition(names.progress, number) for number in sorted(topic.partitions)]
+
+
+def _at(partition: TopicPartition, offset: int) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.partition, offset)
 
 
 def _read(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Progress]:

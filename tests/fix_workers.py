@@ -15,16 +15,31 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-LONGEST = ("end_to_end", "sink", "clients", "testing", "pipeline", "debezium")
-"""Folders that begin first, in this order."""
+LONGEST = (
+    "end_to_end",
+    "sink",
+    "testing",
+    "endurance",
+    "debezium",
+    "simulation",
+    "clients",
+    "pipeline",
+    "property",
+    "conformance",
+)
+"""Folders that begin first, in this order: long groups at the end would leave workers idle."""
 SPARK_SESSIONS = {
-    "sink/test_tables.py": "tables",
-    "sink/test_lake_layout.py": "tables",
-    "sink/test_maintenance.py": "tables",
-    "sink": "cuts",
-    "clients": "tables",
+    "end_to_end": "first",
+    "sink/test_lake_layout.py": "first",
+    "sink/test_restart.py": "first",
+    "sink/test_append_once.py": "second",
+    "sink/test_log.py": "second",
+    "sink/test_lost_changes.py": "second",
+    "sink/test_takeover.py": "second",
+    "sink": "third",
+    "clients/test_spark_jdbc.py": "third",
 }
-"""Which session serves a file or a folder: two sessions, so that two workers share the longest."""
+"""Which session serves a file or a folder: one for each worker of make test, each about as long."""
 
 
 class GroupScheduling(LoadScopeScheduling):
@@ -51,9 +66,8 @@ def group_of(nodeid: str) -> str:
     """The group of a test: its file, or what it shares with other files."""
     path = PurePosixPath(nodeid.partition("::")[0])
     folder = folder_of(nodeid)
-    if folder in SPARK_SESSIONS:
-        return "spark " + SPARK_SESSIONS.get(f"{folder}/{path.name}", SPARK_SESSIONS[folder])
-    return folder if folder == "end_to_end" else str(path)
+    session = SPARK_SESSIONS.get(f"{folder}/{path.name}", SPARK_SESSIONS.get(folder))
+    return str(path) if session is None else f"spark {session}"
 
 
 def folder_of(nodeid: str) -> str:

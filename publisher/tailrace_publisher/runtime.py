@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Clock, KafkaAccess, Ports, Registry, Stop
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.shards import Shard
+from tailrace_schemas.topics import TableName, TopicNames
 
 
 class Step(StrEnum):
@@ -44,6 +45,7 @@ class Runtime:
         metrics: counts.
         stop: set to end it between two steps.
         on_step: called at each step, for tests that stop the process there.
+        shard: which of the database's tables are published.
     """
 
     config: PublisherConfig
@@ -51,11 +53,25 @@ class Runtime:
     metrics: Metrics
     stop: Stop
     on_step: OnStep
+    shard: Shard = field(default_factory=Shard)
 
     @property
     def clock(self) -> Clock:
         """Time."""
         return self.ports.clock
+
+    def has(self, table: TableName) -> bool:
+        """Whether a table is of this shard; one that can have no topic is of the first."""
+        if self.shard.is_whole:
+            return True
+        try:
+            return self.shard.has(self.config.topics.data(table))
+        except ValueError:
+            return self.shard.number == 0
+
+    def selects(self, table: TableName) -> bool:
+        """Whether a table is published here: the options select it, and it is of this shard."""
+        return self.config.tables.selects(table) and self.has(table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +84,7 @@ class DatabaseTopics:
         names: of the topics under the prefix.
         server: logical name of the source server.
         database: the source database.
+        shard: whose checkpoint and progress are meant.
     """
 
     kafka: KafkaAccess
@@ -75,6 +92,12 @@ class DatabaseTopics:
     names: TopicNames
     server: str
     database: str
+    shard: Shard = field(default_factory=Shard)
+
+    @property
+    def partition(self) -> int:
+        """That of the shard in the checkpoint and progress topics."""
+        return self.shard.number
 
 
 def kafka_access(config: PublisherConfig, ports: Ports) -> KafkaAccess:
@@ -82,12 +105,15 @@ def kafka_access(config: PublisherConfig, ports: Ports) -> KafkaAccess:
     return KafkaAccess(ports.kafka, config.kafka.connection(), ports.clock)
 
 
-def database_topics(config: PublisherConfig, ports: Ports, registry: Registry) -> DatabaseTopics:
-    """The topics of a configuration."""
+def database_topics(
+    config: PublisherConfig, ports: Ports, registry: Registry, shard: Shard | None = None
+) -> DatabaseTopics:
+    """The topics of a configuration; of all tables, or of a shard."""
     return DatabaseTopics(
         kafka_access(config, ports),
         registry,
         config.topics,
         config.server_name,
         config.source.database,
+        shard or Shard(),
     )

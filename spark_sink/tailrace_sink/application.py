@@ -1,4 +1,4 @@
-"""Running the sink: session, warm-up, log, fold, and the loop that retries."""
+"""Running the sink: session, log, fold, and the loop that retries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(
         jars: files for Spark: the Kafka connector, spark-avro and Delta with what they need.
         stop: set it to stop between two batches; it is set when the sink ends.
         once: carry what there is, and end.
-        on_ready: called once, when the session is warm and the lake is open.
+        on_ready: called once, when the lake is open.
         hook: called after each table and each commit row.
         metrics: Prometheus figures; new ones when None.
 
@@ -77,19 +77,23 @@ def serve(
             config.metrics_port, addr=config.metrics_host, registry=metrics.registry
         )
         _log.info("metrics_served", port=server.server_port)
-    warm_up(spark, config)
     with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
         sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
         stream = ProgressStream(spark, config, sink.schemas.schema_by_id, sink)
         try:
-            carry = _carry_once if once else _log_until
-            carry(sink, stream, stop, on_ready or _nothing)
+            if once:
+                _carry_once(sink, stream, stop, on_ready or _nothing)
+            else:
+                fold = FoldThread(sink, stop, lambda: warm_up(spark, config))
+                _log_until(sink, stream, fold, stop, on_ready or _nothing)
         finally:
             sink.close()
 
 
 def warm_up(spark: SparkSession, config: SinkConfig) -> None:
     """MERGE once into a table of our own: the first MERGE of a JVM costs many seconds.
+
+    For a sink that has nothing to do yet: where changes wait, their own MERGE is the first.
 
     Raises:
         SinkError: the lake cannot be written.
@@ -132,11 +136,14 @@ def _carry_once(
 
 
 def _log_until(
-    sink: Sink, stream: ProgressStream, stop: threading.Event, on_ready: Callable[[], None]
+    sink: Sink,
+    stream: ProgressStream,
+    fold: FoldThread,
+    stop: threading.Event,
+    on_ready: Callable[[], None],
 ) -> None:
     """Catch up and stream; on an error that waiting may heal, open the log again and go on."""
     retries = Retries(sink.config, sink.metrics)
-    fold = FoldThread(sink, stop)
     is_folding = False
     try:
         while not stop.is_set():
@@ -147,6 +154,7 @@ def _log_until(
                     fold.start()
                     on_ready()
                 stream.catch_up(stop)
+                fold.log_is_caught_up.set()
                 if not stop.is_set():
                     stream.run(stop)
             except (SinkError, RegistryError) as error:

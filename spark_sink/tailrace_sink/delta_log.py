@@ -125,6 +125,23 @@ def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | No
 
 def delete_file(spark: SparkSession, table: str, path: str) -> None:
     """Delete a small file beside a table, where there is one."""
+    _delete(spark, table, path, is_folder=False)
+
+
+def delete_folder(spark: SparkSession, table: str, path: str) -> None:
+    """Delete a folder beside a table with everything in it, where there is one."""
+    _delete(spark, table, path, is_folder=True)
+
+
+def _delete(spark: SparkSession, table: str, path: str, *, is_folder: bool) -> None:
     jvm, log = _log(spark, table)
-    file = jvm.org.apache.hadoop.fs.Path(path)
-    file.getFileSystem(log.newDeltaHadoopConf()).delete(file, False)
+    found = jvm.org.apache.hadoop.fs.Path(path)
+    found.getFileSystem(log.newDeltaHadoopConf()).delete(found, is_folder)
+
+
+def folders(spark: SparkSession, path: str) -> list[str]:
+    """Names of the folders in a table's: of a partitioned one those of its partitions, too."""
+    jvm, log = _log(spark, path)
+    root = jvm.org.apache.hadoop.fs.Path(path)
+    listed = root.getFileSystem(log.newDeltaHadoopConf()).listStatus(root)
+    return [str(entry.getPath().getName()) for entry in listed if entry.isDirectory()]

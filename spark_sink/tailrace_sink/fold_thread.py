@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -25,11 +26,18 @@ class FoldThread:
     Args:
         sink: whose log is open.
         stop: set by anybody; also by the fold, when it cannot go on.
+        warm_up: called once, if there is nothing to fold at first.
+
+    Attributes:
+        log_is_caught_up: set by the log's thread; before that the first cut has the processors.
     """
 
-    def __init__(self, sink: Sink, stop: threading.Event) -> None:
+    def __init__(self, sink: Sink, stop: threading.Event, warm_up: Callable[[], None]) -> None:
         self._sink = sink
         self._stop = stop
+        self._warm_up = warm_up
+        self._is_warm = False
+        self.log_is_caught_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fold", daemon=True)
         self.failure: BaseException | None = None
 
@@ -55,11 +63,15 @@ class FoldThread:
             try:
                 sink.open_tables()
                 while not stop.is_set():
-                    began = time.monotonic()
+                    began, has_all = time.monotonic(), self.log_is_caught_up.is_set()
                     if sink.fold_tables(stop, batches_max=1):
+                        self._is_warm = True
                         # The log's cuts are what readers wait for: leave them the processors for
                         # as long again. What has gathered meanwhile is one batch.
                         stop.wait(min(time.monotonic() - began, _REST_MAX_S))
+                    elif has_all and not self._is_warm:
+                        self._is_warm = True
+                        self._warm_up()
                     else:
                         sink.fold.feed.wait(_POLL_S)
             except (SinkError, RegistryError) as error:

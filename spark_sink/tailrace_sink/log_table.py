@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.framing import split_frame
-from tailrace_sink.delta_log import table_version, transaction_version
+from tailrace_sink.delta_log import folders, table_version, transaction_version
 from tailrace_sink.lake_table import literal, quote
 from tailrace_sink.progress import SinkState
 from tailrace_sink.state_json import state_json, state_of
@@ -312,6 +312,10 @@ class LogTable:
         Returns:
             The first day that was kept, when some were removed.
         """
+        # Each sink's start asks: a listing tells that nothing is old, four Spark jobs the rest.
+        days = (name.partition("day=")[2] for name in folders(self._spark, self.path))
+        if all(dt.date.fromisoformat(day) >= before for day in days if day):
+            return None
         needed = self._load().where(f"batch >= {needed_batch}")
         oldest, first_needed = (
             None if row is None else row["day"]

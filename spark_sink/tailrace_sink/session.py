@@ -90,6 +90,8 @@ def spark_settings(cores: int) -> dict[str, str]:
         # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "5",
+        # Each query's plan is written down as text for the user interface, which is off.
+        "spark.sql.ui.explainMode": "simple",
         "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.retainedJobs": "100",
         "spark.ui.retainedStages": "100",

@@ -2,7 +2,9 @@
 
 Its micro-batches only say that there is news. What is appended starts from the log's own state, so
 Spark's checkpoint decides nothing: at start everything between that state and the topic's end is
-read in one go, after that the query delivers what follows.
+read in one go, after that the query delivers what follows. It begins with a new checkpoint: a
+micro-batch that was killed would be run again, and Kafka's source fails on one that it has not
+planned itself (Spark 4.1.1, ``KafkaMicroBatchStream.metrics``).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tailrace_sink.config import SinkConfig
+from tailrace_sink.delta_log import delete_folder
 from tailrace_sink.errors import ChangesLost, ProgressTruncated, SinkError
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_ranges import kafka_options, offsets_json
@@ -25,6 +28,8 @@ from tailrace_sink.sink import Sink
 from tailrace_sink.topic_ranges import ProgressRecord
 
 _POLL_S = 0.2
+_PROGRESS_PARTS = ("offsets", "commits", "sources")
+"""Folders of a checkpoint that say how far a query is; no others, whatever lies beside them."""
 
 
 class ProgressStream:
@@ -117,6 +122,9 @@ class ProgressStream:
             if self._failure is not None:
                 raise RuntimeError("the batch failed") from None
 
+        checkpoint = self._config.progress_checkpoint
+        for part in _PROGRESS_PARTS:
+            delete_folder(self._spark, self._config.log_path, f"{checkpoint}/{part}")
         stream = (
             self._spark.readStream.format("kafka")
             .options(**kafka_options(self._config.kafka))
@@ -126,7 +134,7 @@ class ProgressStream:
             .select("partition", "offset", "value")
         )
         writer = stream.writeStream.foreachBatch(on_micro_batch).option(
-            "checkpointLocation", self._config.progress_checkpoint
+            "checkpointLocation", checkpoint
         )
         interval_ms = round(self._config.trigger_interval_s * 1000)
         if interval_ms:

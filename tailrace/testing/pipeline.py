@@ -100,6 +100,7 @@ class TailracePipeline:
         self._sink = dict(sink or {})
         self._folder: Path | None = None
         self._ledger: Ledger | None = None
+        self._commits: CommitRows | None = None
         self._children: dict[Part, ChildProcess] = {}
         self._cleanup = ExitStack()
 
@@ -248,6 +249,8 @@ class TailracePipeline:
             child = ChildProcess(f"The {part}", command, self._folder / f"{part}.log")
             self._cleanup.callback(child.stop, _STOP_LIMIT_S)
             self._children[part] = child.start()
+        # Read again only when it has another version: a wait looks ten times a second.
+        self._commits = CommitRows(str(self.lake / "_tailrace" / "commits"))
         self._ledger = Ledger(self._bootstrap_servers, self.names)
         self._cleanup.callback(self._ledger.close)
 
@@ -320,7 +323,7 @@ class TailracePipeline:
     def _last_cut(self) -> CommitRow | None:
         # While the table is being made its folder is there and its first version is not.
         with contextlib.suppress(OSError):
-            rows = CommitRows(str(self.lake / "_tailrace" / "commits")).read()
+            rows = _started(self._commits).read()
             return rows[-1] if rows else None
         return None
 

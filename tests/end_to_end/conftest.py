@@ -6,15 +6,18 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyodbc
 import pytest
 import yaml
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.lake import CommitRow, CommitRows
@@ -25,19 +28,23 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
+from tailrace_sink.session import small_batch_session
 from tests.fix_sqlserver import SourceServer
 
 REACHED_WITHIN_S = 300
 """Two JVMs start and warm up meanwhile; on two busy cores that took more than two minutes."""
+_PAUSE_S = 0.1
+_PAUSE_BETWEEN_SCANS_S = 0.5
+"""A connection and a scan cost processor time that the sink's start needs."""
 
 
-def wait_until(reached: Callable[[], bool], what: str, limit_s: float = REACHED_WITHIN_S) -> None:
+def wait_until(reached: Callable[[], bool], what: str, pause_s: float = _PAUSE_S) -> None:
     """Wait for a condition, within a bound."""
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + REACHED_WITHIN_S
     pause = threading.Event()
     while not reached():
-        assert time.monotonic() < deadline, f"not within {limit_s} s: {what}"
-        pause.wait(0.1)
+        assert time.monotonic() < deadline, f"not within {REACHED_WITHIN_S} s: {what}"
+        pause.wait(pause_s)
 
 
 @dataclass
@@ -54,6 +61,10 @@ class Pipeline:
     sink_options: dict[str, Any] = field(default_factory=dict)
     children: dict[str, ChildProcess] = field(default_factory=dict)
     scanning: threading.Lock = field(default_factory=threading.Lock)
+    commits: CommitRows = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.commits = CommitRows(str(self.lake / "_tailrace" / "commits"))
 
     @property
     def names(self) -> TopicNames:
@@ -108,7 +119,7 @@ class Pipeline:
             child.stop(30)
 
     def commit_rows(self) -> list[CommitRow]:
-        return CommitRows(str(self.lake / "_tailrace" / "commits")).read()
+        return self.commits.read()
 
     def events(self) -> list[Event]:
         topics = existing_data_topics(self.bootstrap, self.names)
@@ -135,7 +146,7 @@ class Pipeline:
             rows = self.commit_rows()
             return bool(rows) and all(f"{self.database}/dbo/{t}" in rows[-1].tables for t in tables)
 
-        wait_until(reached, f"the lake has {', '.join(tables)}")
+        wait_until(reached, f"the lake has {', '.join(tables)}", _PAUSE_BETWEEN_SCANS_S)
 
     def lake_reaches_source(self) -> None:
         """Wait until the lake stands at the source's newest captured LSN."""
@@ -167,14 +178,24 @@ class Pipeline:
         ]
         return compare_positions(table, change_rows, found)
 
-    def lake_rows(self, spark: Any, table: str, columns: list[str], row: CommitRow) -> list[Any]:
-        """The rows of a lake table at a cut."""
+    def lake_rows(
+        self, spark: SparkSession, table: str, columns: list[str], cuts: Iterable[CommitRow]
+    ) -> dict[int, list[tuple[Any, ...]]]:
+        """The rows of a lake table at each of some cuts, by its version, all in one query."""
         path = f"{self.database}/dbo/{table}"
-        frame = spark.read.format("delta").option("versionAsOf", row.tables[path])
-        return list(frame.load(f"{self.lake}/{path}").select(*columns).collect())
+        reader = small_batch_session(spark).read.format("delta")
+
+        def at(version: int) -> DataFrame:
+            frame = reader.option("versionAsOf", version).load(f"{self.lake}/{path}")
+            return frame.select(F.lit(version).alias("_version"), *columns)
+
+        found: dict[int, list[tuple[Any, ...]]] = {cut.tables[path]: [] for cut in cuts}
+        for version, *row in reduce(DataFrame.unionAll, map(at, sorted(found))).collect():
+            found[version].append(tuple(row))
+        return found
 
     def compare_table(
-        self, spark: Any, table: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
+        self, spark: SparkSession, table: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> TableComparison:
         """Source table and lake table at the last cut; the first column is the key."""
         monkeypatch.setattr(pyodbc, "native_uuid", True)  # values, not upper-case text
@@ -182,8 +203,8 @@ class Pipeline:
             source = connection.execute(
                 f"SELECT {', '.join(columns)} FROM dbo.[{table}]"
             ).fetchall()
-        lake = self.lake_rows(spark, table, columns, self.commit_rows()[-1])
-        return compare_rows(table, map(tuple, source), map(tuple, lake), 1)
+        (lake,) = self.lake_rows(spark, table, columns, self.commit_rows()[-1:]).values()
+        return compare_rows(table, map(tuple, source), lake, 1)
 
 
 @pytest.fixture

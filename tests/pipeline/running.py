@@ -17,6 +17,7 @@ import structlog
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon import run
 from tailrace_publisher.metrics import Metrics
+from tailrace_schemas.shards import Shard
 
 LIMIT_S = 60.0
 _PAUSE_S = 0.02
@@ -43,8 +44,9 @@ class Running:
         steps: names of the steps it took.
     """
 
-    def __init__(self, config: PublisherConfig) -> None:
+    def __init__(self, config: PublisherConfig, shard: Shard | None = None) -> None:
         self.config = config
+        self._shard = shard
         self.error: Exception | None = None
         self.steps: list[str] = []
         self.metrics = Metrics()
@@ -56,7 +58,13 @@ class Running:
 
     def _run(self) -> None:
         try:
-            run(self.config, self._stop, metrics=self.metrics, on_step=self._stepped)
+            run(
+                self.config,
+                self._stop,
+                metrics=self.metrics,
+                on_step=self._stepped,
+                shard=self._shard,
+            )
         except Exception as error:  # noqa: BLE001 - the test looks at it
             self.error = error
 
@@ -114,7 +122,7 @@ class Running:
         wait_until(reached_or_dead, what, limit_s)
 
 
-def _live(options: dict[str, Any], step: str, number: int) -> None:
+def _live(options: dict[str, Any], step: str, number: int, shard: Shard | None) -> None:
     """One life: dies by SIGKILL at the step with that name and 1-based number."""
     seen = 0
 
@@ -125,12 +133,14 @@ def _live(options: dict[str, Any], step: str, number: int) -> None:
             if seen == number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    run(PublisherConfig.load(options), threading.Event(), on_step=on_step)
+    run(PublisherConfig.load(options), threading.Event(), on_step=on_step, shard=shard)
 
 
-def live_until_killed(options: dict[str, Any], step: str, number: int = 1) -> None:
+def live_until_killed(
+    options: dict[str, Any], step: str, number: int = 1, shard: Shard | None = None
+) -> None:
     """Run the publisher as a process until it kills itself at a step."""
-    process = lives.Process(target=_live, args=(options, step, number))
+    process = lives.Process(target=_live, args=(options, step, number, shard))
     process.start()
     process.join(LIMIT_S)
     if process.exitcode is None:

@@ -1,4 +1,4 @@
-"""Reading a topic of one partition from an offset to its true end."""
+"""Reading one partition of a topic from an offset to its true end."""
 
 from __future__ import annotations
 
@@ -20,31 +20,35 @@ _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 _LOST: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001
 
 
-def end_of(kafka: KafkaAccess, topic: str, deadline: float) -> int:
-    """The end of a topic's one partition, open transactions included.
+def end_of(kafka: KafkaAccess, topic: str, deadline: float, partition: int = 0) -> int:
+    """The end of a topic's partition, open transactions included.
 
     Args:
         kafka: the brokers.
         topic: its name.
         deadline: monotonic time until when to try again what passes by itself.
+        partition: which.
 
     Raises:
         CheckpointUnavailable: the brokers did not tell in time.
     """
     try:
-        (end,) = high_watermarks(kafka, [TopicPartition(topic, 0)], deadline).values()
+        (end,) = high_watermarks(kafka, [TopicPartition(topic, partition)], deadline).values()
     except (KafkaException, TimeoutError) as error:
         raise CheckpointUnavailable(f"end of topic {topic}: {error}") from error
     return end
 
 
 class PartitionReader:
-    """Reads ranges of a topic's one partition; made by :func:`partition_reader`."""
+    """Reads ranges of one partition of a topic; made by :func:`partition_reader`."""
 
-    def __init__(self, consumer: KafkaConsumer, topic: str, clock: Clock) -> None:
+    def __init__(
+        self, consumer: KafkaConsumer, topic: str, clock: Clock, partition: int = 0
+    ) -> None:
         self._consumer = consumer
         self._clock = clock
         self._topic = topic
+        self._partition = partition
 
     def begin(self, deadline: float) -> int:
         """The first offset that the partition still holds.
@@ -54,7 +58,8 @@ class PartitionReader:
         """
         left_s = max(deadline - self._clock.monotonic(), _SHORTEST_S)
         try:
-            found = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), left_s)
+            where = TopicPartition(self._topic, self._partition)
+            found = self._consumer.get_watermark_offsets(where, left_s)
         except KafkaException as error:
             raise CheckpointUnavailable(f"beginning of topic {self._topic}: {error}") from error
         if found is None:
@@ -74,7 +79,7 @@ class PartitionReader:
                 producer's open transaction.
         """
         try:
-            self._consumer.assign([TopicPartition(self._topic, 0, begin)])
+            self._consumer.assign([TopicPartition(self._topic, self._partition, begin)])
             reached = 0
             while reached < end:
                 for message in self._consumer.consume(_BATCH, _WAIT_S):
@@ -93,14 +98,15 @@ class PartitionReader:
 
 @contextmanager
 def partition_reader(
-    kafka: KafkaAccess, topic: str, isolation: str = "read_committed"
+    kafka: KafkaAccess, topic: str, isolation: str = "read_committed", partition: int = 0
 ) -> Iterator[PartitionReader]:
-    """A connection for reading a topic of one partition.
+    """A connection for reading one partition of a topic.
 
     Args:
         kafka: the brokers.
         topic: its name.
         isolation: ``read_uncommitted`` waits for nobody, and sees what may yet be aborted.
+        partition: which.
     """
     consumer = kafka.clients.consumer(
         {
@@ -114,7 +120,7 @@ def partition_reader(
         }
     )
     try:
-        yield PartitionReader(consumer, topic, kafka.clock)
+        yield PartitionReader(consumer, topic, kafka.clock, partition)
     finally:
         consumer.close()
 

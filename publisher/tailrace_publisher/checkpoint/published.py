@@ -61,8 +61,8 @@ def newest_published(topics: DatabaseTopics, deadline_s: float) -> Published | N
     kafka, topic = topics.kafka, topics.names.progress
     now = kafka.clock.monotonic
     decoder = RecordDecoder(PROGRESS_SCHEMA, topics.registry)
-    end = end_of(kafka, topic, now() + deadline_s)
-    with partition_reader(kafka, topic) as reader:
+    end = end_of(kafka, topic, now() + deadline_s, topics.partition)
+    with partition_reader(kafka, topic, partition=topics.partition) as reader:
         begin = reader.begin(now() + deadline_s)
         while end > begin:
             start = max(begin, end - _BLOCK)

@@ -94,9 +94,9 @@ def databases_with_checkpoint(topics: DatabaseTopics, deadline_s: float) -> set[
 def _newest(topics: DatabaseTopics, deadline_s: float, isolation: str) -> dict[bytes, bytes | None]:
     kafka, topic = topics.kafka, topics.names.offsets
     deadline = kafka.clock.monotonic() + deadline_s
-    end = end_of(kafka, topic, deadline)
+    end = end_of(kafka, topic, deadline, topics.partition)
     newest: dict[bytes, bytes | None] = {}
-    with partition_reader(kafka, topic, isolation) as reader:
+    with partition_reader(kafka, topic, isolation, topics.partition) as reader:
         for message in reader.read(OFFSET_BEGINNING, end, deadline):
             newest[message.key() or b""] = message.value()
     return newest

@@ -90,12 +90,17 @@ def reading_of(table: PublishedTable, lsn: Lsn) -> Reading | None:
     return Reading(table, instance, schema, covers[instance.name])
 
 
-def covers_of(table: PublishedTable, record: TableRecord) -> dict[str, Lsn]:
+def covers_of(table: PublishedTable, record: TableRecord, out: Lsn) -> dict[str, Lsn]:
     """From which LSN on each recognised instance of a table holds its changes.
+
+    That the instance which the table began with holds them from there, whatever its low watermark
+    says, is true as long as cleanup has taken only what is out. One that lacks more may be another
+    of the same name, made while nobody looked: what it holds is what it says.
 
     Args:
         table: the table, as it was last taken in and with the instances found now.
         record: what is known of it.
+        out: last LSN up to which all changes are published.
     """
     anew = table.made_again()
     covers = {
@@ -104,7 +109,8 @@ def covers_of(table: PublishedTable, record: TableRecord) -> dict[str, Lsn]:
     }
     if record.covers_from is not None and record.instances:
         first = record.instances[0]
-        if first in covers and first not in anew:
+        place = max(out, record.covers_from)
+        if first in covers and first not in anew and table.recognised[first] <= place.increment():
             covers[first] = record.covers_from
     return covers
 

@@ -25,6 +25,7 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime, Step, database_topics
 from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.shards import Shard
 
 _log = structlog.get_logger(__name__)
 
@@ -39,8 +40,9 @@ def run(
     metrics: Metrics | None = None,
     ports: Ports | None = None,
     on_step: OnStep = lambda _: None,
+    shard: Shard | None = None,
 ) -> None:
-    """Publish the changes of one database until the stop is set.
+    """Publish the changes of one database, or of a shard of its tables, until the stop is set.
 
     What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
     and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
@@ -52,6 +54,7 @@ def run(
         metrics: counts; default those that the option metrics_port asks for.
         ports: the outside world; default: as it is.
         on_step: called at each step, for tests that stop the process there.
+        shard: which tables; default: all.
 
     Raises:
         ConfigError: an option is not usable.
@@ -62,7 +65,8 @@ def run(
     with metrics or Metrics(config.metrics_port, host=config.metrics_host) as counted:
         if counted.port is not None:
             _log.info("metrics_served", url=f"http://{config.metrics_host}:{counted.port}/metrics")
-        _Conductor(Runtime(config, ports or production_ports(), counted, stop, on_step)).run()
+        outside = ports or production_ports()
+        _Conductor(Runtime(config, outside, counted, stop, on_step, shard or Shard())).run()
 
 
 class _Conductor:
@@ -121,7 +125,7 @@ class _Conductor:
         config, ports = self._runtime.config, self._runtime.ports
         try:
             with ports.registry(config.registry) as registry:
-                topics = database_topics(config, ports, registry)
+                topics = database_topics(config, ports, registry, self._runtime.shard)
                 return has_begun(topics, _BEGUN_DEADLINE_S)
         except (PublisherError, RegistryError) as unknown:
             _log.warning("checkpoint_not_visible", reason=str(unknown))

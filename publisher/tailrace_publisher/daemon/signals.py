@@ -105,6 +105,8 @@ class Signals:
             return  # for a start without a checkpoint, which has looked already
         for name in signal.tables:
             found = self._tables.find(name)
+            if found is None and self._tables.is_elsewhere(name):
+                continue
             if found is None:
                 _log.error(
                     "signal_refused",

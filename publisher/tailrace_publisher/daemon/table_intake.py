@@ -50,6 +50,7 @@ class TableIntake:
 
     Attributes:
         tables: those that are captured and selected.
+        elsewhere: those that other shards publish.
         catalog_state: of the catalog when it was last read; None before.
         refreshed: how often the catalog was taken in.
     """
@@ -63,6 +64,7 @@ class TableIntake:
         state: PublisherState,
     ) -> None:
         self._config = runtime.config
+        self._selects = runtime.selects
         self._read = read
         self._versions = versions
         self._topics = topics
@@ -73,6 +75,7 @@ class TableIntake:
             name.casefold(): columns for name, columns in self._config.lossless_columns.items()
         }
         self.tables: dict[TableName, PublishedTable] = {}
+        self.elsewhere: set[TableName] = set()
         self.catalog_state: CatalogState | None = None
         self.refreshed = 0
         self._present: set[str] = set()
@@ -108,10 +111,10 @@ class TableIntake:
         self.refreshed += 1
         catalog = self._read(self._renames.names())
         self._renames.tell(catalog.instances)
-        found = {
-            name: instances
-            for name, instances in by_table(catalog.instances).items()
-            if self._config.tables.selects(name)
+        captured = by_table(catalog.instances)
+        found = {n: instances for n, instances in captured.items() if self._selects(n)}
+        self.elsewhere = {
+            name for name in captured if name not in found and self._config.tables.selects(name)
         }
         self._notice_gone(found, catalog)
         self._renames.check(found, catalog.instances)
@@ -164,7 +167,7 @@ class TableIntake:
         for name in sorted(self._state.known() - self.tables.keys(), key=str):
             if self._renames.keep_old_name(name, catalog.instances):
                 continue
-            record, is_selected = self._state.of(name), self._config.tables.selects(name)
+            record, is_selected = self._state.of(name), self._selects(name)
             left += record.instances
             is_whole = record.state is TableState.FOLLOWED and not is_selected
             if is_whole or self._renames.was_in_passing(record):
@@ -242,7 +245,7 @@ class TableIntake:
             )
         covers = table.recognised
         if record.state in PUBLISHED:
-            covers = covers_of(table, record)
+            covers = covers_of(table, record, self._state.out)
             after = still_covered(table, record, covers, self._state.out)
             self._tell_instances(table, record, after)
             self._state.keep(table.name, _with_source(table, after))

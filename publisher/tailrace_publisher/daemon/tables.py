@@ -90,12 +90,11 @@ class PublishedTables:
 
     def find(self, name: str) -> PublishedTable | None:
         """The table with that name, ``schema.table`` or with the database before, in any case."""
-        wanted = name.casefold()
-        for table in self:
-            full = str(table.name).casefold()
-            if wanted in {full, full.removeprefix(f"{table.name.database}.".casefold())}:
-                return table
-        return None
+        return next((table for table in self if _is_called(table.name, name)), None)
+
+    def is_elsewhere(self, name: str) -> bool:
+        """Whether another shard publishes a table, by a name as in :meth:`find`."""
+        return any(_is_called(table, name) for table in self._intake.elsewhere)
 
     def begin_again(self, table: PublishedTable) -> None:
         """Take a new snapshot of a table: of one that goes on, or of one that was stopped.
@@ -206,3 +205,8 @@ class PublishedTables:
 
     def _count(self) -> None:
         self._metrics.snapshotting.set(len(self.snapshotting()))
+
+
+def _is_called(table: TableName, name: str) -> bool:
+    full = str(table).casefold()
+    return name.casefold() in {full, full.removeprefix(f"{table.database}.".casefold())}

@@ -53,6 +53,7 @@ from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
 from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.shards import transactional_id
 
 _log = structlog.get_logger(__name__)
 
@@ -73,9 +74,10 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
     config, ports = runtime.config, runtime.ports
     with ExitStack() as resources:
         control = resources.enter_context(ports.connect(config.source))
-        problems = check_source(config, control, kept.catalog)
+        found = check_source(config, control, kept.catalog)
+        problems = [problem for problem in found if runtime.has(problem.table)]
         registry = resources.enter_context(ports.registry(config.registry))
-        topics = database_topics(config, ports, registry)
+        topics = database_topics(config, ports, registry, runtime.shard)
         if problems:
             _refuse_unless_begun(problems, topics)
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
@@ -169,7 +171,9 @@ def _snapshots(runtime: Runtime, control: Connection, resources: ExitStack) -> S
 def _delivery_options(runtime: Runtime) -> DeliveryOptions:
     config = runtime.config
     return DeliveryOptions(
-        transactional_id=config.transactional_id,
+        transactional_id=transactional_id(
+            config.prefix, config.source.database, runtime.shard.map.shards, runtime.shard.number
+        ),
         replication_factor=config.kafka.replication_factor,
         tombstones=config.tombstones,
         commit_timeout_s=config.kafka.commit_timeout_s,

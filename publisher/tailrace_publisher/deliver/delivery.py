@@ -33,7 +33,7 @@ from tailrace_publisher.deliver.topic_settings import (
     tell_durability,
     tell_retention,
 )
-from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_single_partition
+from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_partitions
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
@@ -70,7 +70,6 @@ class DeliveryOptions:
         start_timeout_s: longest wait for brokers at the start.
         transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
             exceed the longest one.
-        shard: number of the publisher among several of one database.
         queue_bytes: messages that wait to be sent may take so much memory.
     """
 
@@ -80,7 +79,6 @@ class DeliveryOptions:
     commit_timeout_s: float = 60.0
     start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
-    shard: int = 0
     queue_bytes: int = 128_000_000
 
 
@@ -96,6 +94,8 @@ class KafkaDelivery:
         self._target = topics
         self._topics = topics.names
         self._options = options
+        self._shards = topics.shard.map.shards
+        self._partition = topics.partition
         self._producer: TransactionalProducer | None = None
         self._partitions: dict[str, int] = {}
         self._records: dict[str, RecordEncoder] = {}
@@ -125,11 +125,12 @@ class KafkaDelivery:
         """
         self.ensure_topics(
             [
-                TopicSpec(self._topics.offsets, 1, _COMPACTED),
-                TopicSpec(self._topics.progress, 1, _KEPT),
+                TopicSpec(self._topics.offsets, self._shards, _COMPACTED),
+                TopicSpec(self._topics.progress, self._shards, _KEPT),
             ]
         )
-        require_single_partition(self._partitions, [self._topics.offsets, self._topics.progress])
+        own = [self._topics.offsets, self._topics.progress]
+        require_partitions(self._partitions, own, self._shards)
         self._check_settings()
         for subject, schema in (
             (value_subject(self._topics.progress), PROGRESS_SCHEMA),
@@ -251,7 +252,7 @@ class KafkaDelivery:
             self.close()
             raise
         progress = Progress(
-            shard=self._options.shard,
+            shard=self._target.shard.number,
             server=self._target.server,
             database=self._target.database,
             after_lsn=str(after_lsn),
@@ -270,7 +271,7 @@ class KafkaDelivery:
                 (
                     key if isinstance(key, bytes) else encode_key(key.to_record()),
                     None if record is None else encode_value(record.to_record()),
-                    0,
+                    self._partition,
                 )
                 for key, record in checkpoints.items()
             ]
@@ -316,15 +317,18 @@ class KafkaDelivery:
             raise
         for record in records:
             if len(records) == 1 and len(record) <= _LARGE_BYTES:
-                producer.produce(topic, [(None, record, 0)], {})
+                producer.produce(topic, [(None, record, self._partition)], {})
                 continue
             # One after the other: the brokers' limit is of a batch. Refused, the commit alone would
             # fail, in other words, and be tried for ever.
-            sent = PartitionLedger(topic, 0)
-            producer.produce(topic, [(None, record, 0)], {0: sent.on_delivery})
+            sent = PartitionLedger(topic, self._partition)
+            messages = [(None, record, self._partition)]
+            producer.produce(topic, messages, {0: sent.on_delivery})
             producer.flush(
                 lambda sent=sent: (  # type: ignore[misc]
-                    undelivered(topic, 0, sent.failure) if sent.failure is not None else None
+                    undelivered(topic, sent.partition, sent.failure)
+                    if sent.failure is not None
+                    else None
                 )
             )
 

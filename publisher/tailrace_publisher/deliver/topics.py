@@ -206,15 +206,21 @@ class TopicAdmin:
             raise translate("listing topics", error) from error
 
 
-def require_single_partition(partitions: Mapping[str, int], topics: Sequence[str]) -> None:
-    """Checkpoint and progress records rest on the order within one partition.
+def require_partitions(partitions: Mapping[str, int], topics: Sequence[str], shards: int) -> None:
+    """Checkpoint and progress records rest on the order within one partition, that of their shard.
+
+    Args:
+        partitions: of each topic.
+        topics: to look at.
+        shards: how many there are to be.
 
     Raises:
-        DeliveryRejected: a topic of that name has more.
+        DeliveryRejected: a topic of that name has more, or fewer.
     """
     for topic in topics:
-        if partitions[topic] != 1:
+        if partitions[topic] != shards:
+            wanted = "one" if shards == 1 else f"{shards}, one for each shard"
             raise DeliveryRejected(
-                f"topic {topic} has {partitions[topic]} partitions, it must have one: delete it if"
-                " it is not in use, or choose another prefix"
+                f"topic {topic} has {partitions[topic]} partitions, it must have {wanted}: delete"
+                " it if it is not in use, or choose another prefix"
             )

@@ -22,7 +22,12 @@ import structlog
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log_end import LogEndSource
-from tailrace_publisher.source.queries import commit_behind_time, local_time, max_lsn
+from tailrace_publisher.source.queries import (
+    commit_behind_time,
+    local_time,
+    max_lsn,
+    newest_ddl_lsn,
+)
 from tailrace_publisher.source.scan_sessions import (
     MaxTransactions,
     Sessions,
@@ -105,8 +110,7 @@ class FenceSource:
         sessions = self._sessions()
         if sessions is None or (captured_lsn(sessions) or Lsn.ZERO) < fence.log_end:
             return None
-        # Asked anew: what the session captured is in it.
-        return max_lsn(self._connection) or Lsn.ZERO
+        return self._without_ddl_behind(fence.log_end)
 
     def _reached_in_time(self, fence: Fence) -> Lsn | None:
         later = commit_behind_time(self._connection, fence.moment + _ROUNDING, fence.position)
@@ -115,7 +119,18 @@ class FenceSource:
         sessions = self._sessions()
         if sessions is None or not is_behind(sessions, fence, self._maxtrans.read()):
             return None
-        return max_lsn(self._connection) or Lsn.ZERO
+        return self._without_ddl_behind(Lsn.MAX)
+
+    def _without_ddl_behind(self, mark: Lsn) -> Lsn | None:
+        """The newest LSN, asked anew: what a session captured is in it; None while DDL is behind.
+
+        DDL has an LSN of its own and no entry in ``cdc.lsn_time_mapping``. What was read behind a
+        column's drop is not the table at an LSN before it; the next entry is behind both, at the
+        latest the one with which the capture job marks the time, every five minutes.
+        """
+        newest = max_lsn(self._connection) or Lsn.ZERO
+        ddl = newest_ddl_lsn(self._connection, mark)
+        return None if ddl is not None and ddl > newest else newest
 
     def _sessions(self) -> Sessions | None:
         if not self._sees_sessions:

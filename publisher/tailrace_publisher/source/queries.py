@@ -209,6 +209,17 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
+def newest_ddl_lsn(connection: Connection, up_to: Lsn) -> Lsn | None:
+    """The newest entry of ``cdc.ddl_history`` up to an LSN; None where there is none.
+
+    https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
+    """
+    rows = connection.query(
+        "SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?", up_to.to_bytes()
+    )
+    return lsn_or_none(rows[0][0])
+
+
 def allows_snapshot_isolation(connection: Connection) -> bool:
     """Whether SNAPSHOT isolation may be used now; not while that is being switched on or off.
 
@@ -342,13 +353,14 @@ def catalog_state(connection: Connection, needed: Lsn = Lsn.MAX) -> CatalogState
     """
     raised, ((count, recognised, object_ids, newest),), ddl = connection.query_sets(
         "SELECT capture_instance, object_id, start_lsn FROM cdc.change_tables WHERE start_lsn > ?;"
-        " SELECT COUNT(*), COUNT(NULLIF(start_lsn, 0x00000000000000000000)),"
+        " SELECT COUNT(*), SUM(CASE WHEN start_lsn > 0x00000000000000000000"
+        " THEN 1 ELSE 0 END),"
         " SUM(CAST(object_id AS bigint)), MAX(create_date) FROM cdc.change_tables;"
         " SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history",
         needed.to_bytes(),
     )
     return CatalogState(
-        InstancesMark(int(count), int(recognised), int(object_ids or 0), newest),
+        InstancesMark(int(count), int(recognised or 0), int(object_ids or 0), newest),
         lsn_or_none(ddl[0][0]),
         int(ddl[0][1]),
         {(str(row[0]), int(row[1])): Lsn.from_bytes(row[2]) for row in raised},

@@ -199,15 +199,23 @@ def _raised_watermarks(view: View, parameters: Sequence[Any]) -> Answer:
 
 
 @statement(
-    "SELECT COUNT(*), COUNT(NULLIF(start_lsn, 0x00000000000000000000)),"
+    "SELECT COUNT(*), SUM(CASE WHEN start_lsn > 0x00000000000000000000"
+    " THEN 1 ELSE 0 END),"
     " SUM(CAST(object_id AS bigint)), MAX(create_date) FROM cdc.change_tables"
 )
 def _instances_mark(view: View, _: Sequence[Any]) -> Answer:
     instances = view.instances()
-    recognised = sum(i.start_lsn is not None for i in instances)
+    recognised = sum(i.start_lsn is not None for i in instances) if instances else None
     object_ids = sum(i.object_id for i in instances) if instances else None
     newest = max((i.create_date for i in instances), default=None)
     return [(len(instances), recognised, object_ids, newest)]
+
+
+@statement("SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?")
+def _newest_ddl_up_to(view: View, parameters: Sequence[Any]) -> Answer:
+    (up_to,) = parameters
+    lsns = [entry.lsn for entry in view.database.ddl_history if entry.lsn <= up_to]
+    return [(max(lsns, default=None),)]
 
 
 @statement("SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history")

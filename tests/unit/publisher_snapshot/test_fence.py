@@ -37,6 +37,7 @@ class Server:
     now: datetime = NOON
     log_end_error: SourceError | None = None
     session_error: SourceError | None = None
+    ddl: list[Lsn] = field(default_factory=list)
 
     def query_sets(self, sql: str) -> list[list[Any]]:
         assert "dm_cdc_log_scan_sessions" in sql
@@ -52,6 +53,9 @@ class Server:
         if "fn_cdc_get_max_lsn" in sql:
             newest = max((lsn for lsn, _ in self.mapping), default=None)
             return [(None if newest is None else newest.to_bytes(),)]
+        if "ddl_history" in sql:
+            seen = [lsn.to_bytes() for lsn in self.ddl if lsn.to_bytes() <= parameters[0]]
+            return [(max(seen, default=None),)]
         if "lsn_time_mapping" in sql:
             behind, moment = parameters
             return [
@@ -120,6 +124,21 @@ def test_a_quiet_database_reaches_it_by_a_session_that_found_nothing_and_ended_t
     assert source.reached(fence) is None
     server.sessions = [session(NOON, NOON, empty=2, end_lsn=at(0x50))]
     assert source.reached(fence) == at(0x40)
+
+
+def test_ddl_behind_the_newest_entry_keeps_it_waiting_for_the_next_one():
+    """A column that is gone is in no row that was read; at an LSN before that it was."""
+    server = Server(log_end=at(0x50), mapping=[(at(0x40), NOON)], ddl=[at(0x30), at(0x48)])
+    source = fences(server)
+    fence = source.mark(OURS)
+
+    server.sessions = [session(NOON, NOON, empty=2, end_lsn=at(0x50))]
+    assert source.reached(fence) is None
+    server.ddl[1] = at(0x58)  # behind the mark: the rows were read before it
+    assert source.reached(fence) == at(0x40)
+    server.ddl[1] = at(0x48)
+    server.mapping.append((at(0x60), NOON + SECOND))
+    assert source.reached(fence) == at(0x60)
 
 
 def test_nothing_captured_ever_is_the_lowest_fence():

@@ -1,0 +1,150 @@
+"""Which shard publishes a table: the map, what is kept of it, and the names that go with a shard.
+
+The tables of a database are divided among shards, each published by one process at a time. What
+belongs to a shard belongs to it by its number: partition ``n`` of the checkpoint, progress and
+control topics, and a transactional id of its own. A *topic* has one shard, so tables that share one
+stay together and its offset ranges never interleave.
+
+The shard of a topic is the one whose hash with it is the highest (rendezvous hashing), so every
+process works out the same without asking, new tables included, and with one shard more only the
+tables that go to it move. The map is a record in the control topic all the same: its number tells
+older decisions from newer ones, and it may pin topics to shards.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final, Self
+
+SHARDS_MAX: Final = 1000
+"""More have no use: each has connections, a producer and a poll of its own."""
+
+_FORM: Final = 1
+_HASH_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMap:
+    """How topics are divided.
+
+    Attributes:
+        number: of the map; each reshard makes the next. 0 is what is published without any.
+        shards: how many shards there are, 1 to :data:`SHARDS_MAX`.
+        pinned: data topics whose shard is chosen, not worked out.
+
+    Raises:
+        ValueError: a number is out of its bounds.
+    """
+
+    number: int = 0
+    shards: int = 1
+    pinned: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        if not 1 <= self.shards <= SHARDS_MAX:
+            raise ValueError(f"{self.shards} shards: 1 to {SHARDS_MAX} are possible")
+        if self.number < 0 or (self.number == 0 and self.shards > 1):
+            raise ValueError(f"map {self.number} of {self.shards} shards: several need a map")
+        for topic, shard in self.pinned.items():
+            if not 0 <= shard < self.shards:
+                raise ValueError(f"topic {topic} is pinned to shard {shard} of {self.shards}")
+
+    def shard_of(self, topic: str) -> int:
+        """The shard of a data topic."""
+        pinned = self.pinned.get(topic)
+        if pinned is not None:
+            return pinned
+        return max(range(self.shards), key=lambda shard: _weight(topic, shard))
+
+    def resharded(self, shards: int, pinned: Mapping[str, int] | None = None) -> ShardMap:
+        """The next map, with another number of shards.
+
+        Args:
+            shards: how many.
+            pinned: topics whose shard is chosen; default: those of this map that can stay.
+
+        Raises:
+            ValueError: a number is out of its bounds.
+        """
+        kept = {topic: shard for topic, shard in self.pinned.items() if shard < shards}
+        return ShardMap(self.number + 1, shards, kept if pinned is None else pinned)
+
+    def to_bytes(self) -> bytes:
+        """The record's value in the control topic."""
+        pinned = dict(sorted(self.pinned.items()))
+        fields = {"form": _FORM, "map": self.number, "shards": self.shards, "pinned": pinned}
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def from_bytes(cls, value: bytes) -> Self:
+        """Read a record's value; fields of later releases are passed over.
+
+        Raises:
+            ValueError: it is no map, or of a form that this release does not know.
+        """
+        try:
+            fields = json.loads(value)
+            form, number, shards = fields["form"], fields["map"], fields["shards"]
+            pinned = {str(topic): shard for topic, shard in fields["pinned"].items()}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"the control topic holds what is no map of shards: {error!r}"
+            ) from error
+        if form != _FORM:
+            raise ValueError(f"a map of form {form}: this release knows form {_FORM} only")
+        numbers = (number, shards, *pinned.values())
+        if not all(isinstance(found, int) and not isinstance(found, bool) for found in numbers):
+            raise ValueError("the control topic holds what is no map of shards: not a number")
+        return cls(number, shards, pinned)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One shard of a map; by default all there is.
+
+    Attributes:
+        number: which.
+        map: how topics are divided.
+
+    Raises:
+        ValueError: the map does not have it.
+    """
+
+    number: int = 0
+    map: ShardMap = field(default_factory=ShardMap)
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        if not 0 <= self.number < self.map.shards:
+            raise ValueError(f"shard {self.number} of {self.map.shards}")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is no other."""
+        return self.map.shards == 1
+
+    def has(self, topic: str) -> bool:
+        """Whether a data topic is published by it."""
+        return self.is_whole or self.map.shard_of(topic) == self.number
+
+
+def transactional_id(prefix: str, database: str, shards: int, shard: int) -> str:
+    """Whoever takes it fences the one before; that of one shard alone is the one without shards.
+
+    Args:
+        prefix: of the topics.
+        database: the source database.
+        shards: how many there are.
+        shard: which.
+    """
+    whole = f"tailrace-{prefix}-{database}"
+    return whole if shards == 1 else f"{whole}-shard-{shard}"
+
+
+def _weight(topic: str, shard: int) -> bytes:
+    """The same on every machine and in every release: topics would move otherwise."""
+    return sha256(f"{shard}:{topic}".encode()).digest()[:_HASH_BYTES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -87,18 +88,28 @@ def publish(config: Path | None, flags: tuple[str, ...]) -> None:
 @SET
 @click.option("--once", is_flag=True, help="Carry what is in the topics now, and end.")
 def sink(config: Path | None, flags: tuple[str, ...], once: bool) -> None:
-    """Carry the topics of one prefix into lake tables until SIGTERM."""
+    """Carry the topics of one prefix into lake tables until SIGTERM.
+
+    With --once it ends when that is done, with 0; with 1 when it failed or was stopped before.
+    """
     settings = settings_of(config, flags, "sink", "lake")
     checked = check_options(settings.sink)
+    from tailrace.once_bar import progress_bar
     from tailrace_compose.local.jars import spark_jars
+    from tailrace_schemas.registry import RegistryError
     from tailrace_sink.application import run
     from tailrace_sink.errors import SinkError
+    from tailrace_sink.metrics import SinkMetrics
 
-    with _stop_on_signal() as stop:
+    metrics = SinkMetrics()
+    bar = progress_bar(metrics) if once and sys.stderr.isatty() else nullcontext()
+    with _stop_on_signal() as stop, bar:
         try:
-            run(checked, spark_jars(), stop, once=once)
-        except SinkError as error:
+            run(checked, spark_jars(), stop, once=once, metrics=metrics)
+        except (SinkError, RegistryError) as error:
             fail(f"{type(error).__name__}: {error}")
+        if once and stop.is_set():
+            fail("stopped before everything was carried")
 
 
 @cli.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -53,6 +54,22 @@ def log_commits(path: str) -> list[tuple[str, int]]:
         if closed_lsn:
             cuts.setdefault(closed_lsn, commit["timestamp"])
     return sorted(cuts.items())
+
+
+def dead_letters(path: str) -> dict[str, int]:
+    """How many records of each topic the sink has put aside.
+
+    Args:
+        path: folder or URI of the dead letters (``SinkConfig.dead_letters_path``).
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        table = DeltaTable(path)
+    except TableNotFoundError:
+        return {}
+    return dict(Counter(table.to_pyarrow_table(columns=["topic"])["topic"].to_pylist()))
 
 
 class CommitRows:

@@ -39,6 +39,8 @@ class Stage:
     """Of those, the ones that the sink stopped, and why."""
     tables: frozenset[str] | None = None
     """Paths below the lake of the tables that are in its newest cut; None of the topics."""
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    """How many records of each topic the sink has put aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class TableLag:
 
     None means that there is no such stage yet; 0.0 that it has the newest change. A table that is
     not in the cut is in its snapshot, or was stopped; the publisher's log says which. Why the sink
-    stopped a table is in ``lake_stopped``.
+    stopped a table is in ``lake_stopped``; ``dead_letters`` are the records that it put aside.
     """
 
     table: str
@@ -58,6 +60,7 @@ class TableLag:
     lake_lag_s: float | None
     in_cut: bool = True
     lake_stopped: str | None = None
+    dead_letters: int = 0
 
 
 def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
@@ -111,6 +114,14 @@ def show(settings: Settings, *, as_json: bool) -> None:
     for lag in lags:
         if lag.lake_stopped is not None:
             console.print(f"The sink stopped {lag.table}: {lag.lake_stopped}", highlight=False)
+        if lag.dead_letters:
+            path = settings.sink().dead_letters_path
+            console.print(
+                f"{lag.table} lacks {lag.dead_letters} records that could not be applied: see the"
+                f" Delta table {path}; a new snapshot (tailrace snapshot) brings the rows that the"
+                " source has",
+                highlight=False,
+            )
     if topics is not None and topics.closed_commit_ms is not None:
         age = max(0.0, time.time() - topics.closed_commit_ms / 1000)
         console.print(f"The topics are known to be complete up to {age:.0f} s ago.")
@@ -153,11 +164,12 @@ def _topics(config: PublisherConfig) -> Stage | None:
 def _lake(settings: Settings) -> Stage | None:
     from deltalake.exceptions import DeltaError
 
-    from tailrace.lake import CommitRows
+    from tailrace.lake import CommitRows, dead_letters
 
     path = settings.sink().commits_path
     try:
         rows = CommitRows(path).read()
+        put_aside = dead_letters(settings.sink().dead_letters_path)
     except (DeltaError, OSError) as error:
         raise StageUnavailable(
             f"the lake's commit table {path} cannot be read ({error}): check sink.lake and the"
@@ -171,6 +183,7 @@ def _lake(settings: Settings) -> Stage | None:
         None if committed is None else round(committed.timestamp() * 1000),
         stopped=rows[-1].stopped,
         tables=frozenset(rows[-1].tables),
+        dead_letters=put_aside,
     )
 
 
@@ -203,6 +216,7 @@ def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> 
                 lake_lag_s=lag_s(newest_lsn, newest_ms, applied),
                 in_cut=topics is None or topic not in topics.left_out,
                 lake_stopped=lake.stopped.get(topic) if lake else None,
+                dead_letters=lake.dead_letters.get(topic, 0) if lake else 0,
             )
 
 

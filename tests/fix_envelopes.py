@@ -20,7 +20,7 @@ from typing import Any
 import fastavro
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from tailrace_schemas.envelope import VERSION, SchemaColumn, TableSchema, envelope_schema
@@ -153,6 +153,12 @@ class Source:
                 found.append(read_signal(message.value()))
         finally:
             consumer.close()
+
+    def offsets_end(self, topic: str) -> int:
+        """The offset behind the last record of a topic's first partition."""
+        place = TopicPartition(topic, 0)
+        (found,) = self.admin.list_offsets({place: OffsetSpec.latest()}).values()
+        return int(found.result(30).offset)
 
     def delete_topic(self, table: SourceTable) -> None:
         """Delete the topic of a table."""

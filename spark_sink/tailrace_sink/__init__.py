@@ -1,16 +1,18 @@
 """From topics to lake tables: progress-driven micro-batches of Spark.
 
 :func:`run` is the sink itself, :func:`read` reads all tables of a lake as of a cut, :func:`history`
-the validity intervals of a table's rows. They load Spark when they are first used.
+the validity intervals of a table's rows, :func:`changes` every change of a table between two
+points. They load Spark when they are first used.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tailrace_sink.application import run
+    from tailrace_sink.change_feed import changes
     from tailrace_sink.reader import history, read
 
-__all__ = ["history", "read", "run"]
+__all__ = ["changes", "history", "read", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,6 +20,10 @@ def __getattr__(name: str) -> Any:
         from tailrace_sink.application import run
 
         return run
+    if name == "changes":
+        from tailrace_sink.change_feed import changes
+
+        return changes
     if name in __all__:
         from tailrace_sink import reader
 

@@ -25,6 +25,8 @@ from tailrace_sink.decode import WriterSchema, change_rows, within_cut
 from tailrace_sink.key_bounds import bounds_by_spark, bounds_in
 from tailrace_sink.lake_table import (
     CDC_COLUMNS,
+    CHANGED,
+    COMMIT_TIME,
     LSN,
     OPERATION,
     POSITION,
@@ -33,6 +35,7 @@ from tailrace_sink.lake_table import (
     quote,
 )
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
+from tailrace_sink.progress import CutPoint
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.writes import Write, fits_driver, way_to_write
 
@@ -60,29 +63,69 @@ class TableWork:
     values: DataFrame
 
 
-def apply_changes(
-    spark: SparkSession, config: SinkConfig, work: TableWork, batch: int, cut: str
-) -> None:
+def apply_changes(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
     """Bring the lake tables of one source table to the cut.
+
+    The append-only companion first: what a whole table lacks is seen in the mirror before it is
+    taken from there.
 
     Args:
         spark: a session of this thread's own (its temporary view and settings are its own).
         config: the options.
         work: what to apply.
-        batch: the batch id.
-        cut: the LSN that it leads to.
+        cut: where it leads to.
     """
-    if work.table.key:
-        _write_mirror(spark, config, work, batch, cut)
-    else:
-        append_changes(config, work.table, _changes(work, work.table), batch)
     if work.changes_table is not None:
-        append_changes(config, work.changes_table, _changes(work, work.changes_table), batch)
+        changes = _changes(work, work.changes_table)
+        if work.topic_range.is_whole and not work.table.is_new:
+            gone = _gone(spark, config, work, cut)
+            changes = changes.unionByName(gone, allowMissingColumns=True)
+        append_changes(config, work.changes_table, changes, cut.batch)
+    if work.table.key:
+        _write_mirror(spark, config, work, cut)
+    else:
+        append_changes(config, work.table, _changes(work, work.table), cut.batch)
 
 
-def _write_mirror(
-    spark: SparkSession, config: SinkConfig, work: TableWork, batch: int, cut: str
+def _gone(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> DataFrame:
+    """Deletes of the rows that the lake has and a whole table has not: nobody saw them go."""
+    there = _there(spark, config, work.table).alias("there")
+    whole = _changes(work, work.table, work.topic_range.whole_from).alias("whole")
+    same = [f"there.{quote(name)} <=> whole.{quote(name)}" for name in work.table.key]
+    left = there.join(whole, F.expr(" AND ".join(same)), "left_anti")
+    return _deletes(left, work.table, cut)
+
+
+def append_all_gone(
+    spark: SparkSession,
+    config: SinkConfig,
+    table: LakeTable,
+    changes_table: LakeTable,
+    cut: CutPoint,
 ) -> None:
+    """Append a delete of every row of a mirror whose source was found empty, once per batch id."""
+    gone = _deletes(_there(spark, config, table), table, cut)
+    append_changes(config, changes_table, gone, cut.batch)
+
+
+def _there(spark: SparkSession, config: SinkConfig, table: LakeTable) -> DataFrame:
+    rows = spark.read.format("delta").load(f"{config.lake}/{table.path}")
+    return rows.where(f"{OPERATION} <> 'd'")
+
+
+def _deletes(rows: DataFrame, table: LakeTable, cut: CutPoint) -> DataFrame:
+    commit = "NULL" if cut.commit_ms is None else f"timestamp_millis({cut.commit_ms})"
+    return rows.selectExpr(
+        *(quote(column.name) for column in table.columns),
+        f"{_snapshot_position(cut.lsn)} AS {POSITION}",
+        f"{literal(cut.lsn)} AS {LSN}",
+        f"'d' AS {OPERATION}",
+        f"CAST({commit} AS TIMESTAMP) AS {COMMIT_TIME}",
+        f"CAST(array() AS ARRAY<STRING>) AS {CHANGED}",
+    )
+
+
+def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut: CutPoint) -> None:
     table, ranges = work.table, work.topic_range
     # What stands before a whole table is older than it: the whole replaces it.
     changes = _changes(work, table, ranges.whole_from)
@@ -90,15 +133,15 @@ def _write_mirror(
     if way is Write.APPEND_DISTINCT:
         way = Write.APPEND_LATEST if _repeats_keys(changes, table) else Write.APPEND
     if way is Write.APPEND:
-        append_changes(config, table, changes, batch)
+        append_changes(config, table, changes, cut.batch)
     elif way is Write.APPEND_LATEST:
         latest = latest_changes(changes, table, large_columns(table))
         if config.delete_mode is DeleteMode.HARD:
             latest = latest.where(f"{OPERATION} <> 'd'")
-        append_changes(config, table, latest, batch)
+        append_changes(config, table, latest, cut.batch)
     else:
         is_local = fits_driver(config, ranges.count, ranges.bytes)
-        whole_at = cut if ranges.is_whole else None
+        whole_at = cut.lsn if ranges.is_whole else None
         merge_changes(spark, config, table, changes, whole_at, is_local=is_local)
 
 
@@ -233,5 +276,8 @@ def empty_statement(config: SinkConfig, table: LakeTable, cut: str) -> str:
 
 def _soft_delete(cut: str) -> str:
     """Assignments for a row that the source no longer has; when it left is not known."""
-    position = ChangePosition.of_snapshot(Lsn.parse(cut)).to_bytes().hex()
-    return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = X'{position}'"
+    return f"{OPERATION} = 'd', {LSN} = {literal(cut)}, {POSITION} = {_snapshot_position(cut)}"
+
+
+def _snapshot_position(lsn: str) -> str:
+    return f"X'{ChangePosition.of_snapshot(Lsn.parse(lsn)).to_bytes().hex()}'"

@@ -21,6 +21,7 @@ from pydantic import (
 from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
 from tailrace_schemas.topics import TopicNames
 from tailrace_sink.errors import ConfigError
+from tailrace_sink.progress import Bound
 
 
 class DeleteMode(StrEnum):
@@ -35,6 +36,14 @@ class Profile(StrEnum):
 
     FAST = "fast"
     COMPATIBLE = "compatible"
+
+
+class BadRecords(StrEnum):
+    """What becomes of a record that is no change of its table."""
+
+    STOP_TABLE = "stop-table"
+    DEAD_LETTER = "dead-letter"
+    FAIL = "fail"
 
 
 class KafkaConfig(Section):
@@ -67,6 +76,11 @@ class KafkaConfig(Section):
         protected = ("bootstrap.servers", "isolation.level", "group.id", "auto.offset.reset")
         leave_alone(extra, protected, "the promise of exact cuts rests on it")
         return extra
+
+
+def dead_letters_path(lake: str) -> str:
+    """Path of the dead letters of a lake."""
+    return f"{lake}/_tailrace/dead_letters"
 
 
 def _no_tables() -> TableSelection:
@@ -103,6 +117,15 @@ class SinkConfig(Section):
         default=DeleteMode.HARD,
         description="hard (default) removes deleted rows; soft keeps them with _cdc_op = 'd'.",
     )
+    on_bad_record: BadRecords = Field(
+        default=BadRecords.STOP_TABLE,
+        description="What becomes of a record that cannot be decoded, or whose writer schema nobody"
+        " has. stop-table (default): its table stops at the cut before it, by name, until a new"
+        " snapshot; the others go on. dead-letter: the record goes to the Delta table"
+        " <lake>/_tailrace/dead_letters, once, and the rest of the table goes on without it. fail:"
+        " the sink ends. Records that are missing, or others than the publisher counted though each"
+        " can be decoded, stop the table under dead-letter too: none of them can be told apart.",
+    )
     changes_per_batch: int = Field(
         default=1_000_000,
         ge=1,
@@ -112,6 +135,14 @@ class SinkConfig(Section):
         " more disk: each table's messages are kept until they are written, beside the shuffle. A"
         " batch that was begun is finished"
         " as it was planned, whatever the bound says by then.",
+    )
+    bytes_per_batch: int = Field(
+        default=1024 * 1024 * 1024,
+        ge=1,
+        le=1024**4,
+        description="The same in bytes of values, by the publisher's ledger; 1 to 1099511627776 (1"
+        " TiB), default 1073741824 (1 GiB). A transaction or a snapshot that is larger is taken as"
+        " a whole, table by table, on the executors' disks.",
     )
     local_changes_max: int = Field(
         default=5_000,
@@ -257,6 +288,11 @@ class SinkConfig(Section):
         return TopicNames(self.prefix)
 
     @property
+    def bound(self) -> Bound:
+        """How much a cut of the log, or a batch of the tables, takes."""
+        return Bound(self.changes_per_batch, self.bytes_per_batch)
+
+    @property
     def commits_path(self) -> str:
         """Path of the commit table."""
         return f"{self.lake}/_tailrace/commits"
@@ -265,6 +301,11 @@ class SinkConfig(Section):
     def log_path(self) -> str:
         """Path of the log."""
         return f"{self.lake}/_tailrace/log"
+
+    @property
+    def dead_letters_path(self) -> str:
+        """Path of the table of records that could not be applied."""
+        return dead_letters_path(self.lake)
 
     @property
     def schemas_path(self) -> str:

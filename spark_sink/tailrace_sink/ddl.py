@@ -26,9 +26,11 @@ from tailrace_sink.identity import COLUMNS_PROPERTY, known_identities
 from tailrace_sink.lake_table import (
     CHANGES_COLUMNS,
     DELETES_PROPERTY,
+    DELETES_UNKNOWN,
     NO_ZONE,
     SCHEMA_LSN_PROPERTY,
     Feature,
+    Kind,
     LakeColumn,
     LakeTable,
     columns_ddl,
@@ -63,8 +65,8 @@ class LakeTables:
         self,
         spark: SparkSession,
         versions: Sequence[TableSchema],
+        kind: Kind,
         *,
-        is_changes: bool,
         may_replace: bool = False,
     ) -> LakeTable:
         """The lake table of a source table, created or altered to hold these schema versions.
@@ -72,8 +74,7 @@ class LakeTables:
         Args:
             spark: the session to run the statements in.
             versions: schema versions of one source table, at least one, in any order.
-            is_changes: whether every change is to be a row: the companion of a keyed table, or a
-                keyless table itself.
+            kind: what it is to have a row for.
             may_replace: whether the whole table is about to be written, so that a table which
                 cannot follow is made anew.
 
@@ -83,14 +84,12 @@ class LakeTables:
         """
         ordered = sorted(versions, key=lambda version: version.schema_lsn)
         table = ordered[0].table
-        path = new_table(ordered[0], is_changes=is_changes).path
+        path = new_table(ordered[0], kind).path
         location = f"{self._config.lake}/{path}"
         try:
-            known = self._known.get(path) or self._read(
-                spark, table, location, is_changes=is_changes
-            )
+            known = self._known.get(path) or self._read(spark, table, location, kind)
             if known is None:
-                known = self._create(spark, ordered[0], location, is_changes=is_changes)
+                known = self._create(spark, ordered[0], location, kind)
             followed, statements = self._evolve(known, ordered, location)
         except (UnsupportedSchemaChange, LakeTableChanged) as error:
             if not may_replace:
@@ -111,17 +110,31 @@ class LakeTables:
         stays_plain = self._config.profile is Profile.COMPATIBLE
         followed, statements = evolve(table, versions, location, stays_plain=stays_plain)
         deletes = str(self._config.delete_mode)
-        if deletes == DeleteMode.SOFT and table.deletes != deletes and not table.is_changes:
+        if deletes == DeleteMode.SOFT and table.deletes != deletes and not table.kind.appends:
             # Told before the first row of a deleted key stays: from then on a key may be there.
             statements.append(_set_properties(location, {DELETES_PROPERTY: deletes}))
             followed = replace(followed, deletes=deletes)
         return followed, statements
 
+    def doubt_deletes(self, spark: SparkSession, table: LakeTable) -> LakeTable:
+        """Note, before it is so, that a table may have rows of keys that the source deleted.
+
+        From then on a key that is created may be there, so that creates are merged.
+        """
+        if table.kind.appends or table.deletes != DeleteMode.HARD:
+            return table
+        location = f"{self._config.lake}/{table.path}"
+        statement = _set_properties(location, {DELETES_PROPERTY: DELETES_UNKNOWN})
+        retried(f"altering {table.path}", partial(spark.sql, statement))
+        doubted = replace(table, deletes=DELETES_UNKNOWN)
+        self._known[table.path] = replace(doubted, is_new=False)
+        return doubted
+
     def known(self, spark: SparkSession, table: TableName) -> LakeTable | None:
         """The lake table of a source table as it is, or None when there is none."""
         path = table_path(table)
         location = f"{self._config.lake}/{path}"
-        return self._known.get(path) or self._read(spark, table, location, is_changes=False)
+        return self._known.get(path) or self._read(spark, table, location, Kind.MIRROR)
 
     def forget(self, table: TableName | None = None) -> None:
         """Read the tables anew: after a failure it is open which statements ran.
@@ -132,13 +145,13 @@ class LakeTables:
         if table is None:
             self._known.clear()
             return
-        for is_changes in (False, True):
-            self._known.pop(table_path(table, is_changes=is_changes), None)
+        for kind in Kind:
+            self._known.pop(table_path(table, kind), None)
 
     def _create(
-        self, spark: SparkSession, version: TableSchema, location: str, *, is_changes: bool
+        self, spark: SparkSession, version: TableSchema, location: str, kind: Kind
     ) -> LakeTable:
-        table = self._new(version, is_changes=is_changes)
+        table = self._new(version, kind)
         name = f"{table.table.schema}.{table.table.table}"
         config = self._config
         statement = create_statement(
@@ -152,8 +165,8 @@ class LakeTables:
         _log.info("lake_table_created", table=str(table.table), location=location)
         return table
 
-    def _new(self, version: TableSchema, *, is_changes: bool) -> LakeTable:
-        table = new_table(version, is_changes=is_changes)
+    def _new(self, version: TableSchema, kind: Kind) -> LakeTable:
+        table = new_table(version, kind)
         if self._config.profile is Profile.COMPATIBLE:
             require_plain(table)
         features = frozenset({Feature.COLUMN_MAPPING} if table.needs_mapping else ())
@@ -171,7 +184,7 @@ class LakeTables:
 
         CREATE OR REPLACE TABLE refuses another schema at a path (Delta 4.4.0).
         """
-        table = self._new(version, is_changes=False)
+        table = self._new(version, Kind.MIRROR)
         found = table_metadata(spark, location)
         features = frozenset() if found is None else _features(found)
         needed = {feature.value: feature.on for feature in sorted(table.features - features)}
@@ -193,14 +206,12 @@ class LakeTables:
         return replace(table, features=features | table.features, schema_lsn="", recorded="")
 
     @staticmethod
-    def _read(
-        spark: SparkSession, table: TableName, location: str, *, is_changes: bool
-    ) -> LakeTable | None:
+    def _read(spark: SparkSession, table: TableName, location: str, kind: Kind) -> LakeTable | None:
         metadata = table_metadata(spark, location)
-        return None if metadata is None else lake_table_of(table, metadata, is_changes=is_changes)
+        return None if metadata is None else lake_table_of(table, metadata, kind)
 
 
-def lake_table_of(table: TableName, metadata: TableMetadata, *, is_changes: bool) -> LakeTable:
+def lake_table_of(table: TableName, metadata: TableMetadata, kind: Kind) -> LakeTable:
     """What a lake table is, by its metadata.
 
     Raises:
@@ -210,7 +221,7 @@ def lake_table_of(table: TableName, metadata: TableMetadata, *, is_changes: bool
     columns, foreign = _columns(table, metadata)
     return LakeTable(
         table=table,
-        is_changes=is_changes,
+        kind=kind,
         columns=columns,
         schema_lsn=properties.get(SCHEMA_LSN_PROPERTY, ""),
         features=_features(metadata),

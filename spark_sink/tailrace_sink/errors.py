@@ -36,6 +36,13 @@ class ConfigError(SinkError):
         super().__init__("configuration: " + "; ".join(self.problems))
 
 
+class TableError(SinkError):
+    """What concerns one table, whatever the others do: it stops alone and leaves the lake's cuts.
+
+    A new snapshot brings it back.
+    """
+
+
 class KafkaUnavailable(SinkError):
     """No broker answers, or the progress topic does not exist yet: waiting helps."""
 
@@ -66,17 +73,24 @@ class ApplyFailed(SinkError):
 class ChangesLost(SinkError):
     """Kafka no longer holds offsets that the lake still needs: retention overtook the sink.
 
-    Where they are of one table, it stops alone and leaves the lake's cuts; a new snapshot brings it
-    back. Where they are of the progress topic, the lake stays at its last cut.
+    The table stops alone and leaves the lake's cuts; a new snapshot brings it back.
     """
 
     def __init__(self, step: str, reason: str) -> None:
         self.step = step
         super().__init__(
             f"{step}: the topics no longer hold changes that the lake needs ({reason}); raise their"
-            f" retention, and take a new snapshot of the table {SNAPSHOT_HELPS}; when the"
-            " progress topic lost records, start with a new snapshot into a new lake address"
+            f" retention, and take a new snapshot of the table {SNAPSHOT_HELPS}"
         )
+
+
+class ProgressTruncated(SinkError):
+    """The progress topic no longer holds records that come next: the log is opened again.
+
+    It then goes on behind them (``late_beginning``).
+    """
+
+    retryable = True
 
 
 class TopicGone(SinkError):
@@ -93,7 +107,7 @@ class TopicGone(SinkError):
         )
 
 
-class TopicMadeAnew(SinkError):
+class TopicMadeAnew(TableError):
     """A topic begins anew below offsets that the lake has: it was deleted and made again.
 
     The table stops alone; a new snapshot brings it back.
@@ -107,7 +121,7 @@ class TopicMadeAnew(SinkError):
         )
 
 
-class LedgerMismatch(SinkError):
+class LedgerMismatch(TableError):
     """A topic holds other changes than the ledger counted when they were written.
 
     The table stops alone; a new snapshot brings it back.
@@ -185,7 +199,7 @@ class ForeignRecord(SinkError):
     """A record in one of our topics is not what the contract says."""
 
 
-class SchemaUnknown(SinkError):
+class SchemaUnknown(TableError):
     """Neither the lake nor the registry has a writer schema that the ledger names.
 
     The table stops alone; a new snapshot brings it back.
@@ -205,14 +219,49 @@ class SchemaUnknown(SinkError):
         )
 
 
-class TableExcluded(SinkError):
+class BadRecord(TableError):
+    """A record of a data topic that is no change of its table.
+
+    The table stops alone, at the cut before; with ``sink.on_bad_record: dead-letter`` the record is
+    put aside instead.
+
+    Attributes:
+        table: database.schema.table.
+        topic: where it is.
+        partition: its partition.
+        offset: its offset.
+        reason: what is wrong with it.
+    """
+
+    def __init__(
+        self, table: str, place: tuple[str, int, int], reason: str, also: str | None = None
+    ) -> None:
+        self.table = table
+        self.topic, self.partition, self.offset = place
+        self.reason = reason
+        super().__init__(
+            f"table {table}: the record of topic {self.topic} partition {self.partition} offset"
+            f" {self.offset} is no change of it: {reason}; mend who wrote it, and take a new"
+            f" snapshot of the table {SNAPSHOT_HELPS}; or set sink.on_bad_record to dead-letter to"
+            " put such records aside" + ("" if also is None else f" ({also})")
+        )
+
+
+class BadRecordRefused(SinkError):
+    """A record that cannot be applied, where ``sink.on_bad_record`` is ``fail``."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"sink.on_bad_record is fail: {reason}")
+
+
+class TableExcluded(TableError):
     """The configuration leaves a table out: what comes meanwhile is missing from it."""
 
     def __init__(self) -> None:
         super().__init__(EXCLUDED)
 
 
-class UnsupportedSchemaChange(SinkError):
+class UnsupportedSchemaChange(TableError):
     """A change of the source table that the lake table cannot follow without losing values.
 
     The table stops alone and leaves the lake's cuts; a new snapshot brings it back.
@@ -228,7 +277,7 @@ class UnsupportedSchemaChange(SinkError):
         super().__init__(f"table {table}{f', column {column}' if column else ''}: {problem}; {fix}")
 
 
-class LakeTableChanged(SinkError):
+class LakeTableChanged(TableError):
     """Somebody else altered a lake table so that the sink cannot write to it.
 
     The table stops alone; a new snapshot makes it anew.
@@ -248,7 +297,7 @@ class LakeTableChanged(SinkError):
         )
 
 
-class AppendSkipped(SinkError):
+class AppendSkipped(TableError):
     """A lake table has a later batch than the one that was to be appended: nothing was written.
 
     The table stops alone.

@@ -9,31 +9,27 @@ alone.
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from tailrace_sink.batch import Applied, BatchApplier
-from tailrace_sink.commit_table import COMPACT_EVERY, CommitTable
-from tailrace_sink.config import SinkConfig
+from tailrace_sink.commit_table import CommitTable
 from tailrace_sink.errors import EXCLUDED, LakeTaken
 from tailrace_sink.feed import Feed
-from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.intent import Intent
 from tailrace_sink.jvm_errors import translated
-from tailrace_sink.lake_table import table_path
-from tailrace_sink.log_table import LogTable
-from tailrace_sink.log_upkeep import LogUpkeep
-from tailrace_sink.metrics import SinkMetrics
-from tailrace_sink.progress import BatchPlan, SchemaById, SinkState, plan_batch
+from tailrace_sink.lake_table import Kind, table_path
+from tailrace_sink.parts import SinkParts
+from tailrace_sink.progress import BatchPlan, SinkState, plan_batch
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.snapshot_requests import SnapshotRequests
+from tailrace_sink.upkeep import LakeUpkeep
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -42,39 +38,28 @@ class Fold:
     """Brings the tables of one lake to its log.
 
     Args:
-        spark: the application's session.
-        config: the options.
-        log: the log's table.
-        schema_by_id: looks writer schemas up.
-        metrics: Prometheus figures.
+        parts: of the sink.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: SinkConfig,
-        log: LogTable,
-        schema_by_id: SchemaById,
-        metrics: SinkMetrics,
-    ) -> None:
+    def __init__(self, parts: SinkParts) -> None:
+        config = parts.config
         self._config = config
-        self._log = log
-        self._metrics = metrics
-        session = small_batch_session(spark)
+        self._log = parts.log
+        self._metrics = parts.metrics
+        self._hook, self._now_s = parts.hook, parts.now_s
+        session = small_batch_session(parts.spark)
         self._commits = CommitTable(session, config.commits_path)
         self._intent = Intent(session, config.intent_path, config.commits_path)
-        self.feed = Feed(log, config.topics.progress, schema_by_id)
-        self._applier = BatchApplier(session, config, schema_by_id, log, metrics, self._step)
-        self._upkeep = LogUpkeep(log, config)
+        self.feed = Feed(parts.log, config.topics.progress, parts.schemas.schema_by_id)
+        self._applier = BatchApplier(session, parts)
+        self._upkeep = LakeUpkeep(parts.log, self._commits, config)
         self._requests = SnapshotRequests(session, config)
         self._begun: BatchPlan | None = None
         self._committed_batch = 0
         self._epoch = 0
-        self._rows_since_compaction = 0
         self._retention_is_set = False
+        self._is_moved = threading.Event()
         self.state = SinkState()
-        self.hook: Hook = no_hook
-        self.now_s: Callable[[], float] = time.time
 
     def state_of_tables(self) -> SinkState:
         """What the newest commit row tells; the empty state when there is none.
@@ -88,6 +73,19 @@ class Fold:
         except (PySparkException, Py4JError) as error:
             raise translated(f"commit table {self._config.commits_path}", error) from error
 
+    def begin_late(self, state: SinkState) -> None:
+        """Go on from another state than where the tables stand; called by the log's thread.
+
+        Raises:
+            SinkError: the commit table cannot be written.
+        """
+        try:
+            self._commits.ensure()
+            self._commits.append(state, 0)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"commit table {self._config.commits_path}", error) from error
+        self._is_moved.set()
+
     def open(self, epoch: int) -> SinkState:
         """Read where the tables stand; call again after a failure.
 
@@ -97,6 +95,7 @@ class Fold:
         Raises:
             SinkError: the lake cannot be read.
         """
+        self._is_moved.clear()
         state = self.state_of_tables()
         try:
             self._begun = self._intent.open(epoch, state.batch)
@@ -137,7 +136,11 @@ class Fold:
         """
         committed = 0
         while not should_stop() and committed != batches_max:
+            if self._is_moved.is_set():
+                self.open(self._epoch)
             plan = self._next_plan()
+            waiting = sum(record.count for record in self.feed.records())
+            self._metrics.waiting.labels(stage="tables").set(waiting)
             if plan is None:
                 if self._has_more():
                     continue
@@ -163,7 +166,7 @@ class Fold:
             self.state,
             self.feed.records(),
             self._config.topics,
-            changes_max=self._config.changes_per_batch,
+            self._config.bound,
             shards=self._config.shards,
         )
 
@@ -178,7 +181,7 @@ class Fold:
     def _fold(self, plan: BatchPlan) -> None:
         started = time.monotonic()
         self._begin(plan)
-        self._step("planned", "")
+        self._hook("planned", "")
         applied = self._applier.apply(plan)
         state = self._state_after(plan, applied)
         for topic in state.stopped.keys() - self.state.stopped.keys():
@@ -192,7 +195,7 @@ class Fold:
         self.state = state
         self._begun = None
         self._committed_batch = state.batch
-        self._step("committed", "")
+        self._hook("committed", "")
         seconds = time.monotonic() - started
         self._metrics.batches.inc()
         self._metrics.changes.inc(plan.count)
@@ -205,9 +208,9 @@ class Fold:
             rows=plan.count,
             tables=len(applied.versions),
             seconds=round(seconds, 3),
-            lag_ms=round(self.now_s() * 1000) - plan.published_ms,
+            lag_ms=round(self._now_s() * 1000) - plan.published_ms,
         )
-        self._compact_now_and_then()
+        self._upkeep.after_batch(self.state, dt.datetime.fromtimestamp(self._now_s(), dt.UTC))
         self._applier.tidy(state.versions)
 
     def _begin(self, plan: BatchPlan) -> None:
@@ -237,7 +240,7 @@ class Fold:
             table = self._config.topics.table_of(topic)
             if table is not None:
                 versions.pop(table_path(table), None)
-                versions.pop(table_path(table, is_changes=True), None)
+                versions.pop(table_path(table, Kind.CHANGES), None)
         return replace(plan.following, versions=versions, stopped=stopped)
 
     def _known_paths(self) -> set[str]:
@@ -247,11 +250,8 @@ class Fold:
         for topic in {*state.offsets, *state.held, *state.stopped}:
             table = self._config.topics.table_of(topic)
             if table is not None:
-                paths |= {table_path(table), table_path(table, is_changes=True)}
+                paths |= {table_path(table), table_path(table, Kind.CHANGES)}
         return paths
-
-    def _step(self, step: str, path: str) -> None:
-        self.hook(step, path)
 
     def _tell_stopped(self, topic: str, reason: str) -> None:
         table = str(self._config.topics.table_of(topic) or topic)
@@ -271,21 +271,6 @@ class Fold:
         table = str(self._config.topics.table_of(topic) or topic)
         _log.info("table_restarted", table=table)
         self._metrics.stopped_tables.labels(table=table).set(0)
-
-    def _compact_now_and_then(self) -> None:
-        try:
-            self._upkeep.after_batch(self.state, dt.datetime.fromtimestamp(self.now_s(), dt.UTC))
-        except (PySparkException, Py4JError) as error:
-            raise translated(f"upkeep of {self._log.path}", error) from error
-        self._rows_since_compaction += 1
-        if self._rows_since_compaction < COMPACT_EVERY:
-            return
-        self._rows_since_compaction = 0
-        keep = timedelta(days=self._config.commit_retention_days)
-        try:
-            self._commits.compact(keep, self.state.batch)
-        except (PySparkException, Py4JError) as error:
-            raise translated(f"compaction of {self._config.commits_path}", error) from error
 
     def _report_lag(self, plan: BatchPlan) -> None:
         self._metrics.folded_through(plan.published_ms)

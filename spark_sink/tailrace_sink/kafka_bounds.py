@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -116,21 +117,45 @@ class TopicCheck:
         del self._since[topic]
         return True
 
-    def _bounds(self, ranges: Ranges) -> dict[str, dict[int, Bounds]]:
-        try:
-            return self._ask(ranges)
-        except Py4JError as error:
-            raise translated(f"asking Kafka for {', '.join(sorted(ranges))}", error) from error
+    def bounds(self, topic: str) -> dict[int, Bounds]:
+        """What each partition of a topic has; nothing while the brokers do not know it.
 
-    def _ask(self, ranges: Ranges) -> dict[str, dict[int, Bounds]]:
+        Raises:
+            SinkError: the brokers do not answer.
+        """
+        with self._admin(topic) as (admin, jvm):
+            if not admin.listTopics().names().get().contains(topic):
+                return {}
+            asked = [(topic, partition) for partition in self._partitions(admin, jvm, topic)]
+            found = self._found(admin, jvm, asked)
+            return {partition: of for (_, partition), of in found.items()}
+
+    def topics(self) -> set[str]:
+        """The names of all topics that the brokers know.
+
+        Raises:
+            SinkError: the brokers do not answer.
+        """
+        with self._admin("the topics") as (admin, _):
+            return {str(name) for name in admin.listTopics().names().get()}
+
+    @contextmanager
+    def _admin(self, asked: str) -> Iterator[tuple[Any, Any]]:
         jvm: Any = self._spark._jvm  # noqa: SLF001 - the brokers are asked by Spark's own client
         settings = jvm.java.util.Properties()
         for name, value in kafka_options(self._kafka).items():
             if name.startswith("kafka."):
                 settings.setProperty(name.removeprefix("kafka."), value)
-        clients = jvm.org.apache.kafka.clients.admin
-        admin = clients.Admin.create(settings)
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
         try:
+            yield admin, jvm
+        except Py4JError as error:
+            raise translated(f"asking Kafka for {asked}", error) from error
+        finally:
+            admin.close()
+
+    def _bounds(self, ranges: Ranges) -> dict[str, dict[int, Bounds]]:
+        with self._admin(", ".join(sorted(ranges))) as (admin, jvm):
             names = admin.listTopics().names().get()
             existing = [topic for topic in ranges if names.contains(topic)]
             known = {topic: self._partitions(admin, jvm, topic) for topic in existing}
@@ -140,23 +165,26 @@ class TopicCheck:
                 for partition in ranges[topic]
                 if partition in known[topic]
             ]
-            spec = clients.OffsetSpec
-            level = jvm.org.apache.kafka.common.IsolationLevel
-            start, end, stable = (
-                self._offsets(admin, jvm, asked, of, isolation)
-                for of, isolation in (
-                    (spec.earliest(), level.READ_UNCOMMITTED),
-                    (spec.latest(), level.READ_UNCOMMITTED),
-                    (spec.latest(), level.READ_COMMITTED),
-                )
-            )
-        finally:
-            admin.close()
+            bounds = self._found(admin, jvm, asked)
         found: dict[str, dict[int, Bounds]] = {topic: {} for topic in existing}
-        for topic, partition in asked:
-            place = topic, partition
-            found[topic][partition] = Bounds(start[place], end[place], stable[place])
+        for (topic, partition), of in bounds.items():
+            found[topic][partition] = of
         return found
+
+    def _found(
+        self, admin: Any, jvm: Any, asked: list[tuple[str, int]]
+    ) -> dict[tuple[str, int], Bounds]:
+        spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
+        level = jvm.org.apache.kafka.common.IsolationLevel
+        start, end, stable = (
+            self._offsets(admin, jvm, asked, of, isolation)
+            for of, isolation in (
+                (spec.earliest(), level.READ_UNCOMMITTED),
+                (spec.latest(), level.READ_UNCOMMITTED),
+                (spec.latest(), level.READ_COMMITTED),
+            )
+        )
+        return {place: Bounds(start[place], end[place], stable[place]) for place in asked}
 
     @staticmethod
     def _partitions(admin: Any, jvm: Any, topic: str) -> set[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Final
 
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
@@ -48,6 +48,8 @@ SCHEMA_LSN_PROPERTY: Final = "tailrace.schemaLsn"
 """Property with the newest schema version applied; set last."""
 DELETES_PROPERTY: Final = "tailrace.deletes"
 """Property that tells whether rows of deleted keys may be in a table: hard, or soft once it was."""
+DELETES_UNKNOWN: Final = "unknown"
+"""Its value once a change of the table was put aside: it may have been a delete."""
 RESERVED: Final = "_cdc_"
 """First part of all names of ours."""
 NO_ZONE: Final = "TIMESTAMP_NTZ"
@@ -69,6 +71,27 @@ class Feature(StrEnum):
     def on(self) -> str:
         """The property's value that turns it on."""
         return "name" if self is Feature.COLUMN_MAPPING else "true"
+
+
+class Kind(Enum):
+    """What a lake table has a row for."""
+
+    MIRROR = auto()
+    """Each key of a keyed source table."""
+    EVENTS = auto()
+    """Each change of a keyless source table."""
+    CHANGES = auto()
+    """Each change of a keyed one: the companion beside its mirror."""
+
+    @classmethod
+    def of(cls, version: TableSchema) -> Kind:
+        """What a source table itself becomes."""
+        return cls.MIRROR if version.key_columns else cls.EVENTS
+
+    @property
+    def appends(self) -> bool:
+        """Whether every change is a row."""
+        return self is not Kind.MIRROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +141,19 @@ class LakeTable:
 
     Attributes:
         table: the source table.
-        is_changes: append-only: every change is a row.
+        kind: what it has a row for.
         columns: in the lake's order, without the ``_cdc_`` columns.
         schema_lsn: newest schema version applied, text.
         features: what it was made ready for.
         foreign: names of columns that somebody else added, in lower case.
         recorded: the identities that its property has.
-        deletes: whether deleted keys may have rows: hard, soft, or empty when nothing tells.
+        deletes: whether deleted keys may have rows: hard, soft, or unknown or empty when nothing
+            tells.
         is_new: whether it was just created, and has no row.
     """
 
     table: TableName
-    is_changes: bool
+    kind: Kind
     columns: tuple[LakeColumn, ...]
     schema_lsn: str
     features: frozenset[Feature] = field(default=frozenset(), compare=False)
@@ -146,8 +170,8 @@ class LakeTable:
 
     @property
     def path(self) -> str:
-        """Path below the lake; a keyless table's appends are the table itself."""
-        return table_path(self.table, is_changes=self.is_changes and bool(self.key))
+        """Path below the lake."""
+        return table_path(self.table, self.kind)
 
     @property
     def identities(self) -> str:
@@ -162,16 +186,16 @@ class LakeTable:
     @property
     def cdc_columns(self) -> Mapping[str, tuple[str, str]]:
         """Our columns of this kind of table."""
-        return CHANGES_COLUMNS if self.is_changes else CDC_COLUMNS
+        return CHANGES_COLUMNS if self.kind.appends else CDC_COLUMNS
 
 
-def table_path(table: TableName, *, is_changes: bool = False) -> str:
+def table_path(table: TableName, kind: Kind = Kind.MIRROR) -> str:
     """Path of a table below the lake: database/schema/table, escaped as in topic names.
 
     The escape leaves no dot in a name, so that ``.changes`` cannot meet another table's path.
     """
     parts = map(topic_part, (table.database, table.schema, table.table))
-    return "/".join(parts) + (".changes" if is_changes else "")
+    return "/".join(parts) + (".changes" if kind is Kind.CHANGES else "")
 
 
 def quote(name: str) -> str:
@@ -184,7 +208,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def new_table(schema: TableSchema, *, is_changes: bool) -> LakeTable:
+def new_table(schema: TableSchema, kind: Kind) -> LakeTable:
     """The lake table of a source table in one schema version.
 
     Raises:
@@ -194,7 +218,7 @@ def new_table(schema: TableSchema, *, is_changes: bool) -> LakeTable:
     check_names(schema)
     return LakeTable(
         table=schema.table,
-        is_changes=is_changes,
+        kind=kind,
         columns=tuple(lake_column(column) for column in schema.columns),
         schema_lsn=str(schema.schema_lsn),
     )

@@ -23,7 +23,8 @@ from tailrace_schemas.envelope import position_of, position_only
 from tailrace_schemas.framing import FRAME_BYTES, frame_header
 from tailrace_schemas.progress import position_hash, signed
 from tailrace_sink.decode import POSITION_SQL, WriterSchema
-from tailrace_sink.errors import LedgerMismatch
+from tailrace_sink.errors import BadRecord, LedgerMismatch
+from tailrace_sink.table_batch import TableBatch
 from tailrace_sink.topic_ranges import Counted, TopicRange
 
 _NONE = Counted()
@@ -102,6 +103,56 @@ def difference(
                 (there.count, there.position_hash),
             )
     return None
+
+
+def rest_of(source: TableBatch, values: DataFrame, bad: BadRecord) -> DataFrame:
+    """What is left of a table's events when the bad records are put aside.
+
+    Args:
+        source: one table's part of a batch.
+        values: its events.
+        bad: the first bad record.
+
+    Raises:
+        LedgerMismatch: something else is wrong, too.
+        BadRecord: nothing is left of a whole table.
+    """
+    if not source.writers and source.topic_range.is_whole:
+        raise bad
+    good = source.screen.good(values)
+    if source.all_writers:
+        everything, rest = (counted_by_spark(frame, source.all_writers) for frame in (values, good))
+        differs = _difference_without(str(source.table), source.topic_range, everything, rest)
+        if differs is not None:
+            raise differs
+    return good
+
+
+def _difference_without(
+    table: str,
+    ranges: TopicRange,
+    everything: Mapping[int, Counted],
+    good: Mapping[int, Counted],
+) -> LedgerMismatch | None:
+    """The error of a topic whose bad records are left out, or None.
+
+    A partition is as the ledger says when the good records are: the bad ones are somebody else's.
+    Or when all of them are as many: the bad ones are the publisher's own, whose positions nobody
+    can tell any more.
+
+    Args:
+        table: for the message.
+        ranges: what was read, with the ledger's sums.
+        everything: what was there.
+        good: what is left without the bad records.
+    """
+    judged = dict(everything)
+    for partition, found in everything.items():
+        expected = ranges.ledger.get(partition, _NONE)
+        rest = good.get(partition, _NONE)
+        if rest == expected or (rest.count < found.count == expected.count):
+            judged[partition] = expected
+    return difference(table, ranges, judged)
 
 
 def _hash_of(value: bytes, parsed: Mapping[bytes, tuple[Any, Any]]) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tailrace_schemas.progress import PartitionProgress
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.progress import Group, ShardPosition, SinkState, groups_by_shard
+from tailrace_sink.progress import Bound, Group, ShardPosition, SinkState, groups_by_shard
 from tailrace_sink.topic_ranges import ProgressRecord, data_parts
 
 Named = Mapping[int, frozenset[str]]
@@ -27,22 +27,25 @@ class LogRange:
         partitions: partition to (first, next).
         count: changes that the ledger counts there.
         schema_ids: ids of their writer schemas.
+        bytes: of their values, as far as the ledger tells.
     """
 
     partitions: dict[int, tuple[int, int]] = field(default_factory=dict)
     count: int = 0
     schema_ids: set[int] = field(default_factory=set)
+    bytes: int = 0
 
     def take(self, part: PartitionProgress) -> None:
         """Add what one Kafka transaction wrote to a partition."""
         known = self.partitions.get(part.partition)
         if known is not None and part.first_offset < known[1]:
             # The topic was made again: what the older one held is gone.
-            self.partitions, self.count = {}, 0
+            self.partitions, self.count, self.bytes = {}, 0, 0
             known = None
         first = part.first_offset if known is None else known[0]
         self.partitions[part.partition] = (first, part.next_offset)
         self.count += part.count
+        self.bytes += part.bytes or 0
         self.schema_ids |= set(part.schema_ids)
 
 
@@ -77,8 +80,8 @@ def plan_cut(
     named: Named,
     records: Iterable[ProgressRecord],
     names: TopicNames,
+    bound: Bound,
     *,
-    changes_max: int,
     shards: int = 1,
 ) -> LogCut | None:
     """The next cut of the log, or None when no group is complete.
@@ -88,7 +91,7 @@ def plan_cut(
         named: as the last cut left it.
         records: progress records in any order; those already in the log are ignored.
         names: tells data topics from ours.
-        changes_max: changes after which the cut is made; one group is always taken.
+        bound: how much is taken; one group always is.
         shards: how many shards there are; the cut has no LSN before all were heard of.
 
     Raises:
@@ -101,10 +104,10 @@ def plan_cut(
         key=lambda group: (group.closed_lsn, group.shard, group.records[0].offset),
     )
     taken: list[Group] = []
-    total = 0
+    changes = size = 0
     for group in groups:
-        total += group.count
-        if taken and total > changes_max:
+        changes, size = changes + group.count, size + group.bytes
+        if taken and not bound.allows(changes, size):
             break
         taken.append(group)
     if not taken:

@@ -104,6 +104,7 @@ class LogState:
         is_start: whether a start wrote it, for the batch that it found.
         prefix: first part of the topics' names.
         deletes: what becomes of deleted rows in the tables: hard or soft.
+        bad_records: what becomes of records that are no changes (``sink.on_bad_record``).
     """
 
     state: SinkState
@@ -115,6 +116,7 @@ class LogState:
     is_start: bool = False
     prefix: str = ""
     deletes: str = ""
+    bad_records: str = ""
 
     @property
     def mark(self) -> Mark:
@@ -135,6 +137,7 @@ class LogState:
                 "is_start": self.is_start,
                 "prefix": self.prefix,
                 "deletes": self.deletes,
+                "bad_records": self.bad_records,
             }
         )
 
@@ -152,6 +155,7 @@ class LogState:
             is_start=found["is_start"],
             prefix=found["prefix"],
             deletes=found["deletes"],
+            bad_records=found.get("bad_records", ""),
         )
 
 
@@ -287,15 +291,14 @@ class LogTable:
 
     def values(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
         """The events of some ranges: topic, partition, offset and value."""
+        return self.records(spark, ranges).select("topic", "partition", "offset", "value")
+
+    def records(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
+        """The same with everything that the log has of each."""
         listed = list(ranges)
         since = min(found.from_batch for found in listed)
         asked = " OR ".join(_condition(found) for found in listed)
-        return (
-            spark.read.format("delta")
-            .load(self.path)
-            .where(f"batch >= {since} AND ({asked})")
-            .select("topic", "partition", "offset", "value")
-        )
+        return spark.read.format("delta").load(self.path).where(f"batch >= {since} AND ({asked})")
 
     def optimize(self) -> None:
         """Make few large files of many small ones: each cut is a file."""

@@ -17,22 +17,21 @@ from typing import Final
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from tailrace_schemas.framing import split_frame
-from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
-from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.kafka_ranges import read_messages
-from tailrace_sink.log_plan import LogCut, LogRange, plan_cut
-from tailrace_sink.log_table import LogState, LogTable
-from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.late_beginning import LateBeginning
+from tailrace_sink.log_plan import LogCut, LogRange, Named, plan_cut
+from tailrace_sink.log_table import LogState
+from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import SinkState
-from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.writes import fits_driver
 
 _EPOCH_ATTEMPTS: Final = 5
 _IDLE_RECORDS_MAX: Final = 500
@@ -62,33 +61,23 @@ class LogWriter:
     """Appends cuts to the log of one lake.
 
     Args:
-        spark: the application's session.
-        config: the options.
-        log: the log's table.
-        schemas: where the writer schemas are kept.
-        metrics: Prometheus figures.
+        parts: of the sink.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: SinkConfig,
-        log: LogTable,
-        schemas: SchemaStore,
-        metrics: SinkMetrics,
-    ) -> None:
-        self._config = config
-        self._log = log
-        self._schemas = schemas
-        self._metrics = metrics
-        self._small, self._large = small_batch_session(spark), spark.newSession()
-        self._check = TopicCheck(spark, config.kafka)
+    def __init__(self, parts: SinkParts) -> None:
+        self._config = parts.config
+        self._log = parts.log
+        self._schemas = parts.schemas
+        self._metrics = parts.metrics
+        self._hook, self._now_s = parts.hook, parts.now_s
+        self._small, self._large = small_batch_session(parts.spark), parts.spark.newSession()
+        self._check = TopicCheck(parts.spark, parts.config.kafka)
+        self._late = LateBeginning(self._small, parts.config, parts.schemas.schema_by_id)
         self._pending: dict[tuple[int, int], ProgressRecord] = {}
         self._owner = uuid.uuid4().hex
         self._last = LogState(SinkState(), 0, self._owner)
         self.on_logged: Callable[[Logged], None] = _nothing
-        self.hook: Hook = no_hook
-        self.now_s: Callable[[], float] = time.time
+        self.on_late: Callable[[SinkState], None] = _nothing
 
     @property
     def state(self) -> SinkState:
@@ -125,6 +114,21 @@ class LogWriter:
         )
         return self.state
 
+    def look_behind(self) -> None:
+        """Go on behind what the progress topic no longer has, if it lacks what comes next.
+
+        Raises:
+            SinkError: Kafka does not answer, or the lake cannot be written.
+            RegistryError: a schema could not be looked up.
+        """
+        begun = self._late.of(self.state)
+        if begun is None:
+            return
+        try:
+            self._begin_late(*begun)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"log {self._log.path}", error) from error
+
     def next_offsets(self) -> dict[int, int]:
         """Where to read the progress topic from, by partition; empty means from its beginning."""
         first: dict[int, int] = {}
@@ -149,6 +153,7 @@ class LogWriter:
         """
         for record in records:
             self._pending[record.partition, record.offset] = record
+        self._drop_passed()
         appended = 0
         while not should_stop():
             cut = plan_cut(
@@ -156,7 +161,7 @@ class LogWriter:
                 self._last.named,
                 self._pending.values(),
                 self._config.topics,
-                changes_max=self._config.changes_per_batch,
+                self._config.bound,
                 shards=self._config.shards,
             )
             if cut is None:
@@ -166,13 +171,19 @@ class LogWriter:
                 break
             self._append(cut)
             appended += 1
-            passed = {shard: of.next_offset for shard, of in self.state.shards.items()}
-            self._pending = {
-                place: record
-                for place, record in self._pending.items()
-                if record.offset >= passed.get(record.progress.shard, 0)
-            }
+            self._drop_passed()
         return appended
+
+    def _drop_passed(self) -> None:
+        """Forget the records that are in the log."""
+        passed = {shard: of.next_offset for shard, of in self.state.shards.items()}
+        self._pending = {
+            place: record
+            for place, record in self._pending.items()
+            if record.offset >= passed.get(record.progress.shard, 0)
+        }
+        waiting = sum(record.count for record in self._pending.values())
+        self._metrics.waiting.labels(stage="log").set(waiting)
 
     def _take_over(self, of_tables: Callable[[], SinkState]) -> None:
         """Write a state row of the next epoch: whoever had the one before can write no more."""
@@ -191,7 +202,7 @@ class LogWriter:
     def _begin(self, state: SinkState) -> None:
         """The first row of a new log, with what an earlier release left waiting in the topics."""
         waiting = {
-            topic: LogRange(dict(held.partitions), held.count, set(held.schema_ids))
+            topic: LogRange(dict(held.partitions), held.count, set(held.schema_ids), held.bytes)
             for topic, held in state.held.items()
         }
         self._left_out(waiting)
@@ -201,14 +212,28 @@ class LogWriter:
         positions = replace(state, held={}, stopped={}, offsets={}, versions={})
         self._write_start(LogState(positions, 1, self._owner, named), waiting)
 
-    def _write_start(self, state: LogState, topics: Mapping[str, LogRange]) -> None:
+    def _begin_late(self, state: SinkState, named: Named) -> None:
+        """Go on behind what the progress topic no longer has; the tables first, then the log."""
+        self.on_late(state)
+        positions = replace(state, held={}, stopped={}, offsets={}, versions={})
+        lost = {**dict.fromkeys(state.held, "its snapshot had begun before"), **state.stopped}
+        self._write_start(replace(self._last, state=positions, named=named), {}, lost)
+        self._look_again()
+
+    def _write_start(
+        self,
+        state: LogState,
+        topics: Mapping[str, LogRange],
+        lost: Mapping[str, str] | None = None,
+    ) -> None:
         start = replace(
             state,
             owner=self._owner,
-            lost={},
+            lost=lost or {},
             is_start=True,
             prefix=self._config.prefix,
             deletes=str(self._config.delete_mode),
+            bad_records=str(self._config.on_bad_record),
         )
         try:
             self._write(start, (), topics)
@@ -228,13 +253,13 @@ class LogWriter:
 
     def _append(self, cut: LogCut) -> None:
         started = time.monotonic()
-        self.hook("appending", "")
+        self._hook("appending", "")
         topics, lost = self._selected(cut.topics)
         of_events = {schema_id for of in topics.values() for schema_id in of.schema_ids}
         of_progress = {split_frame(record.value)[0] for record in cut.records}
         self._schemas.keep(of_events | of_progress)
         before = self.state.batch
-        if self.now_s() * 1000 - cut.published_ms > _OLD_MS:
+        if self._now_s() * 1000 - cut.published_ms > _OLD_MS:
             lost |= self._left_out(topics)
         state = replace(
             self._last,
@@ -269,13 +294,13 @@ class LogWriter:
             changes=cut.count,
             topics=len(topics),
             seconds=round(seconds, 3),
-            lag_ms=round(self.now_s() * 1000) - cut.published_ms,
+            lag_ms=round(self._now_s() * 1000) - cut.published_ms,
         )
         records = tuple(
             replace(record, batch=state.state.batch, lost=lost) for record in cut.records
         )
         self.on_logged(Logged(before, state.state.batch, records))
-        self.hook("logged", "")
+        self._hook("logged", "")
 
     def _selected(
         self, topics: Mapping[str, LogRange]
@@ -302,11 +327,11 @@ class LogWriter:
         self, state: LogState, records: Iterable[ProgressRecord], topics: Mapping[str, LogRange]
     ) -> None:
         count = sum(of.count for of in topics.values())
-        is_small = count <= self._config.local_changes_max
+        is_small = fits_driver(self._config, count, sum(of.bytes for of in topics.values()))
         session = self._small if is_small else self._large
         # Beside the tables' jobs, not behind them; of this thread only.
         session.sparkContext.setLocalProperty("spark.scheduler.pool", "log")
-        day = dt.datetime.fromtimestamp(self.now_s(), dt.UTC).date()
+        day = dt.datetime.fromtimestamp(self._now_s(), dt.UTC).date()
         try:
             events: DataFrame | None = None
             if topics:
@@ -331,5 +356,5 @@ def _as_waiting(error: SinkError) -> SinkError:
     return error if error.retryable else KafkaUnavailable(str(error))
 
 
-def _nothing(_logged: Logged) -> None:
+def _nothing(_of: object) -> None:
     """Nobody listens."""

@@ -26,6 +26,12 @@ class SinkMetrics:
         self._cut_changes = Counter(
             "tailrace_sink_cut_changes", "Changes in cuts of the log", registry=self.registry
         )
+        self.waiting = Gauge(
+            "tailrace_sink_waiting_changes",
+            "Changes that are known of and not yet in the log, or not yet in the tables",
+            ["stage"],
+            registry=self.registry,
+        )
         self._cut_seconds = Histogram(
             "tailrace_sink_cut_seconds",
             "Duration of a cut from plan to its commit in the log",
@@ -65,6 +71,12 @@ class SinkMetrics:
             ["table"],
             registry=self.registry,
         )
+        self.dead_letters = Counter(
+            "tailrace_sink_dead_letters",
+            "Records that could not be applied and were put into the dead letters",
+            ["table"],
+            registry=self.registry,
+        )
         self.batch_seconds = Histogram(
             "tailrace_sink_batch_seconds",
             "Duration of a batch from plan to commit row",
@@ -93,6 +105,17 @@ class SinkMetrics:
     def folded_through(self, published_ms: int) -> None:
         """The tables have all that was published up to a time."""
         self._lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
+
+    def carried(self, stage: str) -> tuple[int, int]:
+        """Changes that a stage has done since the start, and those that wait.
+
+        Args:
+            stage: log or tables.
+        """
+        name = {"log": "tailrace_sink_cut_changes_total", "tables": "tailrace_sink_changes_total"}
+        done = self.registry.get_sample_value(name[stage])
+        waiting = self.registry.get_sample_value("tailrace_sink_waiting_changes", {"stage": stage})
+        return int(done or 0), int(waiting or 0)
 
     @contextmanager
     def table_seconds(self, table: str) -> Iterator[None]:

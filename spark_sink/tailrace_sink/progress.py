@@ -91,6 +91,21 @@ class SinkState:
 
 
 @dataclass(frozen=True, slots=True)
+class CutPoint:
+    """Where a batch leads to.
+
+    Attributes:
+        batch: the batch id.
+        lsn: the closed LSN.
+        commit_ms: commit time of that LSN at the source, milliseconds UTC; None when not known.
+    """
+
+    batch: int
+    lsn: str
+    commit_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchPlan:
     """One cut: what to read, and the state that it leads to (without the table versions).
 
@@ -105,6 +120,12 @@ class BatchPlan:
     following: SinkState
     published_ms: int
     moves: bool
+
+    @property
+    def point(self) -> CutPoint:
+        """Where it leads to."""
+        state = self.following
+        return CutPoint(state.batch, state.closed_lsn, state.closed_commit_ms)
 
     @property
     def count(self) -> int:
@@ -155,15 +176,38 @@ class Group:
     @property
     def count(self) -> int:
         """Changes by the ledger."""
-        return sum(part.count for record in self.records for part in record.progress.partitions)
+        return sum(record.count for record in self.records)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of their values, as far as the ledger tells."""
+        parts = (part for record in self.records for part in record.progress.partitions)
+        return sum(part.bytes or 0 for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How much one cut or batch takes; at least one closed LSN, whatever it has.
+
+    Attributes:
+        changes: by the ledger.
+        bytes: of their values, as far as the ledger tells.
+    """
+
+    changes: int
+    bytes: int = 1 << 62
+
+    def allows(self, changes: int, size: int) -> bool:
+        """Whether so many changes of so many bytes are within it."""
+        return changes <= self.changes and size <= self.bytes
 
 
 def plan_batch(
     state: SinkState,
     records: Iterable[ProgressRecord],
     names: TopicNames,
+    bound: Bound,
     *,
-    changes_max: int,
     shards: int = 1,
 ) -> BatchPlan | None:
     """The next cut, or None when no further LSN is closed.
@@ -172,7 +216,7 @@ def plan_batch(
         state: where the lake stands.
         records: progress records in any order; those already passed are ignored.
         names: tells data topics from ours.
-        changes_max: changes after which the cut is made; one closed LSN is always taken.
+        bound: how much is taken; one closed LSN always is.
         shards: how many shards there are; no cut before all were heard of.
 
     Raises:
@@ -185,7 +229,7 @@ def plan_batch(
     closed |= {shard: found[-1].closed_lsn for shard, found in groups.items() if found}
     if len(closed) < shards:
         return None
-    cut = _choose_cut(groups, min(closed.values()), changes_max)
+    cut = _choose_cut(groups, min(closed.values()), bound)
     if cut is None:
         return None
     passed = [group for found in groups.values() for group in found if group.closed_lsn <= cut]
@@ -243,19 +287,18 @@ def _groups(state: SinkState, shard: int, records: Sequence[ProgressRecord]) -> 
     return groups
 
 
-def _choose_cut(
-    groups: Mapping[int, Sequence[Group]], ceiling: str, changes_max: int
-) -> str | None:
+def _choose_cut(groups: Mapping[int, Sequence[Group]], ceiling: str, bound: Bound) -> str | None:
     """The greatest closed LSN up to ``ceiling`` whose groups keep the bound, at least the first."""
     reachable = sorted(
         (group for found in groups.values() for group in found if group.closed_lsn <= ceiling),
         key=lambda group: group.closed_lsn,
     )
     cut: str | None = None
-    total = 0
+    changes = size = 0
     for closed_lsn, found in itertools.groupby(reachable, key=lambda group: group.closed_lsn):
-        total += sum(group.count for group in found)
-        if cut is not None and total > changes_max:
+        for group in found:
+            changes, size = changes + group.count, size + group.bytes
+        if cut is not None and not bound.allows(changes, size):
             break
         cut = closed_lsn
     return cut

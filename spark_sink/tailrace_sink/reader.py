@@ -14,27 +14,32 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+import structlog
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_schemas.names import unescape
 from tailrace_schemas.topics import TableName
+from tailrace_schemas.types import UnsupportedType
 from tailrace_sink.commit_table import state_of
+from tailrace_sink.config import dead_letters_path
 from tailrace_sink.ddl import lake_table_of
+from tailrace_sink.dead_letters import dead_letters
 from tailrace_sink.delta_log import table_metadata, table_version
-from tailrace_sink.errors import SinkError
+from tailrace_sink.errors import SinkError, TableError
 from tailrace_sink.lake_table import (
     CHANGED,
     COMMIT_TIME,
     LSN,
     OPERATION,
     POSITION,
+    Kind,
     literal,
     quote,
     table_path,
 )
 from tailrace_sink.progress import SinkState
-from tailrace_sink.tail import Point, Tail, TailReader
+from tailrace_sink.tail import Point, Tail, TailReader, milliseconds
 from tailrace_sink.tail_rows import BaseTable, with_tail
 
 _REFUSES_OLD_VERSIONS: Final = (
@@ -42,6 +47,8 @@ _REFUSES_OLD_VERSIONS: Final = (
 )
 _SETTING_LOCK: Final = threading.Lock()
 _CHANGES: Final = ".changes"
+
+_log = structlog.get_logger("tailrace.sink")
 
 
 class CutUnknown(SinkError):
@@ -84,13 +91,23 @@ class Cut:
             is_changes: its append-only companion instead.
 
         Raises:
-            CutUnknown: the table is not in this cut.
-            LedgerMismatch: the log holds other changes of it than were published.
-            UnsupportedSchemaChange: the lake cannot follow it any more.
+            CutUnknown: the table is not in this cut; a record that is no change of it, or a schema
+                change that the lake cannot follow, stops it, and the fold will say so.
         """
-        version = self.versions.get(table_path(table, is_changes=is_changes))
+        try:
+            return self._read(table, Kind.CHANGES if is_changes else None)
+        except (TableError, UnsupportedType) as error:
+            raise CutUnknown(
+                f"table {table} is not in the cut at LSN {self.closed_lsn}: it stops before it:"
+                f" {error}"
+            ) from error
+
+    def _read(self, table: TableName, kind: Kind | None) -> DataFrame:
+        """One table; without a kind, what the source table itself has become."""
+        path = table_path(table, kind or Kind.MIRROR)
+        version = self.versions.get(path)
         in_tail = None if self.tail is None else self.tail.tables.get(table)
-        is_new = not is_changes and table in self.tables
+        is_new = kind is None and table in self.tables
         if version is None and not is_new:
             raise CutUnknown(
                 f"table {table} is not in the cut at LSN {self.closed_lsn}: its snapshot was not"
@@ -99,15 +116,15 @@ class Cut:
             )
         base = None
         if version is not None:
-            rows = self._at(table, version, is_changes=is_changes)
-            if in_tail is None:
+            rows = self._at(path, version)
+            if in_tail is None or not (in_tail.writers or in_tail.is_empty):
                 return rows
-            path = f"{self.lake}/{table_path(table, is_changes=is_changes)}"
-            metadata = table_metadata(self.spark, path, version)
+            metadata = table_metadata(self.spark, f"{self.lake}/{path}", version)
             if metadata is None:
-                raise CutUnknown(f"table {table} is gone from {path}")
-            appends = is_changes or CHANGED in rows.columns
-            base = BaseTable(lake_table_of(table, metadata, is_changes=appends), rows)
+                raise CutUnknown(f"table {table} is gone from {self.lake}/{path}")
+            if kind is None:
+                kind = Kind.EVENTS if CHANGED in rows.columns else Kind.MIRROR
+            base = BaseTable(lake_table_of(table, metadata, kind), rows)
         if self.tail is None or in_tail is None:
             raise CutUnknown(f"table {table} has no rows in the cut at LSN {self.closed_lsn}")
         return with_tail(
@@ -116,7 +133,7 @@ class Cut:
             self.tail.values(table),
             self.tail.deletes,
             self.closed_lsn,
-            is_changes=is_changes,
+            kind or Kind.of(in_tail.versions[0]),
         )
 
     def create_views(self, prefix: str = "") -> dict[TableName, str]:
@@ -126,12 +143,19 @@ class Cut:
             prefix: what their names begin with; then schema, underscore, table.
 
         Returns:
-            The name of each table's view; a call on a newer cut replaces them.
+            The name of each table's view; a call on a newer cut replaces them. A table that stops
+            before the cut has none, and loses the one that it had.
         """
         views = {}
         for table in self.tables:
             name = f"{prefix}{table.schema}_{table.table}"
-            self.read(table).createOrReplaceTempView(quote(name))
+            try:
+                rows = self.read(table)
+            except CutUnknown as error:
+                self.spark.catalog.dropTempView(name)
+                _log.warning("table_not_in_cut", table=str(table), reason=str(error))
+                continue
+            rows.createOrReplaceTempView(quote(name))
             views[table] = name
         return views
 
@@ -139,10 +163,9 @@ class Cut:
         """Tables whose first rows are in the log only."""
         return {table for table, found in tail.tables.items() if found.writers}
 
-    def _at(self, table: TableName, version: int, *, is_changes: bool) -> DataFrame:
+    def _at(self, path: str, version: int) -> DataFrame:
         # Without a version Delta reads the one that is current when the DataFrame is run, not when
         # it was made. The current version costs nothing, an older one 0.3 s to rebuild (measured).
-        path = table_path(table, is_changes=is_changes)
         reader = self.spark.read.format("delta").option("versionAsOf", version)
         with _time_travel_by_cuts(self.spark):
             return reader.load(f"{self.lake}/{path}")
@@ -161,6 +184,15 @@ class LakeReader:
         self._lake = lake.rstrip("/")
         self._tails = TailReader(spark, self._lake)
 
+    def dead_letters(self) -> DataFrame:
+        """The records that could not be applied and were put aside (``sink.on_bad_record``).
+
+        Returns:
+            topic, partition, offset, lsn (of the cut that lacks it), table, reason, key, value,
+            schema_id and at; no rows while there are none.
+        """
+        return dead_letters(self._spark, dead_letters_path(self._lake))
+
     def as_of(
         self, when: str = "latest", *, lsn: str | None = None, time: datetime | None = None
     ) -> Cut:
@@ -177,11 +209,7 @@ class LakeReader:
         """
         if when != "latest" or (lsn is not None and time is not None):
             raise ValueError("as_of takes 'latest', or lsn=..., or time=...")
-        commit_ms = None
-        if time is not None:
-            zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-            commit_ms = int(zoned.timestamp() * 1000)
-        point = Point(lsn, commit_ms)
+        point = Point(lsn, None if time is None else milliseconds(time))
         row = _commit_row(self._spark, self._lake, point, may_be_empty=True)
         state = SinkState() if row is None else state_of(row)
         tail = self._tails.tail(state, point)
@@ -191,11 +219,11 @@ class LakeReader:
             return _cut_of(self._spark, self._lake, row)
         following = tail.plan.following
         versions = dict(state.versions)
-        for topic in {*following.held, *following.stopped}:
+        for topic in {*following.held, *following.stopped, *tail.stopped}:
             table = tail.names.table_of(topic)
             if table is not None:
                 versions.pop(table_path(table), None)
-                versions.pop(table_path(table, is_changes=True), None)
+                versions.pop(table_path(table, Kind.CHANGES), None)
         committed = following.closed_commit_ms
         return Cut(
             spark=self._spark,
@@ -306,7 +334,8 @@ def history(changes: DataFrame, key: list[str]) -> DataFrame:
     Returns:
         The rows with ``_cdc_valid_from_lsn``, ``_cdc_valid_to_lsn``, ``_cdc_valid_from`` and
         ``_cdc_valid_to``; the last two are commit times, open ends are NULL. Deletes end an
-        interval and are no rows themselves.
+        interval and are no rows themselves. A row that left while nobody followed its table ends
+        with the snapshot that no longer found it.
     """
 
     def following(name: str) -> Column:

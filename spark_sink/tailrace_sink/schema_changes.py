@@ -107,7 +107,7 @@ class _Changes:
 
     def follow(self, version: TableSchema, *, is_newer: bool) -> None:
         wanted = {column.column_id: lake_column(column) for column in version.columns}
-        if not self.table.is_changes:
+        if not self.table.kind.appends:
             _check_key(self.table, self.columns.values(), wanted.values(), version)
         if is_newer:
             self._rename_all(wanted)
@@ -242,6 +242,6 @@ def way_out(table: LakeTable) -> str:
     """What to do about a change that the lake cannot follow."""
     name = f"{table.table.schema}.{table.table.table}"
     snapshot = f"take a new snapshot of the source table (tailrace snapshot '{name}')"
-    if table.is_changes:
+    if table.kind.appends:
         return f"move the lake's table {table.path} away, and {snapshot}; or use tables.exclude"
     return f"{snapshot}, which then replaces the lake's table; or use tables.exclude"

@@ -19,6 +19,7 @@ from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.log_writer import LogWriter
 from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import SchemaById, SinkState
 from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.session import small_batch_session
@@ -53,13 +54,20 @@ class Sink:
     ) -> None:
         self.config = config
         self.metrics = metrics or SinkMetrics()
-        table = LogTable(small_batch_session(spark), config.log_path, config.prefix)
-        self.schemas = SchemaStore(spark, config.log_path, config.schemas_path, schema_by_id)
-        self.log = LogWriter(spark, config, table, self.schemas, self.metrics)
-        self.fold = Fold(spark, config, table, self.schemas.schema_by_id, self.metrics)
+        parts = SinkParts(
+            spark,
+            config,
+            LogTable(small_batch_session(spark), config.log_path, config.prefix),
+            SchemaStore(spark, config.log_path, config.schemas_path, schema_by_id),
+            self.metrics,
+            hook or no_hook,
+            now_s,
+        )
+        self.schemas = parts.schemas
+        self.log = LogWriter(parts)
+        self.fold = Fold(parts)
         self.log.on_logged = self.fold.feed.offer
-        self.log.hook = self.fold.hook = hook or no_hook
-        self.log.now_s = self.fold.now_s = now_s
+        self.log.on_late = self.fold.begin_late
 
     def open(self) -> SinkState:
         """Take the lake over, and read where log and tables stand; call again after a failure.
@@ -85,6 +93,15 @@ class Sink:
     def close(self) -> None:
         """End the workers."""
         self.fold.close()
+
+    def look_behind(self) -> None:
+        """Go on behind what the progress topic no longer has, if it lacks what comes next.
+
+        Raises:
+            SinkError: Kafka does not answer, or the lake cannot be written.
+            RegistryError: a schema could not be looked up.
+        """
+        self.log.look_behind()
 
     def next_offsets(self) -> dict[int, int]:
         """Where to read the progress topic from, by partition; empty means from its beginning."""

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.delta_log import delete_folder
+from tailrace_sink.errors import ChangesLost, ProgressTruncated, SinkError
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.kafka_ranges import kafka_options, offsets_json
 from tailrace_sink.progress import SchemaById, decode_progress
@@ -62,6 +63,7 @@ class ProgressStream:
             SinkError: Kafka cannot be read, or a cut failed.
             RegistryError: a schema could not be looked up.
         """
+        self._sink.look_behind()
         try:
             rows = (
                 self._spark.read.format("kafka")
@@ -74,7 +76,7 @@ class ProgressStream:
                 .collect()
             )
         except (PySparkException, Py4JError) as error:
-            raise translated(f"reading {self._config.topics.progress}", error) from error
+            raise _of_progress(f"reading {self._config.topics.progress}", error) from error
         return self._sink.process(self._decoded(rows), stop)
 
     def run(self, stop: threading.Event) -> None:
@@ -104,7 +106,7 @@ class ProgressStream:
         if self._failure is not None:
             raise self._failure
         if failure is not None:
-            raise translated(f"stream of {self._config.topics.progress}", failure)
+            raise _of_progress(f"stream of {self._config.topics.progress}", failure)
 
     def _start(self, stop: threading.Event) -> StreamingQuery:
         def on_micro_batch(frame: DataFrame, _batch_id: int) -> None:
@@ -159,4 +161,9 @@ def _collected(frame: DataFrame) -> list[Row]:
     try:
         return frame.collect()
     except (PySparkException, Py4JError) as error:
-        raise translated("reading a micro-batch of progress records", error) from error
+        raise _of_progress("reading a micro-batch of progress records", error) from error
+
+
+def _of_progress(step: str, error: PySparkException | Py4JError) -> SinkError:
+    found = translated(step, error)
+    return ProgressTruncated(str(found)) if isinstance(found, ChangesLost) else found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -12,32 +12,18 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.topics import TableName, TopicNames
-from tailrace_sink.decode import WriterSchema, writer_schema
+from tailrace_sink.config import BadRecords
 from tailrace_sink.feed import Feed
-from tailrace_sink.ledger import counted_by_spark, counted_in, difference
+from tailrace_sink.ledger import counted_by_spark, counted_in, difference, rest_of
 from tailrace_sink.log_table import LogState, LogTable
-from tailrace_sink.progress import BatchPlan, SinkState, plan_batch
+from tailrace_sink.progress import BatchPlan, Bound, SinkState, plan_batch
 from tailrace_sink.schema_store import SchemaStore
-from tailrace_sink.topic_ranges import TopicRange
+from tailrace_sink.table_batch import TableBatches
 
 _LOCAL_CHANGES_MAX: Final = 20_000
 _LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024
 _ALL: Final = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class TableTail:
-    """What the log has of one source table.
-
-    Attributes:
-        topic_range: where it is.
-        writers: its writer schemas.
-        other_writers: those of other tables in the same topic.
-    """
-
-    topic_range: TopicRange
-    writers: tuple[WriterSchema, ...]
-    other_writers: tuple[WriterSchema, ...]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tail:
@@ -63,19 +49,23 @@ class Tail:
         self._log = log
         self.plan = plan
         self.deletes = last.deletes
+        self._puts_aside = last.bad_records == BadRecords.DEAD_LETTER
         self._lock = threading.Lock()
         self._local: pa.Table | None = None
         self.names = TopicNames(last.prefix)
-        self.tables = _tables(plan, self.names, schemas)
+        batches = TableBatches(self.names, _every_one, schemas.schema_by_id)
+        listed, self.stopped = batches.of(plan.topics)
+        self.tables = {batch.table: batch for batch in listed}
 
     def values(self, name: TableName) -> DataFrame:
-        """The events of one table, as many and the same as the ledger counts.
+        """The events of one table, as the fold will take them.
 
         Raises:
-            LedgerMismatch: the log has others.
+            LedgerMismatch: the log has others than the ledger counts.
+            BadRecord: one is no change of the table, and it is not put aside.
         """
         tail = self.tables[name]
-        found, writers = tail.topic_range, (*tail.writers, *tail.other_writers)
+        found, writers = tail.topic_range, tail.all_writers
         if self._is_local:
             of_topic = self._local_values().filter(pc.field("topic") == found.topic)
             values = of_topic.select(["partition", "offset", "value"]).combine_chunks()
@@ -83,10 +73,17 @@ class Tail:
             frame = self._spark.createDataFrame(values)
         else:
             frame = self._log.values(self._spark, [found])
-            error = difference(str(name), found, counted_by_spark(frame, writers))
-        if error is not None:
-            raise error
-        return frame
+            error = None
+            if writers:
+                error = difference(str(name), found, counted_by_spark(frame, writers))
+        bad = tail.screen.first(frame, None if error is None else str(error))
+        if bad is None:
+            if error is not None:
+                raise error
+            return frame
+        if not self._puts_aside:
+            raise bad
+        return rest_of(tail, frame, bad)
 
     @property
     def _is_local(self) -> bool:
@@ -103,6 +100,15 @@ class Tail:
                 ranges = [found for found in self.plan.topics if found.partitions]
                 self._local = self._log.values(self._spark, ranges).toArrow()
             return self._local
+
+
+def milliseconds(moment: datetime) -> int:
+    """A time in whole milliseconds since the epoch; without a zone it is UTC.
+
+    Not by way of a float: 1.007 s would be 1006 ms.
+    """
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,29 +168,12 @@ class TailReader:
             for record in feed.records()
             if point.has(record.progress.closed_lsn, record.progress.closed_commit_ms)
         ]
-        plan = plan_batch(
-            state, records, names, changes_max=_ALL, shards=max(1, len(last.state.shards))
-        )
+        plan = plan_batch(state, records, names, Bound(_ALL), shards=max(1, len(last.state.shards)))
         if plan is None or not plan.moves:
             return None
         return Tail(self.spark, self._log, last, plan, self._schemas)
 
 
-def _tables(
-    plan: BatchPlan, names: TopicNames, schemas: SchemaStore
-) -> Mapping[TableName, TableTail]:
-    found: dict[TableName, TableTail] = {}
-    for of in plan.topics:
-        writers = [
-            writer_schema(schema_id, schemas.schema_by_id(schema_id), of.topic)
-            for schema_id in sorted(of.schema_ids)
-        ]
-        tables = {writer.version.table for writer in writers}
-        named = names.table_of(of.topic)
-        if of.is_whole and not of.partitions and named is not None:
-            tables = {named}
-        for table in tables:
-            own = tuple(w for w in writers if w.version.table == table)
-            other = tuple(w for w in writers if w.version.table != table)
-            found[table] = TableTail(of, own, other)
-    return found
+def _every_one(_table: TableName) -> bool:
+    """The log has what the configuration wanted."""
+    return True

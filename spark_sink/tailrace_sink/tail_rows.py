@@ -22,6 +22,7 @@ from tailrace_sink.lake_table import (
     LSN,
     OPERATION,
     POSITION,
+    Kind,
     LakeTable,
     literal,
     new_table,
@@ -29,7 +30,7 @@ from tailrace_sink.lake_table import (
 )
 from tailrace_sink.latest import available_flag, large_columns, latest_changes
 from tailrace_sink.schema_changes import evolve
-from tailrace_sink.tail import TableTail
+from tailrace_sink.table_batch import TableBatch
 
 _BASE: Final = "_tailrace_base"
 _TAIL: Final = "_tailrace_tail"
@@ -50,12 +51,11 @@ class BaseTable:
 
 def with_tail(
     base: BaseTable | None,
-    tail: TableTail,
+    tail: TableBatch,
     values: DataFrame,
     deletes: str,
     cut_lsn: str,
-    *,
-    is_changes: bool,
+    kind: Kind,
 ) -> DataFrame:
     """The rows of one lake table at a cut.
 
@@ -65,7 +65,7 @@ def with_tail(
         values: the tail's events.
         deletes: what becomes of deleted rows: hard or soft.
         cut_lsn: LSN of the cut.
-        is_changes: whether it is an append-only companion.
+        kind: what the lake table has a row for.
 
     Raises:
         UnsupportedSchemaChange: the table cannot follow the tail; the fold will stop it.
@@ -76,9 +76,8 @@ def with_tail(
             raise ValueError("neither a table nor an event of it")
         return _all_deleted(base.rows, deletes, cut_lsn)
     versions = sorted((writer.version for writer in tail.writers), key=lambda v: v.schema_lsn)
-    keyed = any(column.key_ordinal for column in versions[0].columns)
-    appends = is_changes or not keyed
-    known = new_table(versions[0], is_changes=appends) if base is None else base.table
+    appends = kind.appends
+    known = new_table(versions[0], kind) if base is None else base.table
     table, _ = evolve(replace(known, recorded=known.identities), versions, "a reader's view")
     whole_from = None if appends else tail.topic_range.whole_from
     changes = change_rows(_without(values, whole_from), table, tail.writers, tail.other_writers)

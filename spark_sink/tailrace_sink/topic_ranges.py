@@ -30,6 +30,11 @@ class ProgressRecord:
     batch: int = 0
     lost: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def count(self) -> int:
+        """Changes by the ledger."""
+        return sum(part.count for part in self.progress.partitions)
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -63,6 +68,7 @@ class TopicRange:
         whole_from: partition to the offset from which on these ranges hold the whole table, by a
             snapshot and all changes beside it; None when they hold changes only.
         is_made_anew: whether they begin below offsets that the lake has: the topic is another one.
+        torn: why what is held for the end of a snapshot is not the whole table; else empty.
         ledger: what the ledger counts, by partition; less than ``count`` where an earlier release
             remembered a part of it.
         from_batch: batch id of the first cut in the log that has some of them; 0 when not known.
@@ -81,6 +87,7 @@ class TopicRange:
     up_to_lsn: str | None = None
     whole_from: Mapping[int, int] | None = None
     is_made_anew: bool = False
+    torn: str = ""
     ledger: Mapping[int, Counted] = field(default_factory=dict)
     from_batch: int = 0
     to_batch: int = 0
@@ -165,6 +172,9 @@ class RangeSorter:
         """A finished snapshot joins what is applied, behind what was read of the table before."""
         whole = self._held.pop(topic, None)
         if whole is None:
+            return
+        if whole.torn:
+            self._stopped[topic] = whole.torn
             return
         self._stopped.pop(topic, None)
         before = self._applied.get(topic)

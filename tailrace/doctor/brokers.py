@@ -18,6 +18,7 @@ from tailrace_publisher.config import KafkaConfig
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     is_compacted,
+    kept_too_short,
     retention_limits,
 )
 from tailrace_publisher.errors import CheckpointForgets
@@ -129,21 +130,23 @@ def _kept(
     copies: dict[str, int],
 ) -> Iterator[Finding]:
     settings = _settings(admin, ResourceType.TOPIC, present, config.start_timeout_s)
+    data = [found for name, found in settings.items() if topics.table_of(name) is not None]
     for name, found in sorted(settings.items()):
         if name == topics.offsets:
             try:
                 check_keeps_newest(name, found)
             except CheckpointForgets as error:
                 yield _JUDGE.problem(name, str(error), "the publisher would begin from nothing")
-        elif name == topics.progress and retention_limits(found):
+        elif name == topics.progress and (kept := kept_too_short(found, data)) is not None:
             limits = ", ".join(f"{k}={v}" for k, v in retention_limits(found).items())
             yield _JUDGE.warning(
                 name,
-                f"does not keep all of its records ({limits})",
-                "a sink that was away for longer, or an empty lake, lacks what was before",
+                f"forgets earlier than the data topics do ({limits})",
+                "events without a progress record prove nothing: a sink that lacks some goes on by"
+                " new snapshots of all tables",
                 Fix(
                     f"kafka-configs --alter --entity-type topics --entity-name {name}"
-                    " --add-config retention.ms=-1,retention.bytes=-1"
+                    f" --add-config retention.ms={kept},retention.bytes=-1"
                 ),
             )
         elif is_compacted(found) and name != topics.offsets and not config.allow_compaction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -137,3 +138,19 @@ def test_snapshots_and_new_tables_are_read_from_the_log(
     assert cut.closed_lsn == through
     assert rows(cut, table) == source.cuts[through]["t"]
     assert rows(cut, other) == source.cuts[through]["other"]
+
+
+def test_fifty_tables_are_one_commit_of_the_log(source: Source, lake: Lake, spark: SparkSession):
+    """A transaction over all of them is in the log, and readable, as a whole."""
+    tables = [source.table(f"t{n}", column(1, "id", "int", key=1)) for n in range(50)]
+    for number in (1, 2):
+        source.commit(*(lambda t, of=of, n=number: t.insert(of, id=n) for of in tables))
+        source.publish()
+    log_only(lake, spark, changes_per_batch=50)
+
+    versions = Path(lake.config().log_path, "_delta_log").glob("*.json")
+    assert len(list(versions)) == 1 + 1 + 2, "made, taken over, and one for each cut"
+    cut = reader(lake).as_of("latest")
+    assert set(cut.tables) == {table.name for table in tables}
+    for table in (tables[0], tables[-1]):
+        assert rows(cut, table) == {(1,): {"id": 1}, (2,): {"id": 2}}

@@ -29,10 +29,11 @@ def record(
     schema_id: int = 1,
     database: str = "shop",
     partition: int = 0,
+    size: int | None = None,
 ) -> ProgressRecord:
     """A record of the LSNs (after, through] with (topic, first, next offset) of its ranges."""
     partitions = [
-        PartitionProgress(topic, 0, first, end, end - first, 0, [schema_id])
+        PartitionProgress(topic, 0, first, end, end - first, 0, [schema_id], bytes=size)
         for topic, first, end in ranges
     ]
     progress = Progress(

@@ -76,3 +76,21 @@ def test_a_progress_topic_that_forgets_is_told():
     (told,) = events
     assert told["event"] == "progress_topic_forgets"
     assert told["settings"] == {"retention.ms": "604800000"}
+
+
+def test_a_progress_topic_may_forget_what_no_data_topic_has_any_more():
+    week, day = {"retention.ms": "604800000"}, {"retention.ms": "86400000"}
+    with capture_logs() as events:
+        tell_retention("p.progress", week, {"a": day, "b": week})
+        tell_retention("p.progress", day, {"a": day, "b": week})
+        tell_retention("p.progress", week, {"a": day, "b": {"retention.ms": "-1"}})
+        tell_retention("p.progress", week, {"a": {**day, "cleanup.policy": "compact"}})
+        tell_retention("p.progress", {**week, "retention.bytes": "1000"}, {"a": day})
+    assert [event["settings"] for event in events] == [
+        day,
+        week,
+        week,
+        {**week, "retention.bytes": "1000"},
+    ]
+    assert "retention.ms=604800000," in events[0]["fix"]
+    assert "retention.ms=-1," in events[1]["fix"]

@@ -17,6 +17,7 @@ from tailrace_sink.errors import UnsupportedSchemaChange
 from tailrace_sink.identity import Identity, known_identities, parse_comment, parse_identities
 from tailrace_sink.lake_table import (
     Feature,
+    Kind,
     LakeColumn,
     LakeTable,
     create_statement,
@@ -43,7 +44,7 @@ FIRST = version(1, column(1, "id", "int", 1), column(2, "note", "varchar(20)"))
 
 
 def as_created(schema: TableSchema) -> LakeTable:
-    table = new_table(schema, is_changes=False)
+    table = new_table(schema, Kind.MIRROR)
     return replace(table, recorded=table.identities)
 
 
@@ -134,7 +135,7 @@ def test_a_plain_table_refuses_what_would_make_it_less_so():
         with pytest.raises(UnsupportedSchemaChange, match=what):
             evolve(lake(), [changed], "/l", stays_plain=True)
     with pytest.raises(UnsupportedSchemaChange, match="column a b: its name needs"):
-        require_plain(new_table(spaced, is_changes=False))
+        require_plain(new_table(spaced, Kind.MIRROR))
 
 
 def test_comments_of_others_stay():
@@ -233,7 +234,7 @@ class Catalog:
         assert must_have <= {c.column_id for c in columns}, "none is missing"
         recorded = self.properties["tailrace.columns"]
         lsn = self.properties.get("tailrace.schemaLsn", str(Lsn(1, 1, 1)))
-        return LakeTable(TABLE, False, columns, lsn, recorded=recorded)
+        return LakeTable(TABLE, Kind.MIRROR, columns, lsn, recorded=recorded)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tailrace_sink.log_plan import LogCut, Named, plan_cut
 from tailrace_sink.log_table import LogState, Mark
-from tailrace_sink.progress import SinkState, plan_batch
+from tailrace_sink.progress import Bound, SinkState, plan_batch
 from tailrace_sink.topic_ranges import ProgressRecord
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
@@ -17,10 +17,16 @@ def plan(
     state: SinkState | None = None,
     named: Named | None = None,
     changes_max: int = 10**6,
+    bytes_max: int = 10**9,
     shards: int = 1,
 ) -> LogCut | None:
     return plan_cut(
-        state or SinkState(), named or {}, records, NAMES, changes_max=changes_max, shards=shards
+        state or SinkState(),
+        named or {},
+        records,
+        NAMES,
+        Bound(changes_max, bytes_max),
+        shards=shards,
     )
 
 
@@ -52,6 +58,17 @@ def test_the_bound_is_kept_but_one_transaction_is_always_taken():
         state = found.following
     assert taken == [20, 20]
     assert planned(records, changes_max=1).count == 10
+
+
+def test_few_large_changes_are_bounded_by_their_bytes():
+    records = [record(n, n, n + 1, (TOPIC, n, n + 1), size=400) for n in range(5)]
+
+    state, taken = SinkState(), []
+    while (found := plan(records, state, bytes_max=1_000)) is not None:
+        taken.append((found.count, sum(of.bytes for of in found.topics.values())))
+        state = found.following
+    assert taken == [(2, 800), (2, 800), (1, 400)]
+    assert planned(records, bytes_max=1).count == 1
 
 
 def test_a_snapshot_is_taken_as_it_comes():
@@ -117,7 +134,7 @@ def test_the_fold_stops_what_the_log_lacks():
         ),
         record(2, 2, 3, (TOPIC, 6, 9), (OTHER, 4, 6)),
     ]
-    found = plan_batch(SinkState(), records, NAMES, changes_max=10**6)
+    found = plan_batch(SinkState(), records, NAMES, Bound(10**6))
     assert found is not None
     assert {of.topic: dict(of.partitions) for of in found.topics} == {TOPIC: {0: (0, 3)}}
     assert found.following.stopped == lost
@@ -128,7 +145,7 @@ def test_the_fold_stops_what_the_log_lacks():
         record(4, 3, 4, (OTHER, 6, 8), snapshotting=[OTHER]),
         record(5, 4, 4),
     ]
-    whole = plan_batch(found.following, again, NAMES, changes_max=10**6)
+    whole = plan_batch(found.following, again, NAMES, Bound(10**6))
     assert whole is not None
     assert {of.topic: dict(of.partitions) for of in whole.topics} == {OTHER: {0: (6, 8)}}
     assert whole.following.stopped == {TOPIC: "gone"}

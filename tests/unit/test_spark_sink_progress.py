@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
 from tailrace_sink.intent import plan_json, plan_of
-from tailrace_sink.progress import BatchPlan, SinkState, plan_batch
+from tailrace_sink.late_beginning import begin_at
+from tailrace_sink.progress import BatchPlan, Bound, SinkState, plan_batch
+from tailrace_sink.state_json import state_json, state_of
 from tailrace_sink.topic_ranges import ProgressRecord
 from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
@@ -22,7 +24,7 @@ from tests.unit.progress_records import NAMES, OTHER, TOPIC, lsn, record
 def plan(
     state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6, shards: int = 1
 ) -> BatchPlan | None:
-    return plan_batch(state, records, NAMES, changes_max=changes_max, shards=shards)
+    return plan_batch(state, records, NAMES, Bound(changes_max), shards=shards)
 
 
 def planned(
@@ -84,6 +86,13 @@ def test_the_bound_cuts_at_closed_lsns_only():
         state = found.following
 
     assert cuts == [(lsn(1), 4), (lsn(2), 4), (lsn(3), 13)]
+
+
+def test_the_bound_is_of_bytes_as_well():
+    records = [record(n, n, n + 1, (TOPIC, n, n + 1), size=400) for n in range(3)]
+    found = plan_batch(SinkState(), records, NAMES, Bound(10**6, 1_000))
+    assert found is not None
+    assert (found.count, found.topics[0].bytes) == (2, 800)
 
 
 def test_a_heartbeat_moves_nothing():
@@ -364,3 +373,37 @@ def test_cuts_cover_every_offset_in_order_however_records_arrive(
         ]
         ends = [p.next_offset for r in passed for p in r.progress.partitions]
         assert applied.get(f"p.shop.dbo.t{shard}", 0) == max(ends, default=0)
+
+
+def test_a_lake_that_begins_late_takes_no_table_for_whole():
+    """One that is quiet, one that changes, and one whose snapshot had begun before."""
+    newest = record(7, 4, 5, (TOPIC, 9, 12), snapshotting=[OTHER])
+    state = begin_at(SinkState(), [newest], [TOPIC, OTHER, "p.shop.dbo.quiet"], "too late")
+    assert (state.batch, state.closed_lsn, state.versions) == (8, lsn(5), {})
+    assert state.stopped == {TOPIC: "too late", "p.shop.dbo.quiet": "too late"}
+    assert set(state.held) == {OTHER}
+
+    going_on = [
+        record(8, 5, 6, (TOPIC, 12, 14), (OTHER, 3, 5), snapshotting=[OTHER]),
+        record(9, 6, 7, (OTHER, 5, 6)),
+    ]
+    through = planned(state_of(state_json(state)), going_on)
+    assert through.topics == ()
+    assert set(through.following.stopped) == {TOPIC, OTHER, "p.shop.dbo.quiet"}
+
+    again = [
+        record(10, 7, 7, snapshotting=[OTHER]),
+        record(11, 7, 8, (OTHER, 6, 9), snapshotting=[OTHER]),
+        record(12, 8, 9, (OTHER, 9, 10)),
+    ]
+    whole = planned(through.following, again)
+    assert [(of.topic, dict(of.partitions), of.is_whole) for of in whole.topics] == [
+        (OTHER, {0: (6, 10)}, True)
+    ]
+    assert OTHER not in whole.following.stopped
+
+
+def test_a_lake_does_not_go_on_with_an_older_source():
+    state = planned(SinkState(), [record(0, 0, 5, (TOPIC, 0, 3))]).following
+    with pytest.raises(LsnWentBackwards):
+        begin_at(state, [record(7, 3, 4)], [TOPIC], "too late")

@@ -16,7 +16,7 @@ from tailrace_schemas.types import ColumnType
 from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode, SinkConfig
 from tailrace_sink.key_bounds import bounds_in, sql_literal
-from tailrace_sink.lake_table import LakeTable, new_table
+from tailrace_sink.lake_table import Kind, LakeTable, new_table
 from tailrace_sink.maintenance import files_within
 from tailrace_sink.topic_ranges import TopicRange
 from tailrace_sink.writes import Write, fits_driver, way_to_write
@@ -34,7 +34,7 @@ def table(*, is_new: bool = False, deletes: str = "hard", key: str = "int") -> L
         SchemaColumn(3, "v", ColumnType.parse("int")),
     )
     schema = TableSchema(TableName("shop", "dbo", "t"), "dbo_t", Lsn(1, 1, 1), columns)
-    made = new_table(schema, is_changes=False)
+    made = new_table(schema, Kind.MIRROR)
     return LakeTable(
         made.table, False, made.columns, made.schema_lsn, deletes=deletes, is_new=is_new
     )

@@ -29,6 +29,7 @@ from tailrace_publisher.deliver.progress_records import largest_record, progress
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     check_not_compacted,
+    retention_limits,
     tell_durability,
     tell_retention,
 )
@@ -347,10 +348,11 @@ class KafkaDelivery:
         settings = admin.settings(names)
         if self._topics.offsets in settings:
             check_keeps_newest(self._topics.offsets, settings[self._topics.offsets])
-        tell_retention(self._topics.progress, settings.get(self._topics.progress, {}))
-        self._progress_bytes_max = largest_record(
-            self._target.kafka.options, settings.get(self._topics.progress, {})
-        )
+        progress = settings.get(self._topics.progress, {})
+        if retention_limits(progress):
+            data = admin.existing(lambda name: self._topics.table_of(name) is not None)
+            tell_retention(self._topics.progress, progress, admin.settings(data))
+        self._progress_bytes_max = largest_record(self._target.kafka.options, progress)
         tell_durability(admin.copies(names), settings)
 
     def _failure(self) -> PublisherError | None:

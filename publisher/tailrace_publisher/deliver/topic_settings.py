@@ -20,6 +20,7 @@ _BROKERS_DEFAULT: Final = -1
 _MANY_COPIES: Final = 3  # from here on one broker may be away while two copies are asked for
 _MARGIN_S: Final = 1.0  # so that the client's own timeout, which says why, comes first
 _UNLIMITED: Final = "-1"
+_FOR_EVER: Final = 1 << 63
 _POLL_S: Final = 0.05
 _NOT_ALLOWED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -72,19 +73,59 @@ def check_keeps_newest(topic: str, settings: Mapping[str, str]) -> None:
         raise CheckpointForgets(topic, {"cleanup.policy": policy, **limits})
 
 
-def tell_retention(topic: str, settings: Mapping[str, str]) -> None:
-    """Warn of a progress topic that does not keep all of its records."""
+def tell_retention(
+    topic: str,
+    settings: Mapping[str, str],
+    data_topics: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Warn of a progress topic that forgets earlier than the data topics do.
+
+    Args:
+        topic: the progress topic.
+        settings: its settings.
+        data_topics: those of the data topics, by name; what is not known may be kept for ever.
+    """
+    kept = kept_too_short(settings, (data_topics or {}).values())
+    if kept is None:
+        return
     limits = retention_limits(settings)
-    if limits:
-        _log.warning(
-            "progress_topic_forgets",
-            topic=topic,
-            settings=limits,
-            effect="a sink with an empty lake cannot tell that it lacks what was before,"
-            " and one that was away for longer ends; tailrace audit proves what is left",
-            fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
-            " --add-config retention.ms=-1,retention.bytes=-1",
-        )
+    _log.warning(
+        "progress_topic_forgets",
+        topic=topic,
+        settings=limits,
+        effect="events whose progress record is gone prove nothing: tailrace audit leaves them out,"
+        " and a sink that lacks records goes on by new snapshots of all tables",
+        fix=f"kafka-configs --alter --entity-type topics --entity-name {topic}"
+        f" --add-config retention.ms={kept},retention.bytes=-1",
+    )
+
+
+def kept_too_short(
+    progress: Mapping[str, str], data_topics: Iterable[Mapping[str, str]]
+) -> str | None:
+    """How long the progress topic should be kept, or None where it is kept long enough.
+
+    Args:
+        progress: its settings.
+        data_topics: those of the data topics; without any, nothing is long enough but for ever.
+
+    Returns:
+        ``retention.ms``: the longest of the data topics'.
+    """
+    limits = retention_limits(progress)
+    longest = max(map(_kept_ms, data_topics), default=_FOR_EVER)
+    is_enough = limits.keys() <= {"retention.ms"} and _kept_ms(progress) >= longest
+    if not limits or is_enough:
+        return None
+    return _UNLIMITED if longest == _FOR_EVER else str(longest)
+
+
+def _kept_ms(settings: Mapping[str, str]) -> int:
+    """Milliseconds that records of a topic are kept at most; without a limit, for ever."""
+    if "delete" not in settings.get("cleanup.policy", "delete"):
+        return _FOR_EVER
+    kept = settings.get("retention.ms", _UNLIMITED)
+    return _FOR_EVER if kept == _UNLIMITED else int(kept)
 
 
 def is_compacted(settings: Mapping[str, str]) -> bool:

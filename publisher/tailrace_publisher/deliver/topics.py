@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -136,6 +136,14 @@ class TopicAdmin:
             ):
                 return
             raise translate(f"describing topic {spec.name}", error, spec.name) from error
+
+    def existing(self, is_wanted: Callable[[str], bool]) -> list[str]:
+        """The names of topics that exist, as far as they are wanted.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+        """
+        return sorted(filter(is_wanted, self._metadata().topics))
 
     def settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """The settings of topics, by name; those that may not be seen are missing, and told.

@@ -1,4 +1,4 @@
-"""Upkeep of the log: many small files made few, old days removed."""
+"""Upkeep of log and commit table: many small files made few, what is old removed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import datetime as dt
 from typing import Final
 
 import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
+from tailrace_sink.commit_table import COMPACT_EVERY, CommitTable
 from tailrace_sink.config import SinkConfig
+from tailrace_sink.jvm_errors import translated
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.progress import SinkState
 
@@ -17,16 +21,18 @@ _OPTIMIZE_EVERY: Final = 100
 _log = structlog.get_logger("tailrace.sink")
 
 
-class LogUpkeep:
+class LakeUpkeep:
     """Done by the fold between two batches, so that no cut waits for it.
 
     Args:
         log: the log's table.
+        commits: the commit table.
         config: the options.
     """
 
-    def __init__(self, log: LogTable, config: SinkConfig) -> None:
+    def __init__(self, log: LogTable, commits: CommitTable, config: SinkConfig) -> None:
         self._log = log
+        self._commits = commits
         self._config = config
         self._batches = 0
         self._day: dt.date | None = None
@@ -37,8 +43,24 @@ class LogUpkeep:
         Args:
             state: of the tables; what it holds for a snapshot is still needed.
             now: UTC.
+
+        Raises:
+            SinkError: the lake cannot be written.
         """
         self._batches += 1
+        try:
+            self._tend_log(state, now)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"upkeep of {self._log.path}", error) from error
+        if self._batches % COMPACT_EVERY:
+            return
+        keep = dt.timedelta(days=self._config.commit_retention_days)
+        try:
+            self._commits.compact(keep, state.batch)
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"compaction of {self._config.commits_path}", error) from error
+
+    def _tend_log(self, state: SinkState, now: dt.datetime) -> None:
         if self._batches % _OPTIMIZE_EVERY == 0:
             self._log.optimize()
         if self._day == now.date():

@@ -1,0 +1,185 @@
+"""Beginning in the middle: a progress topic that no longer has the records that a lake needs next.
+
+The ledger of what is gone is gone with it, and with it which snapshots began and ended meanwhile,
+one that found an empty table among them, of which the data topic has nothing. So of no table can be
+proven that it lacks nothing, whatever its own topic still holds (ADR 0022). The lake goes on at the
+newest closed record; every table leaves the cuts, by name, and comes back whole by a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import EXCLUDED, SNAPSHOT_HELPS, KafkaUnavailable, LsnWentBackwards
+from tailrace_sink.jvm_errors import translated
+from tailrace_sink.kafka_bounds import Bounds, TopicCheck
+from tailrace_sink.kafka_ranges import kafka_options, offsets_json
+from tailrace_sink.log_plan import Named
+from tailrace_sink.progress import SchemaById, ShardPosition, SinkState, decode_progress
+from tailrace_sink.topic_ranges import ProgressRecord, TopicRange
+
+_TAIL: Final = 1_000
+"""Records that are looked at first; ten times as many each time until every shard has closed."""
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class LateBeginning:
+    """Finds out whether a lake must begin in the middle, and where.
+
+    Args:
+        spark: a session for small reads.
+        config: the options.
+        schema_by_id: looks writer schemas up.
+    """
+
+    def __init__(self, spark: SparkSession, config: SinkConfig, schema_by_id: SchemaById) -> None:
+        self._spark = spark
+        self._config = config
+        self._schema_by_id = schema_by_id
+        self._check = TopicCheck(spark, config.kafka)
+
+    def of(self, state: SinkState) -> tuple[SinkState, Named] | None:
+        """The state to go on from, or None where the progress topic has all that comes next.
+
+        Args:
+            state: where the log stands.
+
+        Returns:
+            The state, and the topics of unfinished snapshots by shard.
+
+        Raises:
+            KafkaUnavailable: the topic holds no closed record of each shard: waiting helps.
+            LsnWentBackwards: the newest record closes an older LSN than the lake has.
+        """
+        topic = self._config.topics.progress
+        bounds = self._check.bounds(topic)
+        needed = dict.fromkeys(bounds, 0)
+        for position in state.shards.values():
+            needed[position.partition] = position.next_offset
+        gone = {p: needed[p] for p, of in bounds.items() if needed[p] < of.start}
+        if not gone:
+            return None
+        newest = self._newest_closed(topic, bounds)
+        names = self._config.topics
+        tables = {
+            topic: table
+            for topic in {*self._check.topics(), *state.offsets, *state.stopped}
+            if (table := names.table_of(topic)) is not None
+        }
+        why = (
+            f"topic {topic} no longer has the progress records from offset"
+            f" {min(gone.values())} on: what became of the table meanwhile cannot be told, so it"
+            f" comes back with a new snapshot {SNAPSHOT_HELPS}"
+        )
+        begun = begin_at(state, newest.values(), tables, why)
+        selects = self._config.tables.selects
+        left_out = {found: EXCLUDED for found, table in tables.items() if not selects(table)}
+        _log.error(
+            "lake_begins_late",
+            reason=why,
+            closed_lsn=begun.closed_lsn,
+            tables=sorted(str(tables[found]) for found in tables.keys() - left_out.keys()),
+            effect="no table is part of the lake's cuts until its new snapshot is over",
+            requested=self._config.request_snapshots,
+        )
+        named = {shard: frozenset(of.progress.snapshotting) for shard, of in newest.items()}
+        return replace(begun, stopped={**begun.stopped, **left_out}), named
+
+    def _newest_closed(self, topic: str, bounds: Mapping[int, Bounds]) -> dict[int, ProgressRecord]:
+        """The newest record of each shard that closes an LSN."""
+        back = _TAIL
+        while True:
+            first = {p: max(of.start, of.stable_end - back) for p, of in bounds.items()}
+            newest: dict[int, ProgressRecord] = {}
+            for record in self._read(topic, first):
+                known = newest.get(record.progress.shard)
+                if record.progress.closed and (known is None or known.offset < record.offset):
+                    newest[record.progress.shard] = record
+            if len(newest) >= self._config.shards:
+                return newest
+            if all(first[p] == of.start for p, of in bounds.items()):
+                raise KafkaUnavailable(
+                    f"topic {topic} has lost records that the lake needs, and holds no newer closed"
+                    " one of every shard yet: waiting for the publisher"
+                )
+            back *= 10
+
+    def _read(self, topic: str, first: Mapping[int, int]) -> list[ProgressRecord]:
+        try:
+            rows = (
+                self._spark.read.format("kafka")
+                .options(**kafka_options(self._config.kafka))
+                .option("subscribe", topic)
+                .option("startingOffsets", offsets_json({topic: first}))
+                .option("endingOffsets", "latest")
+                .load()
+                .select("partition", "offset", "value")
+                .collect()
+            )
+        except (PySparkException, Py4JError) as error:
+            raise translated(f"reading {topic}", error) from error
+        return [
+            ProgressRecord(
+                row["partition"],
+                row["offset"],
+                decode_progress(bytes(row["value"]), self._schema_by_id),
+            )
+            for row in rows
+        ]
+
+
+def begin_at(
+    state: SinkState, newest: Iterable[ProgressRecord], topics: Iterable[str], why: str
+) -> SinkState:
+    """The state of a lake that goes on behind some records. Pure.
+
+    Args:
+        state: where it stood.
+        newest: the newest closed record of each shard.
+        topics: all data topics that there are.
+        why: with what its tables are stopped.
+
+    Returns:
+        No table is in its cut. One whose snapshot is going on is held as torn: its beginning is not
+        in what follows, so that it stops when it is over.
+
+    Raises:
+        LsnWentBackwards: the source is not the one that the lake follows.
+    """
+    listed = list(newest)
+    shards: dict[int, ShardPosition] = {}
+    held: dict[str, TopicRange] = {}
+    for record in listed:
+        progress = record.progress
+        known = state.shards.get(progress.shard)
+        if known is not None and progress.closed_lsn < known.closed_lsn:
+            raise LsnWentBackwards(
+                progress.shard, known.closed_lsn, progress.closed_lsn, record.offset
+            )
+        shards[progress.shard] = ShardPosition(
+            record.partition, record.offset + 1, progress.closed_lsn
+        )
+        for topic in progress.snapshotting:
+            held[topic] = TopicRange(topic, progress.shard, {}, 0, frozenset(), torn=why)
+    slowest = min(listed, key=lambda record: record.progress.closed_lsn).progress
+    return replace(
+        state,
+        batch=sum(position.next_offset for position in shards.values()),
+        closed_lsn=slowest.closed_lsn,
+        closed_commit_ms=slowest.closed_commit_ms,
+        shards=shards,
+        held=held,
+        stopped={**state.stopped, **{topic: why for topic in topics if topic not in held}},
+        versions={},
+        server=slowest.server,
+        database=slowest.database,
+    )

@@ -1,0 +1,219 @@
+"""Bringing one source table's lake tables to a cut: counted, screened where needed, written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace_sink.apply import TableWork, append_all_gone, apply_changes, empty_statement
+from tailrace_sink.bad_records import Screen
+from tailrace_sink.config import BadRecords, SinkConfig
+from tailrace_sink.conflicts import is_conflict, is_refused, retried
+from tailrace_sink.ddl import LakeTables
+from tailrace_sink.dead_letters import DeadLetters
+from tailrace_sink.delta_log import table_version
+from tailrace_sink.empty_tables import registered_version
+from tailrace_sink.errors import BadRecord
+from tailrace_sink.hooks import Hook
+from tailrace_sink.lake_table import Kind
+from tailrace_sink.ledger import counted_by_spark, difference, rest_of
+from tailrace_sink.log_table import LogTable
+from tailrace_sink.metrics import SinkMetrics
+from tailrace_sink.progress import CutPoint
+from tailrace_sink.table_batch import TableBatch
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+class TableFold:
+    """Applies tables, each in a session of the caller's; for any number of threads.
+
+    Args:
+        config: the options.
+        log: where the events are.
+        metrics: counts what is put aside.
+        hook: called after each table.
+    """
+
+    def __init__(self, config: SinkConfig, log: LogTable, metrics: SinkMetrics, hook: Hook) -> None:
+        self._config = config
+        self._log = log
+        self._metrics = metrics
+        self._hook = hook
+        self._tables = LakeTables(config)
+        self._dead_letters = DeadLetters(config, log)
+
+    def forget(self) -> None:
+        """After a failure, look at the lake's tables anew."""
+        self._tables.forget()
+
+    def apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+        """Apply one table's part of a batch.
+
+        Args:
+            session: of this thread's own.
+            source: what to apply.
+            cut: where it leads to.
+
+        Returns:
+            Path below the lake to the version of each table that was written.
+
+        Raises:
+            TableError: this table cannot go on.
+            PySparkException, Py4JError: Spark failed, and no record is to blame.
+        """
+        try:
+            return self._apply(session, source, cut)
+        except AnalysisException:
+            # Somebody else may have altered the table since this process looked at it.
+            self._tables.forget(source.table)
+            return self._apply(session, source, cut)
+
+    def _apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+        if source.is_empty:
+            return self._empty(session, source, cut)
+        with self._messages(session, source) as values:
+            differs = source.differs
+            if source.values is None and source.all_writers:
+                counted = counted_by_spark(values, source.all_writers)
+                differs = difference(str(source.table), source.topic_range, counted)
+            bad: BadRecord | None = None
+            if differs is not None or source.missing:
+                bad = source.screen.first(values, None if differs is None else str(differs))
+            if bad is None and differs is not None:
+                raise differs
+            if bad is None:
+                try:
+                    return self._write(session, source, values, cut)
+                except (PySparkException, Py4JError) as error:
+                    bad = _to_blame(error, source.screen, values)
+                    if bad is None:
+                        raise
+            if self._config.on_bad_record is not BadRecords.DEAD_LETTER:
+                raise bad
+            return self._put_aside(session, source, values, bad, cut)
+
+    def _put_aside(
+        self,
+        session: SparkSession,
+        source: TableBatch,
+        values: DataFrame,
+        bad: BadRecord,
+        cut: CutPoint,
+    ) -> dict[str, int]:
+        """Apply what there is besides the bad records.
+
+        Raises:
+            LedgerMismatch: something else is wrong, too.
+            BadRecord: nothing else is left of a whole table.
+        """
+        good = rest_of(source, values, bad)
+        count = self._dead_letters.put(session, source.screen, source.topic_range, cut)
+        if count:
+            self._metrics.dead_letters.labels(table=str(source.table)).inc(count)
+        _log.error(
+            "records_put_aside",
+            table=str(source.table),
+            records=count,
+            first=str(bad),
+            into=self._config.dead_letters_path,
+        )
+        if not source.writers:
+            return {}
+        return self._write(session, source, good, cut, lacks_changes=True)
+
+    @contextmanager
+    def _messages(self, session: SparkSession, source: TableBatch) -> Iterator[DataFrame]:
+        if source.values is not None:
+            yield session.createDataFrame(source.values)
+            return
+        values = self._log.values(session, [source.topic_range])
+        # Read once, counted and then written: what is written is what was counted.
+        values.persist()
+        try:
+            yield values
+        finally:
+            values.unpersist()
+
+    def _write(
+        self,
+        session: SparkSession,
+        source: TableBatch,
+        values: DataFrame,
+        cut: CutPoint,
+        *,
+        lacks_changes: bool = False,
+    ) -> dict[str, int]:
+        if not source.writers:
+            return {}
+        versions = source.versions
+        kind = Kind.of(versions[0])
+        may_replace = kind is Kind.MIRROR and source.topic_range.is_only_whole
+        table = self._tables.follow(session, versions, kind, may_replace=may_replace)
+        if lacks_changes:
+            table = self._tables.doubt_deletes(session, table)
+        changes_table = None
+        if kind is Kind.MIRROR and self._config.changelog.selects(source.table):
+            changes_table = self._tables.follow(session, versions, Kind.CHANGES)
+        if source.values is None or source.values.num_rows:
+            work = TableWork(
+                table,
+                changes_table,
+                source.writers,
+                source.other_writers,
+                source.topic_range,
+                values,
+            )
+            apply_changes(session, self._config, work, cut)
+        written = [table] if changes_table is None else [table, changes_table]
+        self._hook("merged", table.path)
+        return {
+            found.path: table_version(session, f"{self._config.lake}/{found.path}")
+            for found in written
+        }
+
+    def _empty(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+        """The source table was found empty: so is the lake's, with the columns that it has."""
+        name = source.table
+        version = registered_version(self._config, source.topic, name)
+        if version is None:
+            known = self._tables.known(session, name)
+            tables = [] if known is None else [known]
+        else:
+            kinds = [Kind.of(version)]
+            if kinds == [Kind.MIRROR] and self._config.changelog.selects(name):
+                kinds.append(Kind.CHANGES)
+            tables = [
+                self._tables.follow(session, [version], kind, may_replace=kind is Kind.MIRROR)
+                for kind in kinds
+            ]
+        for table in tables:
+            if table.kind is Kind.MIRROR and table.key and not table.is_new:
+                for changes_table in tables:
+                    if changes_table.kind is Kind.CHANGES:
+                        append_all_gone(session, self._config, table, changes_table, cut)
+                statement = empty_statement(self._config, table, cut.lsn)
+                retried(f"emptying {table.path}", partial(session.sql, statement))
+        return {
+            table.path: table_version(session, f"{self._config.lake}/{table.path}")
+            for table in tables
+        }
+
+
+def _to_blame(
+    error: PySparkException | Py4JError, screen: Screen, values: DataFrame
+) -> BadRecord | None:
+    """The first record that cannot be written, if that is why writing failed."""
+    if isinstance(error, AnalysisException) or is_refused(error) or is_conflict(error):
+        return None
+    try:
+        return screen.first(values)
+    except (PySparkException, Py4JError):
+        # Spark cannot do this either: it is not about the records.
+        return None

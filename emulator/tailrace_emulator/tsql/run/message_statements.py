@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace_emulator import messages
 from tailrace_emulator.messages.errors import Aborts
-from tailrace_emulator.tsql.conversions import convert
+from tailrace_emulator.tsql.conversions import check_allowed, convert
 from tailrace_emulator.tsql.conversions.families import is_national
 from tailrace_emulator.tsql.functions.message_text import check_substitution
 from tailrace_emulator.tsql.run.raise_error import (
@@ -42,12 +42,16 @@ class MessageStatements:
         self.context = interpreter.context
 
     def print(self, node: Print, frame: Frame) -> Iterator[Event]:
-        """PRINT: 8,000 bytes at most."""
+        """PRINT: 8,000 bytes at most.
+
+        Raises:
+            SqlError: 257 for a type without an implicit conversion to text.
+        """
         plan, sql_type = self.interpreter.planner.scalar(node.value, frame)
+        printed = _PRINTED[is_national(sql_type)]
+        check_allowed(sql_type, printed, explicit=False)
         value = self.interpreter.queries.scalar(plan, frame)
-        text = (
-            convert(value, sql_type, _PRINTED[is_national(sql_type)]) if value is not None else ""
-        )
+        text = "" if value is None else convert(value, sql_type, printed)
         yield Message(0, str(text), 0, 1, frame.procedure, node.line)
 
     def raise_error(self, node: RaiseError, frame: Frame) -> Iterator[Event]:

@@ -26,7 +26,7 @@ from tailrace_publisher.source.queries import (
     commit_behind_time,
     local_time,
     max_lsn,
-    newest_ddl_lsn,
+    newest_loss_by_ddl,
 )
 from tailrace_publisher.source.scan_sessions import (
     MaxTransactions,
@@ -125,11 +125,12 @@ class FenceSource:
         """The newest LSN, asked anew: what a session captured is in it; None while DDL is behind.
 
         DDL has an LSN of its own and no entry in ``cdc.lsn_time_mapping``. What was read behind a
-        column's drop is not the table at an LSN before it; the next entry is behind both, at the
-        latest the one with which the capture job marks the time, every five minutes.
+        column's drop, or its change to another type, is not the table at an LSN before it; the next
+        entry is behind both, at the latest the one with which the capture job marks the time, every
+        five minutes.
         """
         newest = max_lsn(self._connection) or Lsn.ZERO
-        ddl = newest_ddl_lsn(self._connection, mark)
+        ddl = newest_loss_by_ddl(self._connection, mark)
         return None if ddl is not None and ddl > newest else newest
 
     def _sessions(self) -> Sessions | None:

@@ -209,13 +209,17 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
-def newest_ddl_lsn(connection: Connection, up_to: Lsn) -> Lsn | None:
-    """The newest entry of ``cdc.ddl_history`` up to an LSN; None where there is none.
+def newest_loss_by_ddl(connection: Connection, up_to: Lsn) -> Lsn | None:
+    """The newest DDL, up to an LSN, that took values away; None where there is none.
+
+    It dropped a column, or gave one another type (``required_column_update``).
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-ddl-history-transact-sql
     """
     rows = connection.query(
-        "SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?", up_to.to_bytes()
+        "SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?"
+        " AND (required_column_update = 1 OR UPPER(ddl_command) LIKE N'%DROP%')",
+        up_to.to_bytes(),
     )
     return lsn_or_none(rows[0][0])
 

@@ -211,10 +211,17 @@ def _instances_mark(view: View, _: Sequence[Any]) -> Answer:
     return [(len(instances), recognised, object_ids, newest)]
 
 
-@statement("SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?")
-def _newest_ddl_up_to(view: View, parameters: Sequence[Any]) -> Answer:
+@statement(
+    "SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?"
+    " AND (required_column_update = 1 OR UPPER(ddl_command) LIKE N'%DROP%')"
+)
+def _newest_loss_up_to(view: View, parameters: Sequence[Any]) -> Answer:
     (up_to,) = parameters
-    lsns = [entry.lsn for entry in view.database.ddl_history if entry.lsn <= up_to]
+    lsns = [
+        entry.lsn
+        for entry in view.database.ddl_history
+        if entry.lsn <= up_to and (entry.required_column_update or "DROP" in entry.command.upper())
+    ]
     return [(max(lsns, default=None),)]
 
 

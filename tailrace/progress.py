@@ -8,7 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import fastavro
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -17,6 +17,9 @@ from tailrace.topics import consumer_of
 from tailrace_schemas.framing import split_frame
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics import TopicNames
+
+if TYPE_CHECKING:
+    from tailrace_publisher.config import PublisherConfig
 
 _SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
 
@@ -57,6 +60,21 @@ def last_record(
     slowest = min(records, key=lambda record: record.closed_lsn)
     named = dict.fromkeys(topic for record in records for topic in record.snapshotting)
     return replace(slowest, snapshotting=list(named))
+
+
+def last_published(config: PublisherConfig) -> Progress | None:
+    """The newest progress record of a publisher, as :func:`last_record`.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    kafka = config.kafka
+    return last_record(
+        kafka.bootstrap,
+        config.topics,
+        extra=kafka.librdkafka_options(),
+        timeout_s=kafka.start_timeout_s,
+    )
 
 
 def _last_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> Progress | None:

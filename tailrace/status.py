@@ -140,16 +140,11 @@ def _seconds(lag: float | None) -> str:
 def _topics(config: PublisherConfig) -> Stage | None:
     from confluent_kafka import KafkaException
 
-    from tailrace.progress import last_record
+    from tailrace.progress import last_published
 
     kafka = config.kafka
     try:
-        record = last_record(
-            kafka.bootstrap,
-            config.topics,
-            extra=kafka.librdkafka_options(),
-            timeout_s=kafka.start_timeout_s,
-        )
+        record = last_published(config)
     except KafkaException as error:
         raise StageUnavailable(
             f"the topics cannot be asked ({error.args[0].str()}): no broker answers at"

@@ -18,7 +18,7 @@ from tailrace.doctor.login import look_at_login
 from tailrace.doctor.server import look_at_server
 from tailrace.doctor.stores import look_at_lake, look_at_registry
 from tailrace.doctor.tables import look_at_tables
-from tailrace.progress import last_record
+from tailrace.progress import last_published
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import PublisherError, SourceError
 from tailrace_publisher.source import catalog
@@ -71,13 +71,9 @@ def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]
     for part, look in looks:
         try:
             yield from look()
-        except SourceError as error:
-            if error.retryable:
-                raise
-            yield Judge(part).problem(
-                part.value, str(error), "the rest of this part was not looked at"
-            )
         except PublisherError as error:
+            if isinstance(error, SourceError) and error.retryable:
+                raise
             yield Judge(part).problem(
                 part.value, str(error), "the rest of this part was not looked at"
             )
@@ -85,14 +81,8 @@ def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]
 
 def _lag(config: PublisherConfig) -> timedelta | None:
     """How far what is published is behind now; None where nothing is, or it is not known."""
-    kafka = config.kafka
     try:
-        record = last_record(
-            kafka.bootstrap,
-            config.topics,
-            extra=kafka.librdkafka_options(),
-            timeout_s=kafka.start_timeout_s,
-        )
+        record = last_published(config)
     except KafkaException:
         return None  # which the brokers' part says
     if record is None or record.closed_commit_ms is None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tailrace_publisher.change.ranges import LsnRange
-from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind
@@ -25,7 +24,7 @@ from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tests.fix_sqlserver import SourceServer
-from tests.pipeline.source_database import SourceDatabase
+from tests.pipeline.source_database import SourceDatabase, source_options
 
 ROOMY = PageLimit(2000, 100_000_000)
 
@@ -92,14 +91,7 @@ class Source:
 
     def __init__(self, server: SourceServer) -> None:
         self.database = SourceDatabase(server, f"blocks_{uuid.uuid4().hex[:8]}")
-        self.config = SourceConfig(
-            host=server.host,
-            port=server.port,
-            database=self.database.name,
-            user=server.user,
-            password=server.password,  # type: ignore[arg-type] - pydantic makes it a secret
-            trust_server_certificate=True,
-        )
+        self.config = source_options(self.database)
 
     def pages(
         self,

@@ -9,7 +9,6 @@ from typing import Final
 
 import pytest
 
-from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.snapshot.chunk import Chunk
@@ -29,7 +28,7 @@ from tailrace_schemas.lsn import Lsn
 from tests.fix_sqlserver import SourceServer
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
-from tests.pipeline.source_database import SourceDatabase
+from tests.pipeline.source_database import SourceDatabase, source_options
 from tests.pipeline.test_blocks import VALUES
 
 ROWS: Final = 900
@@ -64,14 +63,7 @@ class Source:
 
     def __init__(self, server: SourceServer) -> None:
         self.database = SourceDatabase(server, f"snap_{uuid.uuid4().hex[:8]}")
-        self.config = SourceConfig(
-            host=server.host,
-            port=server.port,
-            database=self.database.name,
-            user=server.user,
-            password=server.password,  # type: ignore[arg-type] - pydantic makes it a secret
-            trust_server_certificate=True,
-        )
+        self.config = source_options(self.database)
 
     def make(self, columns: str, *rows: str) -> None:
         self.database.execute(f"CREATE TABLE dbo.t ({columns})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -132,7 +133,8 @@ class Topics:
             closed_lsn=str(lsn),
             closed_commit_ms=_FIRST_MS + self._block,
             closed=True,
-            published_ms=_FIRST_MS + self._block,
+            # The sink asks the brokers what they still have where records are old.
+            published_ms=time.time_ns() // 1_000_000,
             partitions=list(parts.values()),
             snapshotting=[self.data[table] for table in snapshotting],
         )

@@ -12,6 +12,7 @@ origin, so that no form or script of another site can make one.
 
 from __future__ import annotations
 
+import base64
 import hmac
 import ipaddress
 import json
@@ -247,7 +248,7 @@ class _Handler(BaseHTTPRequestHandler):
                     response.body,
                     response.content_type,
                     response.status,
-                    {"WWW-Authenticate": "Bearer"},
+                    {"WWW-Authenticate": 'Basic realm="tailrace", charset="UTF-8"'},
                 )
         self.send_response(response.status)
         fixed = {
@@ -284,7 +285,10 @@ class _Handler(BaseHTTPRequestHandler):
         address = self.server.address
         if address.token is not None:
             if not has_token(self.headers, address.token):
-                raise Refused(HTTPStatus.UNAUTHORIZED, "give the token: Authorization: Bearer ...")
+                raise Refused(
+                    HTTPStatus.UNAUTHORIZED,
+                    "give the token: as the password, or as Authorization: Bearer ...",
+                )
         elif not address.is_loopback:
             raise Refused(
                 HTTPStatus.FORBIDDEN,
@@ -312,18 +316,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def has_token(headers: Message[str, str], token: str) -> bool:
-    """Whether a request gives the token, as bearer or as the page's cookie."""
-    given = headers.get("Authorization", "")
-    candidates = [given.removeprefix("Bearer ")] if given.startswith("Bearer ") else []
-    for part in headers.get("Cookie", "").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            candidates.append(value)
-    return any(hmac.compare_digest(c.encode(), token.encode()) for c in candidates)
-
-
-COOKIE: Final = "tailrace_token"
-"""Cookie in which a browser may bring the token."""
+    """Whether a request gives the token: as bearer, or as the password that a browser asks for."""
+    kind, _, given = headers.get("Authorization", "").partition(" ")
+    if kind == "Basic":
+        try:
+            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+        except ValueError:
+            return False
+    elif kind != "Bearer":
+        return False
+    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def _host_of(header: str) -> str:

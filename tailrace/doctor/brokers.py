@@ -56,7 +56,7 @@ def look_at_brokers(
     broker = str(min(metadata.brokers, default=0))
     settings = _settings(admin, ResourceType.BROKER, [broker], config.start_timeout_s).get(broker)
     yield from _defaults(config, settings, count)
-    yield from look_at_transactional_id(admin, config, transactional_id, settings)
+    yield from look_at_transactional_id(admin, config, transactional_id)
     own = [topics.offsets, topics.progress, topics.signals]
     present = [name for name in [*own, *data] if name in metadata.topics]
     copies = {

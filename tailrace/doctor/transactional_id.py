@@ -28,7 +28,7 @@ _EVERYBODY: Final = "User:*"
 
 
 def look_at_transactional_id(
-    admin: AdminClient, config: KafkaConfig, name: str, settings: Mapping[str, str] | None
+    admin: AdminClient, config: KafkaConfig, name: str
 ) -> Iterator[Finding]:
     """Judge the rules for the publisher's transactional id.
 
@@ -36,7 +36,6 @@ def look_at_transactional_id(
         admin: a client of the brokers.
         config: where they are, and as whom.
         name: the transactional id.
-        settings: of a broker; None where they may not be seen.
     """
     principal = _principal(config)
     fix = Fix(
@@ -77,7 +76,7 @@ def look_at_transactional_id(
             "without Write on it the publisher cannot begin a transaction",
             fix,
         )
-    elif allowed or denied or not _everybody_may(settings):
+    elif rules:
         yield _JUDGE.problem(
             _SUBJECT,
             f"{name}: Write is allowed to nobody that the publisher is"
@@ -85,8 +84,16 @@ def look_at_transactional_id(
             "the publisher cannot begin a transaction, unless it is a super user",
             fix,
         )
+    elif _may_everything(admin, config.start_timeout_s):
+        yield _JUDGE.ok(_SUBJECT, f"{name}: no rule speaks of it, and none is needed")
     else:
-        yield _JUDGE.ok(_SUBJECT, f"{name}: no rule speaks of it, so everybody may use it")
+        yield _JUDGE.warning(
+            _SUBJECT,
+            f"{name}: no rule speaks of it",
+            "unless the brokers have allow.everyone.if.no.acl.found=true, the publisher cannot"
+            " begin a transaction",
+            fix,
+        )
 
 
 def _rules(admin: AdminClient, name: str, timeout_s: float) -> list[Any]:
@@ -95,8 +102,8 @@ def _rules(admin: AdminClient, name: str, timeout_s: float) -> list[Any]:
         ResourceType.TRANSACTIONAL_ID,
         name,
         ResourcePatternType.MATCH,
-        None,
-        None,
+        None,  # type: ignore[arg-type] - any; as the client documents it
+        None,  # type: ignore[arg-type]
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
@@ -122,8 +129,14 @@ def _has_cert(options: Mapping[str, str]) -> bool:
     return any(name.startswith(("ssl.certificate", "ssl.keystore")) for name in options)
 
 
-def _everybody_may(settings: Mapping[str, str] | None) -> bool:
-    """What the brokers make of a name that no rule speaks of."""
-    if settings is None or not settings.get("authorizer.class.name"):
-        return True
-    return settings.get("allow.everyone.if.no.acl.found", "false").casefold() == "true"
+def _may_everything(admin: AdminClient, timeout_s: float) -> bool:
+    """Whether it may alter the cluster: as a super user, or where no rule means no limit.
+
+    The option allow.everyone.if.no.acl.found cannot be asked of the brokers.
+    """
+    asked = admin.describe_cluster(include_authorized_operations=True, request_timeout=timeout_s)
+    try:
+        allowed = asked.result(timeout_s).authorized_operations or []
+    except (KafkaException, TimeoutError):
+        return False
+    return {AclOperation.ALTER, AclOperation.CLUSTER_ACTION} <= set(allowed)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from confluent_kafka import KafkaException
 
-from tailrace.freshness import FreshnessReader
+from tailrace.freshness import Freshness, FreshnessReader
 from tailrace.lake import CommitRows
 from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace.web.model import Model, put_together
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from tailrace.settings import Settings
 
 _END_S: Final = 30.0
+
+_log = structlog.get_logger(__name__)
 
 
 class Collector:
@@ -78,7 +82,13 @@ class Collector:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._model = self.look()
+            try:
+                self._model = self.look()
+            except Exception as error:  # noqa: BLE001 - told on the page, which would stand still
+                _log.exception("look_failed")
+                told = {"this page": f"{type(error).__name__}: {error}"}
+                before = self._model or Model(Freshness(_now_ms(), None, {}, ()))
+                self._model = replace(before, problems={**before.problems, **told})
             self._has_looked.set()
             self._stop.wait(self._every_s)
 
@@ -103,7 +113,7 @@ class Collector:
             publisher,
             sink,
             put_together(freshness, publisher, sink, rows_of),
-            tuple(ledger.strip(time.time_ns() // 1_000_000, self._cuts_ms(problems))),
+            tuple(ledger.strip(_now_ms(), self._cuts_ms(problems))),
             problems,
             has_lake=self._commits is not None,
         )
@@ -118,6 +128,10 @@ class Collector:
         except (DeltaError, OSError) as error:
             problems["lake"] = str(error)
             return []
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _asked(

@@ -64,6 +64,8 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
     publisher = _address(options.publisher_url, address_of(settings.publisher()))
     sink = None
     if settings.has_sink:
+        import deltalake  # noqa: F401 - where it is missing, the command says which extra has it
+
         sink = _address(options.sink_url, address_of(settings.sink()))
     collector = Collector(settings, publisher, sink, options.every_s)
     site = Site(settings, collector, Details(settings))

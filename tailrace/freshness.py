@@ -107,11 +107,12 @@ class FreshnessReader:
     def read(self) -> Freshness:
         """Ask now."""
         problems: dict[str, str] = {}
-        topics = _asked("topics", problems, lambda: _topics(self._config))
+        # Against the stream: no stage seems to be ahead of the one before it.
         log = lake = None
         if self._lake is not None:
-            log = _asked("log", problems, self._lake.log)
             lake = _asked("lake", problems, self._lake.tables)
+            log = _asked("log", problems, self._lake.log)
+        topics = _asked("topics", problems, lambda: _topics(self._config))
         stages = {"topics": topics}
         if self._lake is not None:
             stages |= {"log": log, "lake": lake}

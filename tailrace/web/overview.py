@@ -167,7 +167,7 @@ def _row(row: Row, stages: list[str]) -> str:
         lsn(row.schema_lsn),
         f'<button type="button" data-snapshot="{name}" hidden>snapshot</button>',
     ]
-    kind = "bad" if row.is_bad else "unread" if row.is_unread else ""
+    kind = "stands" if row.is_bad else "unread" if row.is_unread else ""
     return f'<tbody class="{kind}" data-name="{name.casefold()}">{rows(cells)}</tbody>'
 
 

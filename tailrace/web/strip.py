@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tailrace.progress import decode
 from tailrace.topics import consumer_of
@@ -18,6 +18,7 @@ from tailrace_schemas.topics import TopicNames
 BUCKET_MS: Final = 300_000
 BUCKETS: Final = 72
 _AT_ONCE: Final = 1000
+_POLL_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -108,10 +109,11 @@ class LedgerReader:
         self._topic = names.progress
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
+        self._unread: set[int | None] = set()
         self.ledger = Ledger()
 
     def read(self) -> None:
-        """Take in what is new.
+        """Take in what is new; the first time, everything up to the present end.
 
         Raises:
             KafkaException: no broker answers, or it refuses.
@@ -120,13 +122,22 @@ class LedgerReader:
         if consumer is None:
             return
         self._consumer = consumer
-        while messages := consumer.consume(_AT_ONCE, 0.1):
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            messages = consumer.consume(_AT_ONCE, _POLL_S)
             for message in messages:
-                error = message.error()
-                if error is None:
-                    self.ledger.add(decode(cast("bytes", message.value())))
-                elif error.name() != "_PARTITION_EOF":
-                    raise KafkaException(error)
+                self._take(message)
+            if not messages and (not self._unread or time.monotonic() > deadline):
+                return
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is None:
+            self.ledger.add(decode(cast("bytes", message.value())))
+        elif error.name() == "_PARTITION_EOF":
+            self._unread.discard(message.partition())
+        else:
+            raise KafkaException(error)
 
     def _begin(self) -> Consumer | None:
         """A consumer at the beginning of the strip; None while there is no topic."""
@@ -138,6 +149,7 @@ class LedgerReader:
             if not wanted:
                 consumer.close()
                 return None
+            self._unread = {partition.partition for partition in wanted}
             consumer.assign(consumer.offsets_for_times(wanted, timeout=self._timeout_s))
         except KafkaException:
             consumer.close()

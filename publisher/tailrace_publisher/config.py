@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
@@ -283,6 +284,7 @@ class PublisherConfig(Section):
         description="schema.table to its time(7) and datetime2(7) columns that are to be carried"
         " as text with all seven digits; others are cut to microseconds.",
     )
+    columns: ColumnsConfig = Field(default_factory=ColumnsConfig)
     surrogates: Surrogates = Field(
         default=Surrogates.FAIL,
         description="What becomes of text that holds half a surrogate pair, which SQL Server stores"

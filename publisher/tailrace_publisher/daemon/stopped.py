@@ -37,7 +37,7 @@ _EFFECT: Final = "the other tables go on; this one is not part of the lake's cut
 
 _LOOKED_AT: Final = frozenset(
     {
-        *("PreflightError", "PermissionMissing"),
+        *("PreflightError", "PermissionMissing", "ColumnsRefused"),
         *("SchemaRefused", "UnsupportedType", "DeliveryRejected", "TopicCompacted"),
     }
 )

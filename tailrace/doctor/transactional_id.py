@@ -25,6 +25,8 @@ _JUDGE: Final = Judge(Part.KAFKA)
 _SUBJECT: Final = "transactional id"
 _NEEDED: Final = {AclOperation.WRITE, AclOperation.ALL}
 _EVERYBODY: Final = "User:*"
+_ANYBODY: Any = None
+"""Any principal, or any host, in a filter of rules; the client's types do not know it."""
 
 
 def look_at_transactional_id(
@@ -102,8 +104,8 @@ def _rules(admin: AdminClient, name: str, timeout_s: float) -> list[Any]:
         ResourceType.TRANSACTIONAL_ID,
         name,
         ResourcePatternType.MATCH,
-        None,  # type: ignore[arg-type] - any; as the client documents it
-        None,  # type: ignore[arg-type]
+        _ANYBODY,
+        _ANYBODY,
         AclOperation.ANY,
         AclPermissionType.ANY,
     )

@@ -16,6 +16,7 @@ import base64
 import hmac
 import ipaddress
 import json
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
@@ -117,7 +119,7 @@ class Address:
 
     port: int
     host: str = "127.0.0.1"
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
     @property
     def is_loopback(self) -> bool:
@@ -202,7 +204,15 @@ class _Server(ThreadingHTTPServer):
         self.address = address
         self.routes = routes
         self._free = threading.BoundedSemaphore(AT_ONCE_MAX)
-        super().__init__((address.host, address.port), _Handler)
+        found = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        self.address_family, *_, where = found[0]  # version 4 or 6, as the address is
+        super().__init__(where[:2], _Handler)
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's, which asks for the name of the address: seconds, where none is known.
+        TCPServer.server_bind(self)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):

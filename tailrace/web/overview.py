@@ -39,6 +39,13 @@ def _verdict(model: Model) -> str:
     if bad:
         names = ", ".join(row.table for row in bad[:5]) + (", ..." if len(bad) > 5 else "")
         told.append(f"{len(bad)} of {len(model.rows)} tables cannot go on: {names}.")
+    left = model.freshness.until_loss_s
+    kept = model.freshness.retention_s
+    if left is not None and kept is not None and left < kept / 2:
+        told.append(
+            f"The source removes what is not published in {duration(max(0.0, left))}: raise the"
+            " retention of its cleanup job."
+        )
     broken = sum(len(bucket.broken) for _, bucket in model.strip)
     if broken:
         told.append(f"The ledger is broken in {broken} places: run tailrace audit.")
@@ -75,9 +82,11 @@ def _picture(model: Model) -> str:
 
 def _capture(model: Model) -> str:
     behind = model.freshness.capture_s
-    if behind is None:
-        return "how far the capture job is may not be seen"
-    return f"capture job {duration(behind)} behind"
+    told = "how far the capture job is may not be seen"
+    if behind is not None:
+        told = f"capture job {duration(behind)} behind"
+    kept = model.freshness.retention_s
+    return told if kept is None else f"{told}; change rows are kept {duration(kept)}"
 
 
 def _box(title: str, reached: str | None, note: str) -> str:

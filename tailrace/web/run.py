@@ -55,7 +55,7 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
     if options.token_file is None and not is_loopback(options.host):
         raise WebRefused(
             f"{options.host} is reached from other machines: give --token-file, a file whose first"
-            " line is the token, or let a proxy with a login ask 127.0.0.1"
+            " line is the token"
         )
     try:
         address = Address(options.port, options.host, read_token(options.token_file))

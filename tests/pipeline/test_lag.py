@@ -32,6 +32,7 @@ def test_each_joint_tells_how_far_it_is(pipe: Pipe, tmp_path: Path):
     assert answer.exit_code == 0, answer.output
     found = json.loads(answer.output)
     assert (found["problems"], found["capture_s"]) == ({}, 0)
+    assert found["retention_s"] == 4320 * 60
     assert list(found["joints"]) == ["captured", "topics"]
     assert found["joints"]["topics"]["lsn"] == through
     assert found["joints"]["captured"]["lsn"] == str(pipe.source.max_lsn()) > through

@@ -91,6 +91,20 @@ def test_with_a_token_guarded_paths_need_it(host):
         assert client.get("/open").status_code == 200
 
 
+def test_an_address_of_version_6_is_listened_on():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    with HttpService(Address(0, "::1"), ROUTES) as service:
+        answer = httpx.get(f"http://[::1]:{service.port}/guarded", trust_env=False)
+        assert answer.status_code == 200
+
+
+def test_the_token_is_in_no_text_of_the_address():
+    assert TOKEN not in repr(Address(0, token=TOKEN))
+
+
 def test_no_page_of_another_site_can_change_anything():
     with serving() as client:
         form = {"Content-Type": "text/plain"}

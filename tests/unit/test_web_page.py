@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from tailrace.freshness import Freshness, Joint, TableFreshness
@@ -100,6 +101,15 @@ def test_no_text_of_the_source_becomes_an_element():
 def test_a_part_that_does_not_answer_is_named():
     assert "source did not answer: <i>" not in overview(model(source="<i>"))
     assert "source did not answer: &lt;i&gt;" in overview(model(source="<i>"))
+
+
+def test_what_will_be_lost_is_told_before_it_is():
+    seen = model()
+    for retention_s, is_told in ((None, False), (259_200.0, False), (3.0, True)):
+        freshness = replace(seen.freshness, retention_s=retention_s)
+        html = overview(replace(seen, freshness=freshness))
+        assert ("The source removes what is not published in 1.0 s" in html) is is_told
+        assert ("change rows are kept 3.0 d" in html) is (retention_s == 259_200.0)
 
 
 def test_a_thousand_tables_are_made_in_a_fraction_of_a_second():

@@ -208,7 +208,7 @@ class _Server(ThreadingHTTPServer):
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         self.address_family, *_, where = found[0]  # version 4 or 6, as the address is
-        super().__init__(where[:2], _Handler)
+        super().__init__((str(where[0]), int(where[1])), _Handler)
 
     def server_bind(self) -> None:
         # Not HTTPServer's, which asks for the name of the address: seconds, where none is known.

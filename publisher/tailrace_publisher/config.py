@@ -21,7 +21,8 @@ from pydantic import (
 )
 
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.snapshot_options import SnapshotConfig
+from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
+from tailrace_publisher.start_options import StartConfig
 from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
 from tailrace_schemas.topics import TopicNames
 
@@ -376,6 +377,7 @@ class PublisherConfig(Section):
         " to 3600, default 30; pauses start at 0.25 and double.",
     )
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
+    start: StartConfig = Field(default_factory=StartConfig)
     metrics_port: int | None = Field(
         default=None,
         ge=0,
@@ -397,6 +399,16 @@ class PublisherConfig(Section):
     def _default_server_name(self) -> Self:
         if not self.server_name:
             object.__setattr__(self, "server_name", self.prefix)
+        return self
+
+    @model_validator(mode="after")
+    def _start_is_without_snapshot(self) -> Self:
+        mode = self.snapshot.mode
+        if self.start.given and mode in {SnapshotMode.INITIAL_ONLY, SnapshotMode.ALWAYS}:
+            raise ValueError(
+                f"start.{self.start.given[0]} begins without a snapshot, snapshot.mode:"
+                f" {mode.value} with one: leave one of them out"
+            )
         return self
 
     @property

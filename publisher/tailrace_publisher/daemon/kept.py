@@ -19,9 +19,11 @@ class Kept:
         stopped: the tables that cannot go on.
         catalog: what was read of capture instances.
         schemas: what the registry said.
+        once: what a process does once, or tells once, and has.
     """
 
     fencing: FencingCheck
     stopped: StoppedTables
     catalog: KnownCatalog = field(default_factory=KnownCatalog)
     schemas: KnownSchemas = field(default_factory=KnownSchemas)
+    once: set[str] = field(default_factory=set)

@@ -21,7 +21,6 @@ from tailrace_publisher.daemon.protected_rows import (
 )
 from tailrace_publisher.errors import PermissionMissing, PreflightError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.snapshot_options import SnapshotMode
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version
@@ -248,7 +247,7 @@ def _mask_problems(
     Their changes are right, so a table that was published before goes on.
     """
     masked = masked_problems(config, connection, selected)
-    if config.snapshot.mode is SnapshotMode.INITIAL:
+    if config.snapshot.reads_first:
         return [TableProblem(table, text, is_of_snapshot=True) for table, text in masked]
     for table, text in masked:
         _log.warning("snapshot_would_be_masked", table=str(table), reason=text)

@@ -46,6 +46,8 @@ class PublisherState:
         signals_offset: offset behind the last signal that was taken; None before the first.
         commit: the commit at the position, by which the database is known again; None where it
             is not known.
+        start_lsn: LSN that the configuration begins with; None once that is committed, and where
+            it does not say.
         moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
             ones: the checkpoint was lost.
@@ -59,6 +61,7 @@ class PublisherState:
     signals_offset: int | None = None
     commit: CommitTime | None = None
     reads_all_anew: bool = False
+    start_lsn: Lsn | None = None
     moves: int = 0
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
@@ -142,6 +145,12 @@ class PublisherState:
             raise CheckpointError(f"checkpoint of database {database}: {error}") from error
         state._named = set(state.out_of_cut())
         return state
+
+    def begin_at(self, lsn: Lsn) -> None:
+        """A first start with changes from an LSN on, itself included, rather than snapshots."""
+        self.start_lsn = lsn
+        self.closed_lsn = lsn.decrement()
+        self.position = ChangePosition.end_of(self.closed_lsn)
 
     @property
     def out(self) -> Lsn:
@@ -275,6 +284,7 @@ class PublisherState:
     def written(self, closed_lsn: Lsn) -> None:
         """The records are committed."""
         self.closed_lsn = closed_lsn
+        self.start_lsn = None
         self._changed.clear()
         self._begun.clear()
         self._named = set(self.out_of_cut())

@@ -17,6 +17,7 @@ from tailrace_publisher.daemon.pacing import Pacing
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
+from tailrace_publisher.daemon.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.stream import Stream
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
@@ -37,6 +38,7 @@ class SessionParts:
         stream: publishes windows of changes.
         committer: commits what was sent.
         snapshots: publishes tables that are read anew.
+        modes: says which are, and whether they are all that is wanted.
         signals: what operators ask for.
         watch: looks at the capture job.
     """
@@ -46,6 +48,7 @@ class SessionParts:
     stream: Stream
     committer: Committer
     snapshots: SnapshotDriver
+    modes: SnapshotModes
     signals: Signals
     watch: CaptureWatch
 
@@ -63,7 +66,7 @@ class Session:
         self._parts = parts
 
     def run(self) -> None:
-        """Publish until the stop is set.
+        """Publish until the stop is set, or until nothing more is wanted.
 
         Raises:
             PublisherError, RegistryError: what ended this life.
@@ -90,7 +93,7 @@ class Session:
         pacing = Pacing(config.poll_interval_ms / 1000)
         committer.begin()
         looked_at = clock.monotonic()
-        while not stop.is_set():
+        while not stop.is_set() and not parts.modes.is_over():
             self._end_if_none_goes_on()
             parts.time.refresh()
             known_ms, before = None, state.position
@@ -103,6 +106,7 @@ class Session:
                 looked_at = clock.monotonic()
             more = parts.stream.poll()
             if is_closed(state.position):
+                parts.modes.begin()
                 parts.signals.take()
                 if parts.snapshots.look():
                     # Behind the fence: without a capture instance the events beside it are missing.

@@ -6,7 +6,7 @@ end, check that the database's log continues it, and put the parts together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
@@ -26,7 +26,9 @@ from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.session import Session, SessionParts
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
+from tailrace_publisher.daemon.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.spelling import check_spelling
+from tailrace_publisher.daemon.start import begin_where_wanted, check_held, tell_ignored
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
 from tailrace_publisher.daemon.table_intake import TableIntake
 from tailrace_publisher.daemon.table_topics import TableTopics
@@ -42,7 +44,7 @@ from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
-from tailrace_publisher.source.instances import read_catalog
+from tailrace_publisher.source.instances import Catalog, read_catalog
 from tailrace_publisher.source.loss import (
     check_continues,
     check_not_backwards,
@@ -54,6 +56,7 @@ from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import transactional_id
+from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
@@ -83,14 +86,18 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
-        state = _opened_state(control, topics, kept)
+        state = _opened_state(config, control, topics, kept)
         kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
         versions = RegisteredVersions(runtime, registry, kept.schemas)
+
+        def read(names: Mapping[int, TableName]) -> Catalog:
+            return read_catalog(control, topics.database, config.message_keys, kept.catalog, names)
+
+        if state.start_lsn is not None and not config.snapshot.fills_gaps:
+            check_held(read({}).instances, runtime.selects, state.start_lsn)
         intake = TableIntake(
             runtime,
-            lambda names: read_catalog(
-                control, topics.database, config.message_keys, kept.catalog, names
-            ),
+            read,
             versions,
             TableTopics(config, delivery.ensure_topics, kept.stopped),
             state,
@@ -122,6 +129,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 stream=Stream(runtime, source, tables, committer, snapshots.observe),
                 committer=committer,
                 snapshots=SnapshotDriver(runtime, snapshots, tables, committer, time),
+                modes=SnapshotModes(config.snapshot.mode, tables, committer, kept.once),
                 signals=signals,
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
@@ -204,7 +212,9 @@ def _of_none_renamed(
     return [p for p in problems if not (p.is_missing and p.table in renamed)]
 
 
-def _opened_state(control: Connection, topics: DatabaseTopics, kept: Kept) -> PublisherState:
+def _opened_state(
+    config: PublisherConfig, control: Connection, topics: DatabaseTopics, kept: Kept
+) -> PublisherState:
     stored = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
     if not kept.fencing.found(stored.database):
         kept.schemas.forget()  # somebody else has published meanwhile, or may have
@@ -228,8 +238,10 @@ def _opened_state(control: Connection, topics: DatabaseTopics, kept: Kept) -> Pu
                 f"another publisher of database {topics.database} with the same prefix began while"
                 " this one started: end one of them, or give it a prefix of its own"
             ) from error
+        begin_where_wanted(config, control, topics.kafka, newest, state)
         state.commit = continuity(control, state.position.commit_lsn).commit
         return state
+    tell_ignored(config.start, kept.once, f"there is a checkpoint, at {state.position}")
     _check_continues(control, state, known_identity(stored.database), identity, newest)
     _log.info("checkpoint_found", database=topics.database, position=str(state.position))
     return state

@@ -299,6 +299,15 @@ class PublisherConfig(Section):
         " and in a compacted topic (kafka.allow_compaction) it lets the key be forgotten. The sink"
         " and tailrace audit need none and count none.",
     )
+    transaction_metadata: bool = Field(
+        default=False,
+        description="Publish begin and end of each source transaction, with its events per table,"
+        " to <prefix>.transaction (one partition), and give each event its transaction's id (the"
+        " commit LSN), its number in it, and its number in it among those of its table; default"
+        " false. Both are in the Kafka transaction of the events. Rows of snapshots are in none. It"
+        " costs time per event; switched on inside a large transaction, its rest is counted alone."
+        " Not with shards: each would count its own tables only.",
+    )
     page_rows: int = Field(
         default=2_000,
         ge=1,

@@ -6,7 +6,7 @@ rows; whatever was not committed is forgotten with the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -48,6 +48,8 @@ class PublisherState:
             is not known.
         start_lsn: LSN that the configuration begins with; None once that is committed, and where
             it does not say.
+        open_transaction: events per table that are out of the transaction that the position is in;
+            None where it is in none, or nobody counts them.
         moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
             ones: the checkpoint was lost.
@@ -62,6 +64,7 @@ class PublisherState:
     commit: CommitTime | None = None
     reads_all_anew: bool = False
     start_lsn: Lsn | None = None
+    open_transaction: Mapping[str, int] | None = None
     moves: int = 0
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
@@ -134,6 +137,7 @@ class PublisherState:
                 own.closed_lsn,
                 signals_offset=own.signals_offset,
                 commit=_commit(own),
+                open_transaction=own.open_transaction,
                 _tables={
                     name: TableRecord.from_checkpoint(record)
                     for name, record in stored.tables.items()
@@ -262,6 +266,7 @@ class PublisherState:
             tran_end_time=None if self.commit is None else self.commit.end_time_text,
             tran_id=None if self.commit is None else self.commit.tran_id_text,
             signals_offset=self.signals_offset,
+            open_transaction=self.open_transaction,
         )
 
     def records_to_write(self, database: DatabaseCheckpoint, now_ms: int) -> Checkpoints:

@@ -35,7 +35,7 @@ from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
-from tailrace_publisher.errors import CheckpointLost, LeaseLost, PreflightError
+from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost, PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
 from tailrace_publisher.snapshot.fence import FenceSource
@@ -75,6 +75,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         PublisherError, RegistryError: why it cannot be made.
     """
     config, ports = runtime.config, runtime.ports
+    _check_shard(runtime)
     with ExitStack() as resources:
         control = resources.enter_context(ports.connect(config.source))
         found = check_source(config, control, kept.catalog)
@@ -136,6 +137,21 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         )
 
 
+def _check_shard(runtime: Runtime) -> None:
+    """Check that what is counted per source transaction is counted by one publisher.
+
+    Raises:
+        ConfigError: the database is published in shards.
+    """
+    if runtime.config.transaction_metadata and not runtime.shard.is_whole:
+        raise ConfigError(
+            [
+                "transaction_metadata = true: a transaction's events are counted by one publisher,"
+                " and this database is published in shards: leave one of the two out"
+            ]
+        )
+
+
 def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
     """What reads change tables; its threads end, then their connections."""
     source, ports = runtime.config.source, runtime.ports
@@ -188,6 +204,7 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
         start_timeout_s=config.kafka.start_timeout_s,
         transaction_timeout_ms=config.kafka.transaction_timeout_ms,
         queue_bytes=config.queue_bytes,
+        boundary_topic=config.kafka.topic_settings if config.transaction_metadata else None,
     )
 
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
@@ -49,12 +49,14 @@ from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics import key_subject, value_subject
+from tailrace_schemas.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA, Boundary
 
 _COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
 _LARGE_BYTES: Final = 100_000  # from here on each record is reported: a broker may refuse it
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
+_BOUNDARY_SCHEMAS: Final = (BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA)
 Checkpoints = Mapping[CheckpointKey | bytes, DatabaseCheckpoint | TableCheckpoint | None]
 
 
@@ -71,6 +73,7 @@ class DeliveryOptions:
         transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
             exceed the longest one.
         queue_bytes: messages that wait to be sent may take so much memory.
+        boundary_topic: settings of the topic of begin and end of transactions; None: there is none.
     """
 
     transactional_id: str
@@ -80,6 +83,7 @@ class DeliveryOptions:
     start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
     queue_bytes: int = 128_000_000
+    boundary_topic: Mapping[str, str] | None = None
 
 
 class KafkaDelivery:
@@ -127,16 +131,13 @@ class KafkaDelivery:
             [
                 TopicSpec(self._topics.offsets, self._shards, _COMPACTED),
                 TopicSpec(self._topics.progress, self._shards, _KEPT),
+                *self._boundary_topic(),
             ]
         )
         own = [self._topics.offsets, self._topics.progress]
         require_partitions(self._partitions, own, self._shards)
         self._check_settings()
-        for subject, schema in (
-            (value_subject(self._topics.progress), PROGRESS_SCHEMA),
-            (key_subject(self._topics.offsets), CHECKPOINT_KEY_SCHEMA),
-            (value_subject(self._topics.offsets), CHECKPOINT_SCHEMA),
-        ):
+        for subject, schema in self._schemas():
             schema_id = self._target.registry.register(subject, schema)
             self._records[schema["name"]] = RecordEncoder(schema, schema_id)
         kafka = self._target.kafka
@@ -206,6 +207,20 @@ class KafkaDelivery:
             if value is not None and len(value) > _LARGE_BYTES:
                 reports[index] = self._ledger.entry(encoded.topic, partitions[index]).on_delivery
         producer.produce(encoded.topic, zip(keys, values, partitions, strict=True), reports)
+
+    def send_boundaries(self, boundaries: Sequence[Boundary]) -> None:
+        """Queue begins and ends of source transactions, beside the events that they speak of.
+
+        Raises:
+            KafkaUnavailable, OutcomeUnknown, LeaseLost: as :meth:`send`.
+        """
+        if not boundaries:
+            return
+        producer = self._started()
+        producer.begin()
+        key, value = (self._records[s["name"]].encode for s in _BOUNDARY_SCHEMAS)
+        messages = [(key(b.to_key()), value(b.to_record()), 0) for b in boundaries]
+        producer.produce(self._topics.transaction, messages, {})
 
     def commit(
         self,
@@ -331,6 +346,24 @@ class KafkaDelivery:
                     else None
                 )
             )
+
+    def _boundary_topic(self) -> list[TopicSpec]:
+        """One partition, so that begins and ends are in the order of the transactions."""
+        settings = self._options.boundary_topic
+        return [] if settings is None else [TopicSpec(self._topics.transaction, 1, settings)]
+
+    def _schemas(self) -> list[tuple[str, dict[str, Any]]]:
+        """The fixed records' schemas, by subject."""
+        topics = self._topics
+        found = [
+            (value_subject(topics.progress), PROGRESS_SCHEMA),
+            (key_subject(topics.offsets), CHECKPOINT_KEY_SCHEMA),
+            (value_subject(topics.offsets), CHECKPOINT_SCHEMA),
+        ]
+        if self._options.boundary_topic is not None:
+            found.append((key_subject(topics.transaction), BOUNDARY_KEY_SCHEMA))
+            found.append((value_subject(topics.transaction), BOUNDARY_SCHEMA))
+        return found
 
     def _admin(self) -> TopicAdmin:
         return TopicAdmin(

@@ -12,7 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.errors import SinkError
 from tailrace_sink.fold_thread import FoldThread
@@ -77,7 +78,7 @@ def serve(
             config.metrics_port, addr=config.metrics_host, registry=metrics.registry
         )
         _log.info("metrics_served", port=server.server_port)
-    with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+    with open_registry(config.registry) as registry:
         sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
         stream = ProgressStream(spark, config, sink.schemas.schema_by_id, sink)
         try:

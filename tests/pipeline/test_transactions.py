@@ -35,9 +35,11 @@ def boundaries(topics: Topics) -> list[dict[str, Any]]:
 def test_each_event_says_its_place_in_its_transaction_across_a_crash(pipe: Pipe, *, blocks: bool):
     source, tables = pipe.source, ("a", "b")
     for table in tables:
-        source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, v int)")
+        source.execute(
+            f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, v int)",
+            f"INSERT dbo.{table} VALUES (1000, 0)",
+        )
         source.enable(table)
-    source.execute("INSERT dbo.a VALUES (1000, 0)")
     options = pipe.options(transaction_metadata=True, rows_per_transaction=3, page_rows=2)
     options["source"]["blocks"] = blocks
     with Running(pipe.config(**options)) as publisher:

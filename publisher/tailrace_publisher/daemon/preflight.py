@@ -82,8 +82,8 @@ def check_source(
     except PermissionMissing as error:
         raise PreflightError(
             [
-                f"login {config.source.user} may not read the CDC tables of {database} ({error}):"
-                f" GRANT SELECT ON SCHEMA::cdc TO [{config.source.user}], and the same on the"
+                f"login {config.source.account} may not read the CDC tables of {database}"
+                f" ({error}): GRANT SELECT ON SCHEMA::cdc TO [{config.source.account}], and the same on the"
                 " schemas of the tables for the initial snapshot"
             ]
         ) from error
@@ -117,9 +117,9 @@ def _unseen(config: PublisherConfig, hidden: list[str]) -> str:
     if not hidden:
         return ""
     return (
-        f"; or login {config.source.user} cannot see the source tables of the capture instances"
+        f"; or login {config.source.account} cannot see the source tables of the capture instances"
         f" {', '.join(hidden)}: GRANT SELECT ON SCHEMA::dbo (or on the tables) TO"
-        f" [{config.source.user}]"
+        f" [{config.source.account}]"
     )
 
 
@@ -175,7 +175,7 @@ def _named(config: PublisherConfig, name: str) -> TableName:
 def _gate_problems(
     config: PublisherConfig, selected: Iterable[CaptureInstance], gated: dict[str, str | None]
 ) -> list[TableProblem]:
-    user = config.source.user
+    user = config.source.account
     problems = []
     for instance in selected:
         if instance.name not in gated:

@@ -7,7 +7,7 @@ position, the lake's version of it, and the cut in which its newest change arriv
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from tailrace.tail import EventTail
 from tailrace.topics import Event
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.encode.value_hash import rules_of
 from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection, quote_name
@@ -104,6 +105,8 @@ def explain(
 ) -> Explanation:
     """Ask source, change tables and topic; the lake is asked by :func:`add_lake`.
 
+    Columns that the options leave out, mask, cut or hash are not shown.
+
     Args:
         config: says where.
         tail: reads the topics.
@@ -128,9 +131,11 @@ def explain(
                 ]
             )
         found = Explanation(newest.table, parse_key(columns, key))
-        found.now = _now(connection, newest.table, found.key)
+        rules = rules_of(config.columns)
+        hidden = {c.name for i in instances for c in i.columns if rules.changes(i, c)}
+        found.now = _now(connection, newest.table, found.key, hidden)
         for instance in instances:
-            found.changes += _changes(connection, instance, found.key, changes_max)
+            found.changes += _changes(connection, instance, found.key, changes_max, hidden)
     unique = {change.position: change for change in found.changes}
     found.changes = sorted(unique.values(), key=lambda c: c.position, reverse=True)[:changes_max]
     if found.changes:
@@ -155,13 +160,16 @@ def _where(key: Key) -> str:
     return " AND ".join(f"{quote_name(name)} = ?" for name in key)
 
 
-def _now(connection: Connection, table: TableName, key: Key) -> Mapping[str, Any] | None:
+def _now(
+    connection: Connection, table: TableName, key: Key, hidden: Set[str]
+) -> Mapping[str, Any] | None:
     names = [
         str(row[0])
         for row in connection.query(
             "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(?) ORDER BY column_id",
             f"{quote_name(table.schema)}.{quote_name(table.table)}",
         )
+        if str(row[0]) not in hidden
     ]
     rows = connection.query(
         f"SELECT {', '.join(map(quote_name, names))}"
@@ -172,9 +180,9 @@ def _now(connection: Connection, table: TableName, key: Key) -> Mapping[str, Any
 
 
 def _changes(
-    connection: Connection, instance: CaptureInstance, key: Key, at_most: int
+    connection: Connection, instance: CaptureInstance, key: Key, at_most: int, hidden: Set[str]
 ) -> list[ChangeRow]:
-    captured = [column.name for column in instance.columns]
+    captured = [column.name for column in instance.columns if column.name not in hidden]
     if not {name.casefold() for name in key} <= {name.casefold() for name in captured}:
         return []  # an older instance, from before the key's columns were what they are
     command_id = "[__$command_id]" if instance.ordered_by_command_id else "0"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX: Final = "TAILRACE__"
 _SECTIONS: Final = ("publisher", "sink")
-_TEXT: Final = frozenset({"password", "token", "client_key_password"})
+_TEXT: Final = frozenset({"password", "token", "client_key_password", "salt"})
 """Options that are text whatever they look like ("0123", "yes")."""
 _KAFKA_NAMES: Final = frozenset({"extra", "extra_files", "topic_settings"})
 _NAMED: Final = _KAFKA_NAMES | {"odbc", "message_keys", "lossless_columns"}

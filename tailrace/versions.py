@@ -85,7 +85,8 @@ def changes_between(
 
 def _type(column: SchemaColumn) -> str:
     key = f" (key {column.key_ordinal})" if column.key_ordinal else ""
-    return f"{column.type}{'' if column.nullable else ' NOT NULL'}{key}"
+    made = f", {column.transform}" if column.transform is not None else ""
+    return f"{column.type}{'' if column.nullable else ' NOT NULL'}{key}{made}"
 
 
 def ddl_of(source: SourceConfig, table: TableName) -> dict[Lsn, str]:

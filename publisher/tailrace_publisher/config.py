@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.odbc_options import KEYWORDS, check_login, spelled
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
@@ -345,6 +346,7 @@ class PublisherConfig(Section):
         description="schema.table to its time(7) and datetime2(7) columns that are to be carried"
         " as text with all seven digits; others are cut to microseconds.",
     )
+    columns: ColumnsConfig = Field(default_factory=ColumnsConfig)
     surrogates: Surrogates = Field(
         default=Surrogates.FAIL,
         description="What becomes of text that holds half a surrogate pair, which SQL Server stores"
@@ -460,12 +462,20 @@ class PublisherConfig(Section):
         default=None,
         ge=0,
         le=65535,
-        description="Port of the Prometheus endpoint; 0 takes a free one; default: none is opened.",
+        description="Port of the HTTP endpoint: /metrics for Prometheus, /health, /ready, /status,"
+        " and /snapshot, which asks for one; 0 takes a free one; default: none is opened.",
     )
     metrics_host: str = Field(
         default="127.0.0.1",
-        description="Address the Prometheus endpoint listens on; default 127.0.0.1. 0.0.0.0 lets"
-        " other machines and containers read the figures: the endpoint asks for no password.",
+        description="Address the HTTP endpoint listens on; default 127.0.0.1. 0.0.0.0 lets other"
+        " machines and containers read /metrics, /health and /ready, which ask for no password; the"
+        " rest needs http_token_file then.",
+    )
+    http_token_file: Path | None = Field(
+        default=None,
+        description="File whose first line is the token (16 characters or more) that /status and"
+        " /snapshot ask for, as Authorization: Bearer ...; default none: they are answered on a"
+        " loopback address only.",
     )
 
     @field_validator("prefix")

@@ -392,6 +392,18 @@ class UnexpectedTableError(PublisherError):
         )
 
 
+class ColumnsRefused(PublisherError):
+    """The options of columns cannot be meant for a table as it is now.
+
+    Attributes:
+        problems: one sentence per column: table, column, option and what to do.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
 class SchemaRefused(PublisherError):
     """The schema registry refused a schema for good; the text names the subject and the fix."""
 

@@ -9,7 +9,10 @@ The schema says where it comes from, so that the timeline of versions can be reb
 registry alone:
 
 - on the envelope: ``captureInstance``, ``schemaLsn``, ``sqlTable`` (database, schema, table);
-- on each field of the row: ``sqlName``, ``sqlType``, ``columnId`` and, on key columns, ``sqlKey``.
+- on each field of the row: ``sqlName``, ``sqlType``, ``columnId`` and, on key columns, ``sqlKey``;
+- where the options leave captured columns out: ``captureOrdinal``, the place in the change table;
+- where they have values masked, truncated or hashed: ``transform``; ``sqlType`` is then the type of
+  what is published.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import avro_name
 from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.topics import TableName
+from tailrace_schemas.transforms import ColumnTransform
 from tailrace_schemas.types import AvroSchema, ColumnType, avro_type
 
 VERSION: Final = metadata.version("tailrace")
@@ -45,10 +49,14 @@ class SchemaColumn:
     Attributes:
         column_id: ``column_id`` of the source table; it survives renames.
         name: as SQL Server spells it.
-        type: the type that the change table's values have in this version.
+        type: the type that the change table's values have in this version; of what is published,
+            where ``transform`` says that it is something else.
         nullable: whether the source column allows NULL.
         key_ordinal: 1-based place in the event key, 0 when not part of it.
         lossless: carry scale-7 times as text.
+        transform: what is made of its values; None: they are published as they are.
+        ordinal: 1-based place in the change table, which is its bit in the update mask; 0 where
+            every captured column is published, so that its place in the version says it.
     """
 
     column_id: int
@@ -57,6 +65,8 @@ class SchemaColumn:
     nullable: bool = True
     key_ordinal: int = 0
     lossless: bool = False
+    transform: ColumnTransform | None = None
+    ordinal: int = 0
 
     @property
     def is_required(self) -> bool:
@@ -66,7 +76,7 @@ class SchemaColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The columns of one capture instance in one version, in the change table's order.
+    """The published columns of one capture instance in one version, in the change table's order.
 
     ``(capture_instance, schema_lsn)`` is the version's identity: reproducible after a restart.
     ``schema_lsn`` is the ``ddl_lsn`` that began it, or the instance's start LSN.
@@ -103,6 +113,10 @@ def _field(column: SchemaColumn) -> dict[str, Any]:
     field["columnId"] = column.column_id
     if column.key_ordinal:
         field["sqlKey"] = column.key_ordinal
+    if column.ordinal:
+        field["captureOrdinal"] = column.ordinal
+    if column.transform is not None:
+        field["transform"] = column.transform.attribute()
     return field
 
 
@@ -206,4 +220,6 @@ def _column_of(field: dict[str, Any]) -> SchemaColumn:
         nullable=is_union,
         key_ordinal=field.get("sqlKey", 0),
         lossless=base == "string" and column_type.name in {"time", "datetime2"},
+        transform=ColumnTransform.of_attribute(field.get("transform")),
+        ordinal=field.get("captureOrdinal", 0),
     )

@@ -24,7 +24,7 @@ from pydantic import (
 from tailrace_schemas.topics import TableName
 
 # Options whose value is never repeated in a message, with everything below them.
-_SECRET: Final = frozenset({"password", "extra", "token", "client_key_password", "odbc"})
+_SECRET: Final = frozenset({"password", "extra", "token", "client_key_password", "odbc", "salt"})
 
 
 class Section(BaseModel):
@@ -107,17 +107,13 @@ class TableSelection(Section):
     @field_validator("include", "exclude")
     @classmethod
     def _compiles(cls, patterns: list[str]) -> list[str]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+        check_patterns(patterns)
         return patterns
 
     def selects(self, table: TableName) -> bool:
         """Whether the table matches."""
         name = f"{table.schema}.{table.table}"
-        return _matches(self.include, name) and not _matches(self.exclude, name)
+        return matches(self.include, name) and not matches(self.exclude, name)
 
 
 class SecretUnreadable(ValueError):
@@ -187,7 +183,21 @@ def problems(error: ValidationError) -> list[str]:
     return [_problem(detail) for detail in error.errors()]
 
 
-def _matches(patterns: Iterable[str], name: str) -> bool:
+def check_patterns(patterns: Iterable[str]) -> None:
+    """Check that texts are regular expressions.
+
+    Raises:
+        ValueError: names the first that is none.
+    """
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+
+
+def matches(patterns: Iterable[str], name: str) -> bool:
+    """Whether one of the patterns matches a whole name, in any case of its letters."""
     return any(re.fullmatch(pattern, name, re.IGNORECASE) for pattern in patterns)
 
 

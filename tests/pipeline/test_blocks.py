@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tailrace_publisher.change.ranges import LsnRange
+from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.block_reader import BlockPaths
@@ -101,18 +103,24 @@ class Source:
         lossless: bool = False,
         up_to: Lsn | None = None,
         in_last_range: int = FEW_ROWS,
+        options: ColumnsConfig | None = None,
     ) -> tuple[EncodedRows, EncodedRows, int]:
         """All events row by row, all events in blocks, and how many pages came in blocks."""
         with OdbcConnection(self.config) as connection, BlockPaths(self.config) as blocks:
             (instance,) = read_catalog(connection, self.database.name, {}).instances
             assert instance.low_watermark is not None
-            columns = current_columns(instance, ["c_datetime2_7", "c_time_7"] if lossless else [])
+            options = options or ColumnsConfig()
+            exact = ["c_datetime2_7", "c_time_7"] if lossless else []
+            columns = current_columns(instance, exact, rules_of(options))
             schema = TableSchema(instance.table, instance.name, instance.low_watermark, columns)
             times = commits_from(connection, instance.low_watermark, 100_000)
             stamps = Stamps(
                 {commit.commit_lsn.to_bytes(): n for n, commit in enumerate(times)}, lambda: 77
             )
-            reference = EnvelopeEncoder("s", schema, "topic", 3, 4 if schema.key_columns else None)
+            reference = EnvelopeEncoder(
+                *("s", schema, "topic", 3, 4 if schema.key_columns else None),
+                hashes=ValueHash.of_options(options),
+            )
             after = after or ChangePosition.end_of(instance.low_watermark.decrement())
             span = LsnRange(after, up_to or self.database.max_lsn())
 
@@ -184,6 +192,37 @@ def test_every_type_has_the_same_bytes(source: Source, lossless: bool):
     assert count
     assert len(by_row) > 40
     assert in_blocks == by_row
+
+
+def test_what_is_made_of_columns_has_the_same_bytes(source: Source):
+    every_type(source)
+    text = "c_(n?(var)?char_.*|sysname)"
+    exact = "c_((small|tiny|big)?int|bit|decimal.*|numeric.*|uniqueidentifier)"
+    whole = "c_(date|time.*|datetime.*|smalldatetime|float|real|money|smallmoney|.*binary.*)"
+
+    for options in (
+        ColumnsConfig(hash=[rf".*\.({text}|{exact})"], salt="a salt of ours"),
+        ColumnsConfig(truncate={rf".*\.{text}": 2}, mask={rf".*\.({exact}|{whole})": "it's"}),
+        ColumnsConfig(exclude=[r".*\.c_(?!int|nvarchar_30_).*"]),
+    ):
+        by_row, in_blocks, count = source.pages(ROOMY, options=options)
+
+        assert count
+        assert len(by_row) > 40
+        assert in_blocks == by_row
+
+
+def test_a_text_that_is_cut_inside_a_pair_loses_the_half(source: Source):
+    source.database.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, v nvarchar(9), w text)")
+    source.database.enable("t")
+    source.database.execute("INSERT dbo.t VALUES (1, N'a\U0001f600b', 'a long text')")
+    source.database.scan()
+    options = ColumnsConfig(truncate={r".*\.[vw]": 2})
+
+    by_row, in_blocks, _ = source.pages(ROOMY, options=options)
+
+    assert in_blocks == by_row
+    assert b"\x02\x02\x02a\x02\x04a " in by_row.values[0]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 2000])

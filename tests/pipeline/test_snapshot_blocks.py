@@ -9,7 +9,9 @@ from typing import Final
 
 import pytest
 
+from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.lanes import Lane
@@ -64,6 +66,7 @@ class Source:
     def __init__(self, server: SourceServer) -> None:
         self.database = SourceDatabase(server, f"snap_{uuid.uuid4().hex[:8]}")
         self.config = source_options(self.database)
+        self.options = ColumnsConfig()
 
     def make(self, columns: str, *rows: str) -> None:
         self.database.execute(f"CREATE TABLE dbo.t ({columns})")
@@ -75,14 +78,15 @@ class Source:
     def table(self, connection: OdbcConnection, resume_key: str | None = None) -> PendingTable:
         (instance,) = read_catalog(connection, self.database.name, {}).instances
         assert instance.low_watermark is not None
-        columns = current_columns(instance, [])
+        columns = current_columns(instance, [], rules_of(self.options))
         schema = TableSchema(instance.table, instance.name, instance.low_watermark, columns)
         progress = SnapshotProgress(SnapshotState.PENDING, None, resume_key, 0)
         return PendingTable("topic", instance, schema, progress)
 
     def encoder(self, table: PendingTable) -> EnvelopeEncoder:
         key_id = 4 if table.schema.key_columns else None
-        return EnvelopeEncoder("s", table.schema, "t", 3, key_id)
+        hashes = ValueHash.of_options(self.options)
+        return EnvelopeEncoder("s", table.schema, "t", 3, key_id, hashes=hashes)
 
     def chunks(
         self, limits: ChunkLimits, resume_key: str | None = None
@@ -260,3 +264,20 @@ def test_rows_that_change_beside_a_snapshot_in_blocks_are_told_once(pipe: Pipe):
     reads = [event.envelope["after"]["id"] for event in pipe.topics.snapshot(pipe.source.name, "t")]
     assert len(reads) == len(set(reads))
     pipe.assert_exactly_once("t")
+
+
+def test_what_is_made_of_columns_comes_out_the_same(source: Source):
+    source.make(
+        "id int PRIMARY KEY, a nvarchar(20), b int, c varbinary(9), d date",
+        numbered("{n}, CONCAT(N'é', {n}), {n}, 0x01, '2020-01-01'"),
+    )
+    source.options = ColumnsConfig(
+        hash=[r".*\.b"], salt="a salt of ours", truncate={r".*\.a": 2}, mask={r".*\.c": "x"},
+        exclude=[r".*\.d"],
+    )  # fmt: skip
+
+    by_row, in_blocks, statements = source.chunks(ROOMY)
+
+    assert sum(map(len, by_row)) == ROWS
+    assert in_blocks == by_row
+    assert statements == 1

@@ -10,6 +10,7 @@ import pytest
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
+from tailrace_schemas.transforms import ColumnTransform, TransformKind
 from tailrace_schemas.types import ColumnType
 from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode
@@ -158,6 +159,18 @@ def test_longer_text_changes_the_comment_only():
     found = statements(version(2, column(1, "id", "int", 1), column(2, "note", "varchar(max)")))
 
     assert found == ["ALTER COLUMN `note` COMMENT 'varchar(max)'", "record"]
+
+
+def test_columns_that_the_publisher_masks_or_leaves_out_are_followed():
+    masked = ColumnTransform(TransformKind.MASK, "***")
+    note = SchemaColumn(2, "note", ColumnType("nvarchar", length=3), transform=masked, ordinal=2)
+    key = replace(FIRST.columns[0], ordinal=1)
+
+    assert not [text for text in statements(version(2, key, note)) if "TYPE" in text]
+    assert statements(version(2, key)) == ["record"]
+    priced = as_created(version(1, FIRST.columns[0], column(2, "note", "int")))
+    with pytest.raises(UnsupportedSchemaChange, match=r"note.*tailrace snapshot"):
+        evolve(priced, [version(2, key, note)], "/l")
 
 
 def test_exchanged_names_go_by_way_of_a_third():

@@ -8,10 +8,11 @@ the others, as it would have if it had met the problem while it ran (ADR 0008).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
+from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.protected_rows import (
@@ -19,7 +20,8 @@ from tailrace_publisher.daemon.protected_rows import (
     masked_problems,
     warn_of_filters,
 )
-from tailrace_publisher.errors import PermissionMissing, PreflightError
+from tailrace_publisher.encode.value_hash import rules_of
+from tailrace_publisher.errors import ColumnsRefused, PermissionMissing, PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.instances import KnownCatalog, read_catalog
@@ -83,19 +85,21 @@ def check_source(
         raise PreflightError(
             [
                 f"login {config.source.account} may not read the CDC tables of {database}"
-                f" ({error}): GRANT SELECT ON SCHEMA::cdc TO [{config.source.account}], and the same on the"
-                " schemas of the tables for the initial snapshot"
+                f" ({error}): GRANT SELECT ON SCHEMA::cdc TO [{config.source.account}], and the"
+                " same on the schemas of the tables for the initial snapshot"
             ]
         ) from error
     selected = [i for i in instances if config.tables.selects(i.table)]
+    rules = rules_of(config.columns)
+    read = [_as_read(instance, rules) for instance in selected]
     problems = [
         *_table_problems(config, tables, selected, hidden),
         *_topic_problems(config, selected),
         *_gate_problems(config, selected, gated),
         *_option_problems(config, selected),
-        *_column_problems(config, selected),
-        *(TableProblem(*found) for found in encrypted_problems(connection, selected)),
-        *_mask_problems(config, connection, selected),
+        *_column_problems(config, selected, rules),
+        *(TableProblem(*found) for found in encrypted_problems(connection, read)),
+        *_mask_problems(config, connection, read),
     ]
     if not selected:
         raise PreflightError([problem.text for problem in problems] or [_nothing(config, hidden)])
@@ -221,22 +225,43 @@ def _option_problems(
 
 
 def _column_problems(
-    config: PublisherConfig, selected: list[CaptureInstance]
+    config: PublisherConfig, selected: list[CaptureInstance], rules: ColumnRules
 ) -> list[TableProblem]:
     lossless = {name.casefold(): columns for name, columns in config.lossless_columns.items()}
+    published = {f"{i.table.schema}.{i.table.table}".casefold(): i.table for i in selected}
     problems: list[TableProblem] = []
+    for option, name in rules.unmatched(selected):
+        of_table = name.rpartition(".")[0]
+        text = (
+            f"{option} {name}: it is no captured column of a published table: check its spelling or"
+            " @captured_column_list"
+        )
+        table_name = published.get(of_table.casefold())
+        missing = table_name or _named(config, of_table)
+        problems.append(TableProblem(missing, text, is_missing=table_name is None))
     for instance in selected:
         table = f"{instance.table.schema}.{instance.table.table}"
-        for column in current_columns(instance, lossless.get(table.casefold(), ())):
+        try:
+            columns = current_columns(instance, lossless.get(table.casefold(), ()), rules)
+        except ColumnsRefused as error:
+            problems += [TableProblem(instance.table, problem) for problem in error.problems]
+            continue
+        for column in columns:
             try:
                 avro_type(column.type, lossless=column.lossless)
             except UnsupportedType as error:
                 text = (
-                    f"table {table}, column {column.name}: {error}; capture the table with a"
-                    " @captured_column_list without it"
+                    f"table {table}, column {column.name}: {error}; take the column out with"
+                    " columns.exclude, or capture the table with a @captured_column_list without it"
                 )
                 problems.append(TableProblem(instance.table, text))
     return problems
+
+
+def _as_read(instance: CaptureInstance, rules: ColumnRules) -> CaptureInstance:
+    """An instance with the columns whose values are read."""
+    columns = [c for c in instance.columns if rules.reads(instance, c)]
+    return replace(instance, columns=tuple(columns))
 
 
 def _mask_problems(

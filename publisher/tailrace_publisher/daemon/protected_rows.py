@@ -32,8 +32,9 @@ def encrypted_problems(
         if names:
             text = (
                 f"table {instance.table}, columns {', '.join(names)}: they are encrypted by Always"
-                " Encrypted, and their values can be read with the column's key only; capture the"
-                " table with a @captured_column_list without them"
+                " Encrypted, and their values can be read with the column's key only; take them"
+                " out with columns.exclude, or capture the table with a @captured_column_list"
+                " without them"
             )
             problems.append((instance.table, text))
     return problems

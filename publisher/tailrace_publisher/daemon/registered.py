@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Registry
@@ -54,12 +55,16 @@ class RegisteredVersions:
         runtime: options that say how events are made; makes the threads.
         registry: holds the versions; it is asked by several threads at once.
         known: what it said before.
+
+    Raises:
+        ConfigError: the salt's file cannot be read.
     """
 
     def __init__(self, runtime: Runtime, registry: Registry, known: KnownSchemas) -> None:
         self._config = runtime.config
         self._executor = runtime.ports.executor
         self._registry = registry
+        self._hashes = ValueHash.of_options(runtime.config.columns)
         self._known = known
         self._refused: dict[str, SchemaRefused] = {}
 
@@ -164,10 +169,16 @@ class RegisteredVersions:
                 raise
             raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
         registered = self.of_topic(topic)
-        if not any((known.capture_instance, known.schema_lsn) == identity for known in registered):
-            registered.append(table_schema_of(value))
+        kept = [k for k in registered if (k.capture_instance, k.schema_lsn) != identity]
+        registered[:] = [*kept, table_schema_of(value)]
         encoder = EnvelopeEncoder(
-            self._config.server_name, schema, topic, value_id, key_id, self._config.surrogates
+            self._config.server_name,
+            schema,
+            topic,
+            value_id,
+            key_id,
+            self._config.surrogates,
+            self._hashes,
         )
         self._known.encoders[identity] = encoder
         return encoder

@@ -24,6 +24,7 @@ from tailrace_publisher.daemon.renames import Renames
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import PUBLISHED, TableEvent, TableState
 from tailrace_publisher.daemon.table_topics import TableTopics
+from tailrace_publisher.encode.value_hash import rules_of
 from tailrace_publisher.errors import (
     PositionExpired,
     PublisherError,
@@ -80,6 +81,7 @@ class TableIntake:
         self._lossless = {
             name.casefold(): columns for name, columns in self._config.lossless_columns.items()
         }
+        self._rules = rules_of(self._config.columns)
         self.tables: dict[TableName, PublishedTable] = {}
         self.elsewhere: set[TableName] = set()
         self.catalog_state: CatalogState | None = None
@@ -336,7 +338,7 @@ class TableIntake:
                 continue
             table.versions[instance.name] = timeline(
                 instance,
-                current_columns(instance, lossless),
+                current_columns(instance, lossless, self._rules),
                 [row.lsn for row in catalog.ddl.get(instance.object_id, ())],
                 versions_of(instance, registered, table.covers[instance.name], first),
                 max(first, table.covers[instance.name]),

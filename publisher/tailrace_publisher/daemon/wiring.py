@@ -31,6 +31,7 @@ from tailrace_publisher.daemon.spelling import check_spelling
 from tailrace_publisher.daemon.start import begin_where_wanted, check_held, tell_ignored
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
 from tailrace_publisher.daemon.table_intake import TableIntake
+from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
@@ -104,6 +105,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             state,
         )
         tables = PublishedTables(runtime, intake, versions, state)
+        kept.board.begin(state)
         tables.refresh()
         failure = tables.failure()
         if failure is not None and not kept.fencing.has_checkpoint:
@@ -132,6 +134,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 snapshots=SnapshotDriver(runtime, snapshots, tables, committer, time),
                 modes=SnapshotModes(config.snapshot.mode, tables, committer, kept.once),
                 signals=signals,
+                sizes=TableSizes(control, tables, kept.board),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
         )

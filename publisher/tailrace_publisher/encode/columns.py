@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final
 
+from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.encode.varint import (
     CONTINUED,
     DIGIT_MASK,
@@ -28,6 +29,7 @@ from tailrace_publisher.encode.varint import (
     encode_long,
 )
 from tailrace_schemas.envelope import SchemaColumn
+from tailrace_schemas.transforms import ColumnTransform, TransformKind
 from tailrace_schemas.types import AvroSchema, avro_type
 
 ColumnEncoder = Callable[[Sequence[Any]], list[bytes]]
@@ -53,15 +55,54 @@ _DATES_MAX: Final = 16_384  # 45 years
 _LENGTHS: Final = 8192  # lengths whose zigzag form is one look-up
 
 
-def column_encoder(column: SchemaColumn) -> ColumnEncoder:
+def column_encoder(column: SchemaColumn, hashes: ValueHash | None = None) -> ColumnEncoder:
     """The encoder of a column's values in its Avro type.
+
+    Args:
+        column: of the version.
+        hashes: makes the hashes of a hashed column.
 
     Raises:
         UnsupportedType: the type has no Avro form.
+        ValueError: the column is hashed, and nothing to do it with was given, or another salt.
     """
     optional = not column.is_required
     encode = _of_schema(avro_type(column.type, lossless=column.lossless), optional)
+    if column.transform is not None:
+        encode = _transformed(column.transform, encode, hashes)
     return encode if optional else _required(encode)
+
+
+def _transformed(
+    transform: ColumnTransform, encode: ColumnEncoder, hashes: ValueHash | None
+) -> ColumnEncoder:
+    """Of values that the server has masked, cut, or given as text (``source.pages``)."""
+    if transform.kind is TransformKind.MASK:
+        return encode
+    if transform.kind is TransformKind.TRUNCATE:
+        return lambda column: encode([_without_cut_pair(value) for value in column])
+    hash_of = hash_of_column(transform, hashes)
+    return lambda column: encode([hash_of(value) for value in column])
+
+
+def hash_of_column(
+    transform: ColumnTransform, hashes: ValueHash | None
+) -> Callable[[Any], str | None]:
+    """What hashes a column's values.
+
+    Raises:
+        ValueError: nothing to do it with was given, or another salt.
+    """
+    if hashes is None or hashes.salt_id != transform.detail:
+        raise ValueError("a hashed column needs the salt of its version")
+    return hashes.of
+
+
+def _without_cut_pair(text: str | None) -> str | None:
+    """A text that was cut, without the half of a surrogate pair that may be left at its end."""
+    if text and "\ud800" <= text[-1] <= "\udbff":
+        return text[:-1]
+    return text
 
 
 def _of_schema(schema: AvroSchema, optional: bool) -> ColumnEncoder:

@@ -38,6 +38,7 @@ from tailrace_publisher.encode.kinds import (
 )
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.source_parts import SourceParts, command_ids, envelope_end, serials
+from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.encode.varint import NULL, PRESENT
 from tailrace_publisher.errors import EncodeError
 from tailrace_schemas.envelope import TableSchema
@@ -59,6 +60,7 @@ class EnvelopeEncoder:
         value_schema_id: registry id of ``envelope_schema(prefix, schema)``.
         key_schema_id: registry id of ``key_schema(prefix, schema)``; None for a keyless table.
         surrogates: what becomes of half a surrogate pair.
+        hashes: makes the hashes of hashed columns.
 
     Raises:
         UnsupportedType: a column has no Avro form.
@@ -73,6 +75,7 @@ class EnvelopeEncoder:
         value_schema_id: int,
         key_schema_id: int | None,
         surrogates: Surrogates = Surrogates.FAIL,
+        hashes: ValueHash | None = None,
     ) -> None:
         if bool(schema.key_columns) != (key_schema_id is not None):
             raise ValueError(f"{schema.table}: key columns and key schema id do not agree")
@@ -81,8 +84,9 @@ class EnvelopeEncoder:
         self.topic = topic
         self.key_schema_id = key_schema_id
         self.schema_id = value_schema_id
+        self.hashes = hashes
         self._half_pairs = HalfPairs(surrogates, str(schema.table))
-        self._columns = [column_encoder(column) for column in schema.columns]
+        self._columns = [column_encoder(column, hashes) for column in schema.columns]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
         self._key_frame = frame_header(key_schema_id) if key_schema_id is not None else b""
         self._source = SourceParts(server_name, schema)
@@ -223,7 +227,12 @@ class EnvelopeEncoder:
         What is told of half a surrogate pair is told once by both.
         """
         twin = EnvelopeEncoder(
-            self.server_name, self.schema, self.topic, self.schema_id, self.key_schema_id
+            self.server_name,
+            self.schema,
+            self.topic,
+            self.schema_id,
+            self.key_schema_id,
+            hashes=self.hashes,
         )
         twin._half_pairs = self._half_pairs
         return twin
@@ -320,6 +329,8 @@ class EnvelopeEncoder:
     def _blame(self, index: int, values: Sequence[Any], error: Exception) -> tuple[int, str]:
         """Row and reason of the first value that does not fit."""
         declared = self.schema.columns[index].type
+        if self.schema.columns[index].transform is not None:
+            return 0, f"what is read for it does not fit {declared}: {type(error).__name__}"
         for row, value in enumerate(values):
             try:
                 self._columns[index]((value,))

@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import Final
 
 from tailrace_schemas.envelope import SchemaColumn
+from tailrace_schemas.transforms import TransformKind
 from tailrace_schemas.types import MAX, ColumnType
 
 
@@ -105,6 +106,9 @@ def cell_of(column: SchemaColumn) -> Cell | None:
     CLR types.
     """
     declared = column.type
+    transform = column.transform
+    if transform is not None and transform.kind is TransformKind.HASH:
+        return _text(transform.width) if transform.width else None
     if column.lossless and declared.name in {"time", "datetime2"} and declared.scale == 7:
         return _text(_LOSSLESS_CHARACTERS)
     if declared.name in _FIXED:

@@ -18,6 +18,7 @@ from tailrace_schemas.position import Operation
 @dataclass(frozen=True, slots=True)
 class _LargeColumn:
     index: int
+    bit: int
     name: str
     null_on_delete: bool
 
@@ -28,14 +29,18 @@ class UpdateMask:
     Names are the Avro field names, so that a reader finds them in the record.
 
     Args:
-        schema: the captured columns in the change table's order, which is the order of ordinals.
+        schema: the published columns in the change table's order, which is the order of ordinals.
     """
 
     def __init__(self, schema: TableSchema) -> None:
-        self._names = tuple(avro_name(column.name) for column in schema.columns)
+        bits = [(column.ordinal or place) - 1 for place, column in enumerate(schema.columns, 1)]
+        self._names = tuple(
+            (bit, avro_name(column.name)) for bit, column in zip(bits, schema.columns, strict=True)
+        )
         self._large = tuple(
             _LargeColumn(
                 index,
+                bits[index],
                 avro_name(column.name),
                 column.type.name in {"text", "ntext", "image"},
             )
@@ -51,7 +56,7 @@ class UpdateMask:
     def changed(self, mask: bytes | None) -> tuple[str, ...]:
         """Names of the columns whose bit is set; empty without a mask."""
         bits = int.from_bytes(mask or b"", "big")
-        return tuple(name for ordinal, name in enumerate(self._names) if bits >> ordinal & 1)
+        return tuple(name for bit, name in self._names if bits >> bit & 1)
 
     @property
     def large_places(self) -> tuple[int, ...]:
@@ -64,7 +69,7 @@ class UpdateMask:
         return tuple(
             large.index
             for large in self._large
-            if values[large.index] is None and not bits >> large.index & 1
+            if values[large.index] is None and not bits >> large.bit & 1
         )
 
     def unavailable(
@@ -95,5 +100,5 @@ class UpdateMask:
                 found.append(tuple(large.name for large in empty if large.null_on_delete))
             else:
                 bits = int.from_bytes(mask or b"", "big")
-                found.append(tuple(lob.name for lob in empty if not bits >> lob.index & 1))
+                found.append(tuple(lob.name for lob in empty if not bits >> lob.bit & 1))
         return found

@@ -250,7 +250,9 @@ class BlockPaths:
         """See :class:`BlockReading`."""
         schema = reference.schema
         try:
-            encoder = ImageEncoder(schema, reference.key_schema_id, identity)
+            encoder = ImageEncoder(
+                schema, reference.key_schema_id, identity, hashes=reference.hashes
+            )
             blocks = TableBlocks(self.connection, encoder, texts, row_size)
         except Declined as error:
             _log.debug("table_not_in_blocks", instance=schema.capture_instance, reason=str(error))
@@ -289,6 +291,7 @@ class BlockPaths:
                 reference.topic,
                 reference.schema_id,
                 reference.key_schema_id,
+                reference.hashes,
             )
             if rows_of(encoder.cells) < ROWS_MIN:
                 raise Declined("too few rows to a block")  # noqa: TRY301 - one place to say it

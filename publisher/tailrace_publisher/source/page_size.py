@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.transforms import TransformKind
 from tailrace_schemas.types import MAX, ColumnType
 
 VALUE_BYTES: Final = 64
@@ -89,7 +90,7 @@ class RowSize:
         self.in_last_range = FEW_ROWS
         self._leading = leading
         self.schema = schema
-        declared = [_declared_bytes(column.type) for column in schema.columns]
+        declared = [_declared_bytes(_read_type(column)) for column in schema.columns]
         self._wide = [
             place
             for place, size in enumerate(declared, leading)
@@ -135,6 +136,14 @@ class RowSize:
         """
         seen = size / rows
         self._expected = max(seen, (self._expected + seen) / 2)
+
+
+def _read_type(column: SchemaColumn) -> ColumnType:
+    """The type of what is read: of a hashed column the whole text."""
+    made = column.transform
+    if made is not None and made.kind is TransformKind.HASH and made.width:
+        return ColumnType("nvarchar", length=made.width)
+    return column.type
 
 
 def _declared_bytes(column_type: ColumnType) -> int | None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import structlog
 
@@ -36,7 +36,7 @@ from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.connection import quote_name
+from tailrace_publisher.source.connection import quote_name, quote_text
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.source.page_readers import (
     EncodingReader,
@@ -55,6 +55,7 @@ from tailrace_publisher.source.queries import (
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.transforms import ColumnTransform, TransformKind
 from tailrace_schemas.types import ColumnType
 
 ROWS_AHEAD_MAX: Final = 200_000
@@ -62,6 +63,9 @@ ROWS_AHEAD_MAX: Final = 200_000
 
 _PAIR: Final = 2
 """Rows of an update."""
+
+_NVARCHAR_MAX: Final = 4000
+_ANY: Final = ColumnType("nvarchar", length=1)
 
 _log = structlog.get_logger(__name__)
 
@@ -77,12 +81,41 @@ def value_expression(column: SchemaColumn, stored: ColumnType | None = None) -> 
         stored: type that the table has now, where it may differ from the version's.
     """
     name = quote_name(column.name)
+    if column.transform is not None:
+        return _transformed(name, column.transform, stored)
     if column.lossless:
         # Style 121 writes all seven digits, whatever they are.
         return f"CONVERT(varchar(27), {name}, 121)"
     if stored is not None and stored != column.type and stored.name != "timestamp":
         return f"CAST({name} AS {column.type})"
     return name
+
+
+def _transformed(name: str, transform: ColumnTransform, stored: ColumnType | None) -> str:
+    """What is read of a column whose values are not published as they are.
+
+    Args:
+        name: the column, quoted.
+        transform: what is made of them; hashes are made of texts here, for the server is not to
+            know the salt.
+        stored: type that the table has now, where it is known.
+    """
+    match transform.kind:
+        case TransformKind.MASK:
+            units = transform.published_type(_ANY).length
+            text = f"CAST({quote_text(transform.detail)} AS nvarchar({units}))"
+            return f"CASE WHEN {name} IS NOT NULL THEN {text} END"
+        case TransformKind.TRUNCATE:
+            # Of xml the server refuses to cut what is too long.
+            is_parsed = stored is None or stored.name in {"xml", "json"}
+            whole = f"CAST({name} AS nvarchar(max))" if is_parsed else name
+            return f"CAST({whole} AS nvarchar({transform.detail}))"
+        case TransformKind.HASH:
+            if 0 < transform.width <= _NVARCHAR_MAX:
+                return f"CAST({name} AS nvarchar({transform.width}))"
+            return name
+        case _:
+            assert_never(transform.kind)
 
 
 @dataclass(frozen=True, slots=True)

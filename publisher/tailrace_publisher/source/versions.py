@@ -3,10 +3,10 @@
 A version is known by (capture instance, schema_lsn). It begins at the instance's low watermark, at
 a DDL statement that changed the type of a captured column (``required_column_update`` in
 ``cdc.ddl_history``; added and dropped columns leave the change table alone), or at our own position
-when the configuration gave the columns another key or form. Versions already registered are taken
-from the registry, so a restart finds the ones that rows were encoded with before. A version that
-was never registered is described by the types that the change table has now, because those are
-the types that its values arrive in.
+when the configuration gave the columns another key or form, left some out or masked them. Versions
+already registered are taken from the registry, so a restart finds the ones that rows were encoded
+with before. A version that was never registered is described by the types that the change table has
+now, because those are the types that its values arrive in.
 """
 
 from __future__ import annotations
@@ -14,20 +14,46 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.errors import ColumnsRefused
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
 
 
 def current_columns(
-    instance: CaptureInstance, lossless: Iterable[str] = ()
+    instance: CaptureInstance, lossless: Iterable[str] = (), rules: ColumnRules | None = None
 ) -> tuple[SchemaColumn, ...]:
     """The event columns that a capture instance gives now.
 
     Args:
         instance: the capture instance.
         lossless: names of time(7) and datetime2(7) columns to be carried as text.
+        rules: which columns are published, and what is made of their values.
+
+    Raises:
+        ColumnsRefused: the options of columns cannot be meant for it.
     """
+    columns = _as_they_are(instance, lossless)
+    if rules is None or rules.options.is_everything:
+        return columns
+    problems = rules.problems(instance)
+    if problems:
+        raise ColumnsRefused(problems)
+    is_whole = not rules.leaves_out(instance)
+    published: list[SchemaColumn] = []
+    for captured, column in zip(instance.columns, columns, strict=True):
+        if not rules.publishes(instance, captured):
+            continue
+        made = rules.transform_of(instance, captured)
+        if made is not None:
+            values = made.published_type(column.type)
+            column = replace(column, type=values, lossless=False, transform=made)  # noqa: PLW2901 - as published
+        published.append(column if is_whole else replace(column, ordinal=captured.ordinal))
+    return tuple(published)
+
+
+def _as_they_are(instance: CaptureInstance, lossless: Iterable[str]) -> tuple[SchemaColumn, ...]:
     exact = {name.casefold() for name in lossless}
     ordinals = {name: place for place, name in enumerate(instance.key, 1)}
     return tuple(
@@ -59,14 +85,29 @@ def versions_of(
         first_lsn: lowest LSN that is still to be published. Where the instance begins behind it,
             nothing of it was published, and what is older than its beginning is not its own.
     """
-    columns = {column.column_id for column in instance.columns}
     return [
         version
         for version in registered
         if version.capture_instance == instance.name
-        and {column.column_id for column in version.columns} == columns
+        and _is_of(instance, version)
         and (covers_from <= first_lsn or version.schema_lsn >= covers_from)
     ]
+
+
+def _is_of(instance: CaptureInstance, version: TableSchema) -> bool:
+    """Whether a version has the columns of an instance, but for those that options left out."""
+    captured = {column.column_id: column.ordinal for column in instance.columns}
+    if any(column.ordinal for column in version.columns):
+        return all(captured.get(c.column_id) == c.ordinal for c in version.columns)
+    return {column.column_id for column in version.columns} == captured.keys()
+
+
+def _rules(columns: Iterable[SchemaColumn]) -> dict[int, object]:
+    """What the options made of each column."""
+    return {
+        column.column_id: None if column.transform is None else column.transform.rule
+        for column in columns
+    }
 
 
 def timeline(
@@ -93,6 +134,11 @@ def timeline(
     for lsn in type_changes:
         if lsn not in versions and lsn > min(versions):
             versions[lsn] = replace(newest, schema_lsn=lsn)
+    # What is still to be published is so by the options of now, whatever was registered for it.
+    in_force = max(lsn for lsn in versions if lsn <= first_lsn)
+    other = {lsn for lsn in versions if _rules(versions[lsn].columns) != _rules(columns)}
+    for lsn in (max(lsn, first_lsn) for lsn in other if lsn >= in_force):
+        versions[lsn] = replace(newest, schema_lsn=lsn)
     last = versions[max(versions)]
     if last.columns != registered_form(columns) and last.columns != columns:
         begin = max(first_lsn, start)

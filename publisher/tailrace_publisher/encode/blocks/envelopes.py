@@ -33,6 +33,7 @@ from tailrace_publisher.encode.source_parts import (
     SourceParts,
     envelope_end,
 )
+from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.encode.varint import NULL, PRESENT
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.framing import frame_header
@@ -145,6 +146,7 @@ class BlockEncoder:
         topic: topic of the events.
         value_schema_id: registry id of the envelope's schema.
         key_schema_id: registry id of the key's schema; None for a keyless table.
+        hashes: makes the hashes of hashed columns.
 
     Attributes:
         cells: how each column of a block is taken.
@@ -160,11 +162,12 @@ class BlockEncoder:
         topic: str,
         value_schema_id: int,
         key_schema_id: int | None,
+        hashes: ValueHash | None = None,
     ) -> None:
         self._source = SourceParts(server_name, schema)
         if self._source.mask.has_large_columns:
             raise Declined("a value may be unavailable")
-        self._rows = ImageEncoder(schema, key_schema_id)
+        self._rows = ImageEncoder(schema, key_schema_id, hashes=hashes)
         self.cells = (*HEADER_CELLS, *self._rows.cells)
         self.schema = schema
         self.topic = topic

@@ -9,6 +9,7 @@ from typing import Any
 from tailrace_publisher.encode.blocks.kernels import Cells, kernel_of
 from tailrace_publisher.encode.blocks.pieces import joined, scalar
 from tailrace_publisher.encode.forms import Cell, Declined, cell_of
+from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.framing import frame_header
 
@@ -35,6 +36,7 @@ class ImageEncoder:
         schema: the version's columns.
         key_schema_id: registry id of the key's schema; None for a keyless table.
         identity: names of the columns that tell rows apart, where that is wanted.
+        hashes: makes the hashes of hashed columns.
 
     Attributes:
         cells: how each column of a block is taken.
@@ -44,7 +46,11 @@ class ImageEncoder:
     """
 
     def __init__(
-        self, schema: TableSchema, key_schema_id: int | None, identity: Sequence[str] = ()
+        self,
+        schema: TableSchema,
+        key_schema_id: int | None,
+        identity: Sequence[str] = (),
+        hashes: ValueHash | None = None,
     ) -> None:
         taken: list[Cell] = []
         for column in schema.columns:
@@ -53,7 +59,10 @@ class ImageEncoder:
                 raise Declined(f"{column.name} {column.type}")
             taken.append(cell)
         self.cells = tuple(taken)
-        self._kernels = list(map(kernel_of, schema.columns, taken))
+        self._kernels = [
+            kernel_of(column, cell, hashes)
+            for column, cell in zip(schema.columns, taken, strict=True)
+        ]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
         self._key_frame = None if key_schema_id is None else scalar(frame_header(key_schema_id))
         places = {column.name: place for place, column in enumerate(schema.columns)}

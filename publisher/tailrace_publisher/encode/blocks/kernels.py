@@ -19,9 +19,12 @@ from tailrace_publisher.encode.blocks.pieces import (
     prefixed,
     varints,
 )
+from tailrace_publisher.encode.columns import hash_of_column
 from tailrace_publisher.encode.forms import Cell, Declined, Form
+from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.encode.varint import PRESENT, encode_long
 from tailrace_schemas.envelope import SchemaColumn
+from tailrace_schemas.transforms import HASH_CHARACTERS, TransformKind
 
 NULL_LENGTH: Final = -1
 """SQL_NULL_DATA: the length of a value that is NULL."""
@@ -57,12 +60,22 @@ Kernel = Callable[[Cells], tuple[Any, ...]]
 """What is to be joined, row by row, for the column's Avro bytes."""
 
 
-def kernel_of(column: SchemaColumn, cell: Cell) -> Kernel:
+def kernel_of(column: SchemaColumn, cell: Cell, hashes: ValueHash | None = None) -> Kernel:
     """The kernel of a column's cells.
 
     It raises Declined for what does not fit: the reference then says what it is.
+
+    Args:
+        column: of the version.
+        cell: how its values are taken.
+        hashes: makes the hashes of a hashed column.
+
+    Raises:
+        ValueError: see ``column_encoder``.
     """
     prefix = b"" if column.is_required else PRESENT
+    if column.transform is not None and column.transform.kind is TransformKind.HASH:
+        return _hashes(hash_of_column(column.transform, hashes), prefix)
     make = _KERNELS[cell.form]
     encode = make(cell, prefix)
     if prefix:
@@ -287,6 +300,24 @@ def _texts(cell: Cell, prefix: bytes) -> Kernel:
         np.cumsum(sizes, out=total[1:])
         ends = total[np.cumsum(counts)]
         return prefixed(np.frombuffer(text, np.uint8), np.diff(ends, prepend=0), nulls, prefix)
+
+    return encode
+
+
+def _hashes(hash_of: Callable[[Any], str | None], prefix: bytes) -> Kernel:
+    """Hashes of texts, one by one: the digest costs more than the loop."""
+    head = prefix + encode_long(HASH_CHARACTERS)
+    none = "0" * HASH_CHARACTERS
+
+    def encode(cells: Cells) -> tuple[Any, ...]:
+        digests = [
+            none
+            if length < 0
+            else hash_of(data[:length].tobytes().decode("utf-16-le", "surrogatepass"))
+            for data, length in zip(cells.data, cells.lengths.tolist(), strict=True)
+        ]
+        text = np.frombuffer("".join(map(str, digests)).encode(), np.uint8)
+        return _fixed(text.reshape(-1, HASH_CHARACTERS), cells.nulls, head)
 
     return encode
 

@@ -1,0 +1,61 @@
+"""Salted hashes of values: SHA-256 of the salt's bytes and the value's, in hexadecimal digits.
+
+It is what Debezium writes with ``column.mask.hash.v2.SHA-256.with.salt...``, but not cut to the
+column's length.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Final
+
+from tailrace_publisher.change.column_rules import ColumnRules
+from tailrace_publisher.column_options import ColumnsConfig
+
+_ID_DIGITS: Final = 8
+_ID_OF: Final = b"tailrace salt\0"
+
+
+class ValueHash:
+    """Hashes values with one salt, which it shows to nobody.
+
+    Args:
+        salt: the salt.
+    """
+
+    def __init__(self, salt: str) -> None:
+        self._begun = sha256(salt.encode())
+        self._id = sha256(_ID_OF + salt.encode()).hexdigest()[:_ID_DIGITS]
+
+    @classmethod
+    def of_options(cls, options: ColumnsConfig) -> ValueHash | None:
+        """With the salt of the options; None where nothing is hashed.
+
+        Raises:
+            ConfigError: the salt's file cannot be read.
+        """
+        salt = options.read_salt()
+        return None if salt is None else cls(salt)
+
+    @property
+    def salt_id(self) -> str:
+        """What tells one salt from another: a few digits of a hash of it."""
+        return self._id
+
+    def of(self, value: Any) -> str | None:
+        """The hash of a text, None of NULL. Half a surrogate pair is three bytes, as in WTF-8."""
+        if value is None:
+            return None
+        state = self._begun.copy()
+        state.update(str(value).encode("utf-8", "surrogatepass"))
+        return state.hexdigest()
+
+
+def rules_of(options: ColumnsConfig) -> ColumnRules:
+    """What the options say of columns.
+
+    Raises:
+        ConfigError: the salt's file cannot be read.
+    """
+    hashes = ValueHash.of_options(options)
+    return ColumnRules(options, "" if hashes is None else hashes.salt_id)

@@ -371,6 +371,13 @@ class PublisherConfig(Section):
         " costs time per event; switched on inside a large transaction, its rest is counted alone."
         " Not with shards: each would count its own tables only.",
     )
+    schema_changes: bool = Field(
+        default=False,
+        description="Publish DDL of published tables, and hand-overs to newer capture instances, to"
+        " <prefix>.<database>.ddl (one partition): text, table, LSN, and the events' columns before"
+        " and after; default false. Each is out before the first event of its version, and in the"
+        " Kafka transaction that keeps that it is. What was before the first start is not told.",
+    )
     schema_compatibility: Compatibility | None = Field(
         default=None,
         description="Compatibility mode that the registry is given for the subjects of data topics,"

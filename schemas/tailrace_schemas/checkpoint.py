@@ -78,6 +78,7 @@ class DatabaseCheckpoint:
         signals_offset: offset behind the last signal that was taken; None before the first.
         open_transaction: events per table that are out of the transaction that the position is in;
             None where it is in none, or nobody counts them.
+        announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
     """
 
     position: ChangePosition
@@ -90,6 +91,7 @@ class DatabaseCheckpoint:
     tran_id: str | None = None
     signals_offset: int | None = None
     open_transaction: Mapping[str, int] | None = field(default=None, hash=False)
+    announced_lsn: Lsn | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -105,6 +107,7 @@ class DatabaseCheckpoint:
             "tran_id": self.tran_id,
             "signals_offset": self.signals_offset,
             "open_transaction": self.open_transaction,
+            "announced_lsn": _text(self.announced_lsn),
         }
 
     @classmethod
@@ -126,6 +129,7 @@ class DatabaseCheckpoint:
             tran_id=record["tran_id"],
             signals_offset=record["signals_offset"],
             open_transaction=record["open_transaction"],
+            announced_lsn=_lsn(record["announced_lsn"]),
         )
 
 

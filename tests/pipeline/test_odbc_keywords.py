@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.pipeline.source_database import SourceDatabase, source_options
 
 @pytest.fixture
 def source(source_server: SourceServer) -> SourceDatabase:
-    return SourceDatabase(source_server, "odbc_keywords", cdc=False)
+    return SourceDatabase(source_server, f"odbc_{uuid.uuid4().hex}", cdc=False)
 
 
 def test_keywords_reach_driver_and_server(source: SourceDatabase):

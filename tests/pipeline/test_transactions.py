@@ -6,29 +6,13 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
-from tailrace.topics import AvroDecoder, consumer_of
 from tailrace_publisher.errors import ConfigError
-from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.shards import Shard, ShardMap
-from tests.pipeline.conftest import Pipe, Topics
+from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
 
 pytestmark = pytest.mark.kafka
-
-
-def boundaries(topics: Topics) -> list[dict[str, Any]]:
-    """The committed records of the transaction topic."""
-    found = []
-    with SchemaRegistry(topics.registry_url) as registry:
-        decoder = AvroDecoder(registry)
-        consumer = consumer_of(topics.bootstrap)
-        consumer.assign([TopicPartition(topics.names.transaction, 0, OFFSET_BEGINNING)])
-        while messages := consumer.consume(100, 0.5):
-            found += [decoder.decode(m.value())[1] for m in messages if m.error() is None]
-        consumer.close()
-    return found
 
 
 @pytest.mark.parametrize("blocks", [True, False])
@@ -76,7 +60,7 @@ def test_each_event_says_its_place_in_its_transaction_across_a_crash(pipe: Pipe,
         assert_numbered(own)
     assert_numbered(order)
 
-    found = boundaries(pipe.topics)
+    found = pipe.topics.beside(pipe.topics.names.transaction)
     assert [record["status"] for record in found] == ["BEGIN", "END"] * len(counts)
     assert [record["id"] for record in found] == [i for i in sorted(counts) for _ in range(2)]
     for record in found[1::2]:

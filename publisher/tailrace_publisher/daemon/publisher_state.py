@@ -50,6 +50,7 @@ class PublisherState:
             it does not say.
         open_transaction: events per table that are out of the transaction that the position is in;
             None where it is in none, or nobody counts them.
+        announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
         moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
             ones: the checkpoint was lost.
@@ -65,6 +66,7 @@ class PublisherState:
     reads_all_anew: bool = False
     start_lsn: Lsn | None = None
     open_transaction: Mapping[str, int] | None = None
+    announced_lsn: Lsn | None = None
     moves: int = 0
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
@@ -138,6 +140,7 @@ class PublisherState:
                 signals_offset=own.signals_offset,
                 commit=_commit(own),
                 open_transaction=own.open_transaction,
+                announced_lsn=own.announced_lsn,
                 _tables={
                     name: TableRecord.from_checkpoint(record)
                     for name, record in stored.tables.items()
@@ -271,6 +274,7 @@ class PublisherState:
             tran_id=None if self.commit is None else self.commit.tran_id_text,
             signals_offset=self.signals_offset,
             open_transaction=self.open_transaction,
+            announced_lsn=self.announced_lsn,
         )
 
     def records_to_write(self, database: DatabaseCheckpoint, now_ms: int) -> Checkpoints:

@@ -22,6 +22,7 @@ from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
 from tailrace_publisher.daemon.registered import RegisteredVersions
+from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.session import Session, SessionParts
 from tailrace_publisher.daemon.signals import Signals
@@ -133,6 +134,9 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 committer=committer,
                 snapshots=SnapshotDriver(runtime, snapshots, tables, committer, time),
                 modes=SnapshotModes(config.snapshot.mode, tables, committer, kept.once),
+                changes=SchemaChanges(control, tables, delivery, state, time)
+                if config.schema_changes
+                else None,
                 signals=signals,
                 sizes=TableSizes(control, tables, kept.board),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
@@ -207,7 +211,9 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
         start_timeout_s=config.kafka.start_timeout_s,
         transaction_timeout_ms=config.kafka.transaction_timeout_ms,
         queue_bytes=config.queue_bytes,
-        boundary_topic=config.kafka.topic_settings if config.transaction_metadata else None,
+        transactions=config.transaction_metadata,
+        schema_changes=config.schema_changes,
+        topic_settings=config.kafka.topic_settings,
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, Final
 
@@ -48,6 +48,11 @@ from tailrace_schemas.checkpoint import (
 from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.schema_changes import (
+    SCHEMA_CHANGE_KEY_SCHEMA,
+    SCHEMA_CHANGE_SCHEMA,
+    SchemaChange,
+)
 from tailrace_schemas.topics import key_subject, value_subject
 from tailrace_schemas.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA, Boundary
 
@@ -57,6 +62,7 @@ _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 _BOUNDARY_SCHEMAS: Final = (BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA)
+_CHANGE_SCHEMAS: Final = (SCHEMA_CHANGE_KEY_SCHEMA, SCHEMA_CHANGE_SCHEMA)
 Checkpoints = Mapping[CheckpointKey | bytes, DatabaseCheckpoint | TableCheckpoint | None]
 
 
@@ -73,7 +79,9 @@ class DeliveryOptions:
         transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
             exceed the longest one.
         queue_bytes: messages that wait to be sent may take so much memory.
-        boundary_topic: settings of the topic of begin and end of transactions; None: there is none.
+        transactions: whether there is a topic of begin and end of transactions.
+        schema_changes: whether there is a topic of schema changes.
+        topic_settings: of these two.
     """
 
     transactional_id: str
@@ -83,7 +91,9 @@ class DeliveryOptions:
     start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
     queue_bytes: int = 128_000_000
-    boundary_topic: Mapping[str, str] | None = None
+    transactions: bool = False
+    schema_changes: bool = False
+    topic_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class KafkaDelivery:
@@ -131,7 +141,7 @@ class KafkaDelivery:
             [
                 TopicSpec(self._topics.offsets, self._shards, _COMPACTED),
                 TopicSpec(self._topics.progress, self._shards, _KEPT),
-                *self._boundary_topic(),
+                *self._topics_beside(),
             ]
         )
         own = [self._topics.offsets, self._topics.progress]
@@ -214,13 +224,28 @@ class KafkaDelivery:
         Raises:
             KafkaUnavailable, OutcomeUnknown, LeaseLost: as :meth:`send`.
         """
-        if not boundaries:
-            return
+        if boundaries:
+            self._send_beside(self._topics.transaction, _BOUNDARY_SCHEMAS, boundaries)
+
+    def send_schema_changes(self, changes: Sequence[SchemaChange]) -> None:
+        """Queue schema changes, before the first event of theirs.
+
+        Raises:
+            KafkaUnavailable, OutcomeUnknown, LeaseLost: as :meth:`send`.
+        """
+        self._send_beside(self._topics.ddl(self._target.database), _CHANGE_SCHEMAS, changes)
+
+    def _send_beside(
+        self,
+        topic: str,
+        schemas: tuple[dict[str, Any], dict[str, Any]],
+        records: Sequence[Boundary | SchemaChange],
+    ) -> None:
         producer = self._started()
         producer.begin()
-        key, value = (self._records[s["name"]].encode for s in _BOUNDARY_SCHEMAS)
-        messages = [(key(b.to_key()), value(b.to_record()), 0) for b in boundaries]
-        producer.produce(self._topics.transaction, messages, {})
+        key, value = (self._records[schema["name"]].encode for schema in schemas)
+        messages = [(key(r.to_key()), value(r.to_record()), 0) for r in records]
+        producer.produce(topic, messages, {})
 
     def commit(
         self,
@@ -347,10 +372,14 @@ class KafkaDelivery:
                 )
             )
 
-    def _boundary_topic(self) -> list[TopicSpec]:
-        """One partition, so that begins and ends are in the order of the transactions."""
-        settings = self._options.boundary_topic
-        return [] if settings is None else [TopicSpec(self._topics.transaction, 1, settings)]
+    def _topics_beside(self) -> list[TopicSpec]:
+        """What is published beside the data, each in one partition: in the order of the source."""
+        options, names = self._options, []
+        if options.transactions:
+            names.append(self._topics.transaction)
+        if options.schema_changes:
+            names.append(self._topics.ddl(self._target.database))
+        return [TopicSpec(name, 1, options.topic_settings) for name in names]
 
     def _schemas(self) -> list[tuple[str, dict[str, Any]]]:
         """The fixed records' schemas, by subject."""
@@ -360,9 +389,13 @@ class KafkaDelivery:
             (key_subject(topics.offsets), CHECKPOINT_KEY_SCHEMA),
             (value_subject(topics.offsets), CHECKPOINT_SCHEMA),
         ]
-        if self._options.boundary_topic is not None:
+        if self._options.transactions:
             found.append((key_subject(topics.transaction), BOUNDARY_KEY_SCHEMA))
             found.append((value_subject(topics.transaction), BOUNDARY_SCHEMA))
+        if self._options.schema_changes:
+            topic = topics.ddl(self._target.database)
+            found.append((key_subject(topic), SCHEMA_CHANGE_KEY_SCHEMA))
+            found.append((value_subject(topic), SCHEMA_CHANGE_SCHEMA))
         return found
 
     def _admin(self) -> TopicAdmin:

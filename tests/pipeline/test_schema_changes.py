@@ -16,6 +16,7 @@ def test_ddl_and_hand_overs_are_told_once_each(pipe: Pipe):
     source.enable("t")
     source.enable("x")
     source.execute("ALTER TABLE dbo.t ADD before_the_first_start int NULL")
+    source.scan()
     options = pipe.options(schema_changes=True, tables={"include": [r"dbo\.t"]})
     with Running(pipe.config(**options)) as publisher:
         publisher.until(pipe.is_caught_up, "it has begun")

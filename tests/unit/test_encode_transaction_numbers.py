@@ -53,6 +53,12 @@ def test_events_of_several_tables_are_numbered_in_the_order_of_their_positions()
     assert numbers.open_counts is None
 
 
+def test_a_transaction_that_goes_on_behind_a_restart_ends_with_its_time():
+    numbers = TransactionNumbers(lsn(1), {"a": 2})
+    _, boundaries = numbers.number([part("a", [position(1, 9)])], {lsn(1).to_bytes(): 5}, ends=True)
+    assert boundaries == [Boundary(lsn(1), 5, {"a": 3})]
+
+
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from("abc")), max_size=30), st.data())
 def test_cuts_and_restarts_change_no_number(rows: list[tuple[int, str]], data: st.DataObject):
     events = [(position(commit, n), t) for n, (commit, t) in enumerate(sorted(rows))]

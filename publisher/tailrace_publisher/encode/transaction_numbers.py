@@ -63,6 +63,8 @@ class TransactionNumbers:
                 boundaries += self.end()
                 boundaries.append(self._begin(commit, commit_ms))
                 block = b""
+            elif self._ms is None:  # it was begun before a restart
+                self._ms = commit_ms.get(commit)
             if not block:
                 block = PRESENT + encode_string(str(Lsn.from_bytes(commit)))
             part = numbered[place]

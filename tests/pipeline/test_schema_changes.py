@@ -15,7 +15,9 @@ def test_ddl_and_hand_overs_are_told_once_each(pipe: Pipe):
     source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, v int)", "CREATE TABLE dbo.x (id int)")
     source.enable("t")
     source.enable("x")
-    source.execute("ALTER TABLE dbo.t ADD before_the_first_start int NULL")
+    source.execute(
+        "ALTER TABLE dbo.t ADD before_the_first_start int NULL", "INSERT dbo.t VALUES (0, 0, 0)"
+    )
     source.scan()
     options = pipe.options(schema_changes=True, tables={"include": [r"dbo\.t"]})
     with Running(pipe.config(**options)) as publisher:

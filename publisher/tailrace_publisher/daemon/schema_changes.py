@@ -58,7 +58,7 @@ class SchemaChanges:
             return
         self._looked = self._tables.refreshed
         known = self._state.announced_lsn
-        if known is None:  # what was before the first start is nothing new
+        if known is None:  # what is before a first start is nothing new
             known = self._state.announced_lsn = self._state.out
         found = sorted(
             [*self._by_ddl(known), *self._by_hand_over(known)],

@@ -376,8 +376,8 @@ class PublisherConfig(Section):
         description="Publish DDL of published tables, and hand-overs to newer capture instances, to"
         " <prefix>.<database>.ddl (one partition): text, table, LSN, and the events' columns before"
         " and after; default false. Each is out before the first event of its version, and in the"
-        " Kafka transaction that keeps that it is. What is before the LSN that a first start begins with is"
-        " not told.",
+        " Kafka transaction that keeps that it is. What is before the LSN that a first start"
+        " begins with is not told.",
     )
     schema_compatibility: Compatibility | None = Field(
         default=None,

@@ -61,7 +61,11 @@ def table_metadata(
 def table_bytes(spark: SparkSession, path: str) -> int:
     """Bytes of the files of the Delta table at a path, by its log; 0 when there is none."""
     snapshot = _snapshot(spark, path)
-    return int(snapshot.sizeInBytes()) if int(snapshot.version()) >= 0 else 0
+    if int(snapshot.version()) < 0:
+        return 0
+    known = snapshot.checksumOpt()
+    # The version's checksum file has it; else Delta reads all of its log, which takes a job.
+    return int(known.get().tableSizeBytes() if known.isDefined() else snapshot.sizeInBytes())
 
 
 def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
@@ -132,6 +136,11 @@ def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | No
     snapshot = _snapshot(spark, path)
     if int(snapshot.version()) < 0:
         return None
+    known = snapshot.checksumOpt()
+    if known.isDefined() and known.get().setTransactions().isDefined():
+        listed = known.get().setTransactions().get()
+        every = (listed.apply(index) for index in range(listed.size()))
+        return next((int(one.version()) for one in every if one.appId() == app_id), None)
     found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
 

@@ -22,6 +22,7 @@ from pydantic import (
 
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.skip_options import SkipConfig
 from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
 from tailrace_schemas.topics import TopicNames
@@ -255,7 +256,12 @@ class CapturedTables(TableSelection):
 
     def plain_names(self) -> list[str]:
         """The include patterns that name one table: those tables must be captured."""
-        return [p for p in self.include if re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", p)]
+        return list(filter(is_plain_name, self.include))
+
+
+def is_plain_name(pattern: str) -> bool:
+    """Whether a pattern on schema.table is the name of one table."""
+    return re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", pattern) is not None
 
 
 Columns = Annotated[list[str], Field(min_length=1)]
@@ -285,6 +291,7 @@ class PublisherConfig(Section):
         " as text with all seven digits; others are cut to microseconds.",
     )
     columns: ColumnsConfig = Field(default_factory=ColumnsConfig)
+    skip: SkipConfig = Field(default_factory=SkipConfig)
     surrogates: Surrogates = Field(
         default=Surrogates.FAIL,
         description="What becomes of text that holds half a surrogate pair, which SQL Server stores"

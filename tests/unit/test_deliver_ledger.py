@@ -62,6 +62,20 @@ def test_counts_bytes_and_hashes_by_partition() -> None:
     ]
 
 
+def test_where_operations_are_left_out_the_ledger_does_not_count_them() -> None:
+    """By creates alone a reader would take keys for new: their deletes may have been left out."""
+    ledger = Ledger()
+    ledger.add(EncodedRows("t", 7, [bytes(24) + b"\2"], [None], [b""]), [0])
+    ledger.add(EncodedRows("t", 7, [bytes(24) + b"\2"], [None], [b""], lacks_operations=True), [0])
+    ledger.entry("t", 0).messages = 2
+    ledger.entry("t", 0).on_delivery(None, Report(0))
+    ledger.entry("t", 0).on_delivery(None, Report(1))
+
+    (counted,) = ledger.progress()
+
+    assert (counted.count, counted.operations) == (2, None)
+
+
 @pytest.mark.parametrize("offsets", [(), (None,), (-1001,), (5, None)])
 def test_an_unknown_offset_is_doubt(offsets: tuple[int | None, ...]) -> None:
     with pytest.raises(OutcomeUnknown, match="topic t partition 1"):

@@ -17,6 +17,9 @@ class EncodedRows:
         keys: framed Avro keys, None for a keyless table.
         values: framed Avro envelopes.
         deletes: ascending indexes of the events that want a tombstone behind them.
+        skipped: how many events of the rows the options leave out.
+        lacks_operations: whether the options leave out whole operations, so that what is counted by
+            operation says nothing of the table.
     """
 
     topic: str
@@ -25,6 +28,8 @@ class EncodedRows:
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
+    skipped: int = 0
+    lacks_operations: bool = False
 
     def __len__(self) -> int:
         """Number of events; tombstones are not counted."""
@@ -46,4 +51,5 @@ class EncodedRows:
             self.keys[start:stop],
             self.values[start:stop],
             [index - start for index in self.deletes[low:high]],
+            lacks_operations=self.lacks_operations,
         )

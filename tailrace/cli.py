@@ -7,14 +7,26 @@ import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tailrace.cli_look import LOOK
 from tailrace.cli_operate import OPERATE
-from tailrace.cli_options import CONFIG, SET, check_options, fail, fail_settings, settings_of
+from tailrace.cli_options import (
+    CONFIG,
+    LOG_FORMAT,
+    SET,
+    check_options,
+    fail,
+    fail_settings,
+    settings_of,
+)
+from tailrace.cli_watch import WATCH
 from tailrace.settings import SettingsError
+
+if TYPE_CHECKING:
+    from tailrace.log_format import LogFormat
 
 
 @click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
@@ -68,14 +80,17 @@ def demo(days: int, rate: float, polling_interval: int, data_dir: Path, svg: Pat
 @cli.command()
 @CONFIG
 @SET
-def publish(config: Path | None, flags: tuple[str, ...]) -> None:
+@LOG_FORMAT
+def publish(config: Path | None, flags: tuple[str, ...], log_format: LogFormat) -> None:
     """Publish the changes of one database until SIGTERM."""
     settings = settings_of(config, flags, "publisher", "source")
     checked = check_options(settings.publisher)
+    from tailrace.log_format import set_log_format
     from tailrace_compose.stop_signal import StopSignal
     from tailrace_publisher.daemon import run
     from tailrace_publisher.errors import PublisherError
 
+    set_log_format(log_format, "publisher")
     with StopSignal() as stop:
         try:
             run(checked, stop)
@@ -87,13 +102,15 @@ def publish(config: Path | None, flags: tuple[str, ...]) -> None:
 @CONFIG
 @SET
 @click.option("--once", is_flag=True, help="Carry what is in the topics now, and end.")
-def sink(config: Path | None, flags: tuple[str, ...], once: bool) -> None:
+@LOG_FORMAT
+def sink(config: Path | None, flags: tuple[str, ...], once: bool, log_format: LogFormat) -> None:
     """Carry the topics of one prefix into lake tables until SIGTERM.
 
     With --once it ends when that is done, with 0; with 1 when it failed or was stopped before.
     """
     settings = settings_of(config, flags, "sink", "lake")
     checked = check_options(settings.sink)
+    from tailrace.log_format import set_log_format
     from tailrace.once_bar import progress_bar
     from tailrace_compose.local.jars import spark_jars
     from tailrace_schemas.registry import RegistryError
@@ -101,6 +118,7 @@ def sink(config: Path | None, flags: tuple[str, ...], once: bool) -> None:
     from tailrace_sink.errors import SinkError
     from tailrace_sink.metrics import SinkMetrics
 
+    set_log_format(log_format, "sink")
     metrics = SinkMetrics()
     bar = progress_bar(metrics) if once and sys.stderr.isatty() else nullcontext()
     with _stop_on_signal() as stop, bar:
@@ -321,7 +339,7 @@ def emulator(
     sys.exit(run(options))
 
 
-for _command in (*OPERATE, *LOOK):
+for _command in (*OPERATE, *LOOK, *WATCH):
     cli.add_command(_command)
 
 

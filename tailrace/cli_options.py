@@ -26,6 +26,15 @@ SET = click.option(
     " --set publisher.source.port=1433; may be repeated.",
 )
 
+LOG_FORMAT = click.option(
+    "--log-format",
+    default="text",
+    show_default=True,
+    type=click.Choice(("text", "json")),
+    envvar="TAILRACE_LOG_FORMAT",
+    help="Lines for people, or one JSON object a line (docs/events.md).",
+)
+
 
 def settings_of(config: Path | None, flags: tuple[str, ...], section: str, needs: str) -> Settings:
     """The merged configuration; ends the command where the section is not there."""

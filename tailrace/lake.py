@@ -13,6 +13,10 @@ _COLUMNS = {"closed_lsn": "through_lsn", "closed_commit_time": "through_commit_t
 """Where a field has another name in the commit table than the glossary has for it."""
 
 
+_NEWEST = 32
+"""Commits of the log among which one is a cut: others are of its upkeep."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitRow:
     """One cut: all tables at one source LSN. Times are UTC."""
@@ -54,6 +58,22 @@ def log_commits(path: str) -> list[tuple[str, int]]:
         if closed_lsn:
             cuts.setdefault(closed_lsn, commit["timestamp"])
     return sorted(cuts.items())
+
+
+def newest_logged(path: str) -> str | None:
+    """Closed LSN of the newest cut in the lake's log; None while there is none.
+
+    Args:
+        path: folder or URI of the log (``SinkConfig.log_path``).
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        newest_first = DeltaTable(path).history(_NEWEST)
+    except TableNotFoundError:
+        return None
+    return next((str(c["userMetadata"]) for c in newest_first if c.get("userMetadata")), None)
 
 
 def dead_letters(path: str) -> dict[str, int]:

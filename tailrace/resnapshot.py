@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from tailrace.topics import existing_data_topics
 from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.daemon.ask_snapshot import send_signal
 from tailrace_publisher.daemon.production import production_ports
-from tailrace_publisher.errors import PublisherError
-from tailrace_publisher.runtime import database_topics
+from tailrace_publisher.errors import DeliveryError, PublisherError
+from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.registry import RegistryError, SchemaRegistry
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_schemas.topics import TableName, value_subject
@@ -104,33 +105,13 @@ def send(config: PublisherConfig, signal: bytes) -> int:
 
     Raises:
         SnapshotNotAsked: the topic did not take it.
-        KafkaException: the client could not be made, or refuses.
     """
-    reports: list[tuple[Any, Any]] = []
-    producer = Producer(
-        {
-            **config.kafka.librdkafka_options(),
-            "bootstrap.servers": config.kafka.bootstrap,
-            "enable.idempotence": True,
-            "log_level": 2,
-            "message.timeout.ms": round(config.kafka.start_timeout_s * 1000),
-        }
-    )
-    producer.produce(
-        config.topics.signals,
-        signal,
-        key=config.source.database.encode(),
-        on_delivery=lambda *report: reports.append(report),
-    )
-    producer.flush(config.kafka.start_timeout_s)
-    error, message = reports[0] if reports else (None, None)
-    if message is None or error is not None:
-        raise SnapshotNotAsked(
-            f"topic {config.topics.signals} did not take the signal"
-            f" ({error.str() if error else 'no answer'}): the publisher creates it when it starts;"
-            " otherwise grant Write on it"
-        )
-    return int(message.offset())
+    kafka = kafka_access(config, production_ports())
+    topic, database = config.topics.signals, config.source.database
+    try:
+        return send_signal(kafka, topic, database, signal, config.kafka.start_timeout_s)
+    except DeliveryError as error:
+        raise SnapshotNotAsked(str(error)) from error
 
 
 def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:

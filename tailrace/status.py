@@ -89,7 +89,7 @@ def show(settings: Settings, *, as_json: bool) -> None:
         StageUnavailable: topics or lake cannot be asked.
     """
     config = settings.publisher()
-    topics = _topics(config)
+    topics = published_stage(config)
     lake = _lake(settings) if settings.has_sink else None
     lags = list(_lags(config, topics, lake))
     if as_json:
@@ -137,7 +137,12 @@ def _seconds(lag: float | None) -> str:
     return "up to date" if lag == 0 else f"{lag:.1f} s"
 
 
-def _topics(config: PublisherConfig) -> Stage | None:
+def published_stage(config: PublisherConfig) -> Stage | None:
+    """How far the topics are; None while nothing is published.
+
+    Raises:
+        StageUnavailable: no broker answers, or it refuses.
+    """
     from confluent_kafka import KafkaException
 
     from tailrace.progress import last_published

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from tailrace_schemas.daemon_status import LastFailures, finite
 from tailrace_schemas.lsn import Lsn
 
 
@@ -17,23 +16,16 @@ class Metrics:
     """Counters and gauges of one publisher in a registry of their own.
 
     Args:
-        port: where the endpoint listens, 0 for a free one, None for none.
         clock: seconds since the epoch.
-        host: the address it listens on.
 
     Attributes:
         registry: holds all of them.
-        port: where the endpoint listens, None when there is none.
+        failures: the last errors that were told.
     """
 
-    def __init__(
-        self,
-        port: int | None = None,
-        clock: Callable[[], float] = time.time,
-        *,
-        host: str = "127.0.0.1",
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
+        self.failures = LastFailures()
         self._clock = clock
         self.rows = Counter(
             "tailrace_rows",
@@ -133,11 +125,6 @@ class Metrics:
             ["table"],
             registry=self.registry,
         )
-        self._server: Any = None
-        self.port: int | None = None
-        if port is not None:
-            self._server, _ = start_http_server(port, host, self.registry)
-            self.port = int(self._server.server_address[1])
 
     def committed(self, closed_lsn: Lsn, closed_commit_ms: int | None) -> None:
         """Note a committed Kafka transaction."""
@@ -150,24 +137,35 @@ class Metrics:
         self.lsn_info.clear()
         self.lsn_info.labels(lsn=str(closed_lsn)).set(1)
 
+    def failed(self, error: Exception | str, reason: str, table: str | None = None) -> None:
+        """Keep an error that was told, with the time.
+
+        Args:
+            error: it, or its class.
+            reason: its text.
+            table: the one table that it is of.
+        """
+        self.failures.add(round(self._clock() * 1000), error, reason, table)
+
+    @property
+    def closed_commit_ms(self) -> int | None:
+        """Source commit time up to which everything is out, milliseconds UTC."""
+        known = math.isfinite(self._closed_commit_s)
+        return round(self._closed_commit_s * 1000) if known else None
+
+    def value(self, name: str) -> float | None:
+        """A figure without labels; None where it is not known."""
+        return finite(self.registry.get_sample_value(name))
+
+    def rows_by_topic(self) -> dict[str, int]:
+        """Events committed since the start."""
+        return {
+            sample.labels["topic"]: int(sample.value)
+            for metric in self.rows.collect()
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        }
+
     def _lag_s(self) -> float:
         lag = self._clock() - self._closed_commit_s
         return 0.0 if lag < 0 else lag
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop the endpoint."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None

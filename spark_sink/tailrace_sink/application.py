@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import structlog
-from prometheus_client import start_http_server
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_sink.board import SinkBoard
 from tailrace_sink.config import SinkConfig
+from tailrace_sink.endpoint import endpoint
 from tailrace_sink.errors import SinkError
 from tailrace_sink.fold_thread import FoldThread
 from tailrace_sink.hooks import Hook
@@ -72,20 +73,25 @@ def serve(
 ) -> None:
     """:func:`run` in a session that is there already, and is left running."""
     metrics = metrics or SinkMetrics()
-    if config.metrics_port is not None:
-        server, _ = start_http_server(
-            config.metrics_port, addr=config.metrics_host, registry=metrics.registry
-        )
-        _log.info("metrics_served", port=server.server_port)
-    with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+    board = SinkBoard(config, metrics)
+    with (
+        endpoint(config, metrics, board),
+        SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry,
+    ):
         sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
+        board.open(sink)
+
+        def ready() -> None:
+            board.enter("running")
+            (on_ready or _nothing)()
+
         stream = ProgressStream(spark, config, sink.schemas.schema_by_id, sink)
         try:
             if once:
-                _carry_once(sink, stream, stop, on_ready or _nothing)
+                _carry_once(sink, stream, stop, ready)
             else:
                 fold = FoldThread(sink, stop, lambda: warm_up(spark, config))
-                _log_until(sink, stream, fold, stop, on_ready or _nothing)
+                _log_until(sink, stream, fold, stop, board, ready)
         finally:
             sink.close()
 
@@ -140,6 +146,7 @@ def _log_until(
     stream: ProgressStream,
     fold: FoldThread,
     stop: threading.Event,
+    board: SinkBoard,
     on_ready: Callable[[], None],
 ) -> None:
     """Catch up and stream; on an error that waiting may heal, open the log again and go on."""
@@ -153,11 +160,13 @@ def _log_until(
                     is_folding = True
                     fold.start()
                     on_ready()
+                board.enter("running")
                 stream.catch_up(stop)
                 fold.log_is_caught_up.set()
                 if not stop.is_set():
                     stream.run(stop)
             except (SinkError, RegistryError) as error:
+                board.enter("retrying")
                 retries.wait_after(error, sink.log.state.batch, stop)
     finally:
         stop.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import (
@@ -241,12 +242,20 @@ class SinkConfig(Section):
         default=None,
         ge=0,
         le=65535,
-        description="Port of the Prometheus endpoint; 0 takes a free one; default: none is opened.",
+        description="Port of the HTTP endpoint: /metrics for Prometheus, /health, /ready and"
+        " /status; 0 takes a free one; default: none is opened.",
     )
     metrics_host: str = Field(
         default="127.0.0.1",
-        description="Address the Prometheus endpoint listens on; default 127.0.0.1. 0.0.0.0 lets"
-        " other machines and containers read the figures: the endpoint asks for no password.",
+        description="Address the HTTP endpoint listens on; default 127.0.0.1. 0.0.0.0 lets other"
+        " machines and containers read /metrics, /health and /ready, which ask for no password;"
+        " /status needs http_token_file then.",
+    )
+    http_token_file: Path | None = Field(
+        default=None,
+        description="File whose first line is the token (16 characters or more) that /status asks"
+        " for, as Authorization: Bearer ...; default none: it is answered on a loopback address"
+        " only.",
     )
 
     @field_validator("prefix")

@@ -266,6 +266,7 @@ class Fold:
             " with a new snapshot",
         )
         self._metrics.stopped_tables.labels(table=table).set(1)
+        self._metrics.failed("TableStopped", reason, table)
 
     def _tell_goes_on(self, topic: str) -> None:
         table = str(self._config.topics.table_of(topic) or topic)

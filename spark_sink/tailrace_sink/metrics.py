@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from tailrace_schemas.daemon_status import LastFailures, finite
+
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -16,10 +18,16 @@ class SinkMetrics:
 
     Args:
         registry: where they are registered; a new one when None.
+
+    Attributes:
+        failures: the last errors that were told.
+        has_logged, has_folded: whether it is known how far log and tables are.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
+        self.failures = LastFailures()
+        self.has_logged = self.has_folded = False
         self._cuts = Counter(
             "tailrace_sink_cuts", "Cuts appended to the log", registry=self.registry
         )
@@ -100,11 +108,27 @@ class SinkMetrics:
 
     def logged_through(self, published_ms: int) -> None:
         """The log has all that was published up to a time."""
+        self.has_logged = True
         self._log_lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
 
     def folded_through(self, published_ms: int) -> None:
         """The tables have all that was published up to a time."""
+        self.has_folded = True
         self._lag_seconds.set_function(lambda: time.time() - published_ms / 1000)
+
+    def failed(self, error: Exception | str, reason: str, table: str | None = None) -> None:
+        """Keep an error that was told, with the time.
+
+        Args:
+            error: it, or its class.
+            reason: its text.
+            table: the one table that it is of.
+        """
+        self.failures.add(time.time_ns() // 1_000_000, error, reason, table)
+
+    def value(self, name: str) -> float | None:
+        """A figure without labels; None where it is not known."""
+        return finite(self.registry.get_sample_value(name))
 
     def carried(self, stage: str) -> tuple[int, int]:
         """Changes that a stage has done since the start, and those that wait.

@@ -53,6 +53,7 @@ class Retries:
         if not error.retryable or self._failures >= self._config.apply_attempts:
             raise error
         self._metrics.retries.labels(error=type(error).__name__).inc()
+        self._metrics.failed(error, str(error))
         _log.warning(
             "retrying",
             error=type(error).__name__,

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
@@ -22,6 +23,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace_emulator.testing.process import free_port
+from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_sink.application import serve
 from tailrace_sink.errors import LakeTaken
 from tailrace_sink.metrics import SinkMetrics
@@ -200,11 +203,21 @@ def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint(
     source: Source, lake: Lake, spark: SparkSession
 ):
     a, b = fill(source)
-    with Served(spark, lake) as served:
+    port = free_port()
+    with Served(spark, lake, metrics_port=port) as served:
         served.wait_for_batch()
         source.commit(lambda t: t.insert(a, id=100, value=1))
         source.publish()
         served.wait_for_batch()
+        url = f"http://127.0.0.1:{port}"
+        assert httpx.get(f"{url}/ready", trust_env=False).text == "running\n"
+        status = DaemonStatus.from_json(httpx.get(f"{url}/status", trust_env=False).json())
+        assert "tailrace_sink_cuts_total" in httpx.get(f"{url}/metrics", trust_env=False).text
+    closed = lake.commits()[-1].through_lsn
+    assert (status.closed_lsn, status.log_lsn) == (closed, closed)
+    assert {(t.state, t.lsn, t.log_lsn) for t in status.tables} == {("followed", closed, closed)}
+    assert {t.table for t in status.tables} == {f"dbo.{name}" for name in ("a", "b")}
+    assert (status.errors, status.lag_s is None) == ((), False)
     assert lake.cut() == source.cut()
     assert not (lake.path / "lake/_tailrace/warm_up").exists(), "what waits comes first"
 

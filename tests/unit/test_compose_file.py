@@ -222,6 +222,15 @@ def exported() -> set[str]:
     return names
 
 
+def family(name: str) -> str:
+    """Name of the figure that a series is of."""
+    return re.sub(r"_(bucket|count|sum|total)$", "", name)
+
+
+def families() -> set[str]:
+    return {family(name) for name in exported() - {"up"}}
+
+
 def expressions() -> dict[str, str]:
     """Every PromQL expression of the alert rules and the dashboard, by where it stands."""
     rules = yaml.safe_load((FOLDER / "monitoring" / "alerts.yml").read_text())
@@ -242,8 +251,30 @@ def test_alerts_and_dashboard_ask_for_what_is_exported(place):
 
 def test_every_exported_figure_is_shown_or_watched():
     asked = {name for text in expressions().values() for name in re.findall(r"tailrace_\w+", text)}
-    families = {re.sub(r"_(bucket|count|sum|total)$", "", name) for name in exported() - {"up"}}
-    assert families == {re.sub(r"_(bucket|count|sum|total)$", "", name) for name in asked}
+    assert families() == {family(name) for name in asked}
+
+
+RUNBOOKS = FOLDER.parent / "docs" / "runbooks"
+
+
+def alerts() -> dict[str, Any]:
+    rules = yaml.safe_load((FOLDER / "monitoring" / "alerts.yml").read_text())
+    return {rule["alert"]: rule for group in rules["groups"] for rule in group["rules"]}
+
+
+@pytest.mark.parametrize("alert", sorted(alerts()))
+def test_every_alert_has_a_page_that_says_what_to_do(alert):
+    assert alerts()[alert]["annotations"]["runbook_url"] == f"docs/runbooks/{alert}.md"
+    page = (RUNBOOKS / f"{alert}.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    assert headings == [alert, "What it means", "How to see it", "What to do"]
+    assert {family(name) for name in re.findall(r"\btailrace_\w+", page)} <= families()
+    for link in re.findall(r"\]\(([^)#]+)\)", page):
+        assert (RUNBOOKS / link).is_file(), link
+
+
+def test_every_page_has_its_alert():
+    assert {page.stem for page in RUNBOOKS.glob("*.md")} == set(alerts())
 
 
 def test_prometheus_asks_the_services_at_the_ports_of_their_images(compose):

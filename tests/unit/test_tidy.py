@@ -3,6 +3,9 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from tailrace import events_page
 from tailrace.configuration import document
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +22,34 @@ def test_the_configuration_page_is_made_from_the_options_as_they_are():
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 
     assert page == document(), "run: python -m tailrace.configuration docs/configuration.md"
+
+
+def test_the_page_of_events_is_made_from_the_calls_that_log():
+    page = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+
+    assert page == events_page.document(), "run: python -m tailrace.events_page docs/events.md"
+
+
+def test_events_are_found_however_they_are_told():
+    text = """
+_log.info("plain", table=1)
+self._log.exception("raised", **more)
+tell = _log.warning if x else None
+tell = _log.warning
+tell("by alias", reason=1)
+_log.error("one" if x else "two")
+other.info("nobody's")
+"""
+    found = {(c.event, c.level, c.fields) for c in events_page.calls_in(text, "f.py")}
+    assert found == {
+        ("plain", "info", ("table",)),
+        ("raised", "error", ("...",)),
+        ("by alias", "warning", ("reason",)),
+        ("one", "error", ()),
+        ("two", "error", ()),
+    }
+    with pytest.raises(events_page.UnnamedEvent, match=r"f\.py:1"):
+        list(events_page.calls_in("_log.info(name)", "f.py"))
 
 
 def test_nothing_is_left_to_be_done_in_a_comment():

@@ -56,14 +56,12 @@ def check_registry(environ: Mapping[str, str]) -> None:
 
 def check_publisher(environ: Mapping[str, str]) -> None:
     """Asks the publisher whether changes are being published."""
-    page = _metrics(environ, "PUBLISHER")
-    if not re.search(r"^tailrace_up 1(\.0)?$", page, re.MULTILINE):
-        raise Unhealthy("nothing is being published now: its log says what it waits for")
+    _endpoint(environ, "PUBLISHER", "/ready")
 
 
 def check_sink(environ: Mapping[str, str]) -> None:
-    """Asks the sink for its figures."""
-    _metrics(environ, "SINK")
+    """Asks the sink whether it carries changes."""
+    _endpoint(environ, "SINK", "/ready")
 
 
 CHECKS: dict[str, Callable[[Mapping[str, str]], None]] = {
@@ -75,9 +73,9 @@ CHECKS: dict[str, Callable[[Mapping[str, str]], None]] = {
 }
 
 
-def _metrics(environ: Mapping[str, str], section: str) -> str:
+def _endpoint(environ: Mapping[str, str], section: str, path: str) -> str:
     prefix = f"TAILRACE__{section}__METRICS"
-    return _page(environ.get(f"{prefix}_HOST", ""), environ[f"{prefix}_PORT"], "/metrics")
+    return _page(environ.get(f"{prefix}_HOST", ""), environ[f"{prefix}_PORT"], path)
 
 
 def _reachable(host: str) -> str:

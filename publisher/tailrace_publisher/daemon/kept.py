@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tailrace_publisher.daemon.board import Board
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.registered import KnownSchemas
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -17,11 +18,13 @@ class Kept:
     Attributes:
         fencing: what this process last knew of the checkpoint.
         stopped: the tables that cannot go on.
+        board: what the publisher tells of itself.
         catalog: what was read of capture instances.
         schemas: what the registry said.
     """
 
     fencing: FencingCheck
     stopped: StoppedTables
+    board: Board
     catalog: KnownCatalog = field(default_factory=KnownCatalog)
     schemas: KnownSchemas = field(default_factory=KnownSchemas)

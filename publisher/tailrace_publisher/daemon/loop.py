@@ -8,7 +8,9 @@ import structlog
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.begun import has_begun
+from tailrace_publisher.daemon.board import Board
 from tailrace_publisher.daemon.client_log import take_client_log
+from tailrace_publisher.daemon.endpoint import endpoint
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.patience import Patience
@@ -51,7 +53,7 @@ def run(
     Args:
         config: the options.
         stop: set to end it cleanly: what is sent is committed or aborted as a whole.
-        metrics: counts; default those that the option metrics_port asks for.
+        metrics: counts; new ones by default.
         ports: the outside world; default: as it is.
         on_step: called at each step, for tests that stop the process there.
         shard: which tables; default: all.
@@ -62,11 +64,12 @@ def run(
         PublisherError: what waiting does not cure.
     """
     take_client_log()
-    with metrics or Metrics(config.metrics_port, host=config.metrics_host) as counted:
-        if counted.port is not None:
-            _log.info("metrics_served", url=f"http://{config.metrics_host}:{counted.port}/metrics")
-        outside = ports or production_ports()
-        _Conductor(Runtime(config, outside, counted, stop, on_step, shard or Shard())).run()
+    runtime = Runtime(
+        config, ports or production_ports(), metrics or Metrics(), stop, on_step, shard or Shard()
+    )
+    conductor = _Conductor(runtime)
+    with endpoint(runtime, conductor.board):
+        conductor.run()
 
 
 class _Conductor:
@@ -78,12 +81,14 @@ class _Conductor:
         self._patience = Patience(runtime.clock.monotonic)
         self._stopped = StoppedTables(config.snapshot, runtime.metrics)
         self._fencing = FencingCheck(config.source.database)
-        self._kept = Kept(self._fencing, self._stopped)
+        self.board = Board(runtime, self._stopped)
+        self._kept = Kept(self._fencing, self._stopped, self.board)
 
     def run(self) -> None:
         while not self._runtime.stop.is_set():
             try:
                 with ready_session(self._runtime, self._kept) as session:
+                    self.board.enter("running")
                     session.run()
             except TableFailed as error:
                 if not self._stopped.add(error.table, error.cause):
@@ -106,6 +111,7 @@ class _Conductor:
                 self._wait(error)
 
     def _stepped(self, step: Step) -> None:
+        self.board.turned()
         if self._attempts and step in {Step.COMMITTED, Step.HEARTBEAT}:
             _log.info("resumed", attempts=self._attempts)
             self._attempts = 0
@@ -135,6 +141,8 @@ class _Conductor:
         pause_s = backoff_s(self._attempts, self._runtime.config.retry_backoff_max_s)
         self._attempts += 1
         self._runtime.metrics.retries.labels(error=type(error).__name__).inc()
+        self._runtime.metrics.failed(error, str(error))
+        self.board.enter("retrying")
         _log.warning(
             "retrying",
             error=type(error).__name__,

@@ -154,6 +154,10 @@ class PublisherState:
         """What is known of a table."""
         return self._tables.get(table, _NOTHING)
 
+    def records(self) -> dict[TableName, TableRecord]:
+        """What is known of all tables, at once; another thread may ask."""
+        return self._tables.copy()
+
     def known(self) -> set[TableName]:
         """The tables of which a record is kept."""
         return {name for name, record in self._tables.items() if record.state in KEPT}

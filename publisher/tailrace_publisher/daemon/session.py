@@ -18,6 +18,7 @@ from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.stream import Stream
+from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.errors import PublisherError, TableFailed, TopicRefused
@@ -38,6 +39,7 @@ class SessionParts:
         committer: commits what was sent.
         snapshots: publishes tables that are read anew.
         signals: what operators ask for.
+        sizes: asks how many rows the snapshots will have.
         watch: looks at the capture job.
     """
 
@@ -47,6 +49,7 @@ class SessionParts:
     committer: Committer
     snapshots: SnapshotDriver
     signals: Signals
+    sizes: TableSizes
     watch: CaptureWatch
 
 
@@ -89,6 +92,7 @@ class Session:
         parts, committer, state = self._parts, self._parts.committer, self._parts.committer.state
         pacing = Pacing(config.poll_interval_ms / 1000)
         committer.begin()
+        parts.sizes.look()
         looked_at = clock.monotonic()
         while not stop.is_set():
             self._end_if_none_goes_on()
@@ -100,6 +104,7 @@ class Session:
                 known_ms = self._known_ms()
                 if is_closed(state.position):
                     parts.stream.look_at_catalog()
+                parts.sizes.look()
                 looked_at = clock.monotonic()
             more = parts.stream.poll()
             if is_closed(state.position):

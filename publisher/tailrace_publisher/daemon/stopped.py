@@ -57,7 +57,7 @@ class StoppedTables:
         self._options = options
         self._metrics = metrics
         self._errors: dict[TableName, Exception] = {}
-        self._missing: set[TableName] = set()
+        self._missing: dict[TableName, str] = {}
         self._asked: set[TableName] = set()
         self._waits = False
 
@@ -85,7 +85,8 @@ class StoppedTables:
         """Tell, once, that a table is not there any more, or not captured."""
         if table in self._missing:
             return
-        self._missing.add(table)
+        self._missing[table] = reason
+        self._metrics.failed("Missing", reason, str(table))
         _log.error(
             "table_stopped",
             table=str(table),
@@ -104,8 +105,12 @@ class StoppedTables:
     def found(self, table: TableName) -> None:
         """A table is captured: it may have been missing."""
         if table in self._missing:
-            self._missing.remove(table)
+            del self._missing[table]
             self._metrics.stopped_tables.labels(table=str(table)).set(0)
+
+    def missing(self) -> dict[TableName, str]:
+        """Tables that are not there any more, or not captured, and why; for another thread."""
+        return self._missing.copy()
 
     def forgive(self, table: TableName) -> None:
         """An operator asks for the table again: what stopped it counts no more."""
@@ -149,6 +154,7 @@ class StoppedTables:
         """Tell that a table is stopped, and for what."""
         error = self._errors[table]
         kind = _kind(error)
+        self._metrics.failed(kind, str(error), str(table))
         fix = f"take a new snapshot of the table: tailrace snapshot '{table.schema}.{table.table}'"
         _log.error(
             "table_stopped",

@@ -29,6 +29,7 @@ from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.spelling import check_spelling
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
 from tailrace_publisher.daemon.table_intake import TableIntake
+from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
@@ -96,6 +97,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             state,
         )
         tables = PublishedTables(runtime, intake, versions, state)
+        kept.board.begin(state)
         tables.refresh()
         failure = tables.failure()
         if failure is not None and not kept.fencing.has_checkpoint:
@@ -123,6 +125,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 committer=committer,
                 snapshots=SnapshotDriver(runtime, snapshots, tables, committer, time),
                 signals=signals,
+                sizes=TableSizes(control, tables, kept.board),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
         )

@@ -1,0 +1,150 @@
+"""What the publisher tells of itself: written by its thread, read by those of its endpoint.
+
+Nothing is prepared for the reader, so it costs the publisher nothing. What is read are values that
+do not change (records, positions) and copies that the interpreter takes in one step.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from tailrace_publisher.daemon.publisher_state import PublisherState
+from tailrace_publisher.daemon.stopped import StoppedTables
+from tailrace_publisher.daemon.table_record import TableRecord
+from tailrace_publisher.daemon.table_state import UNREAD, TableState
+from tailrace_publisher.runtime import Runtime
+from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, by_name
+from tailrace_schemas.topics import TableName
+
+Phase = Literal["starting", "running", "retrying"]
+
+_START_S: Final = 120.0
+"""What a start may take beside the time limits of the configuration."""
+_STATES: Final = {TableState.SNAPSHOTTING: "snapshotting", TableState.FOLLOWED: "followed"}
+"""Names of states that are others in a checkpoint."""
+_FIGURES: Final = {
+    "capture_scan_age_seconds": "tailrace_capture_scan_age_seconds",
+    "capture_latency_seconds": "tailrace_capture_latency_seconds",
+    "log_backlog_bytes": "tailrace_log_backlog_bytes",
+    "last_commit_timestamp_seconds": "tailrace_last_commit_timestamp_seconds",
+    "source_transactions": "tailrace_transactions_total",
+    "kafka_transactions": "tailrace_commits_total",
+    "source_queries": "tailrace_source_queries_total",
+}
+
+
+class Board:
+    """The present state of one publisher.
+
+    Args:
+        runtime: what all parts share.
+        stopped: the tables that cannot go on.
+
+    Attributes:
+        estimates: rows of the source tables that are or were in their snapshot, as the server
+            estimates them; None where it tells none.
+    """
+
+    def __init__(self, runtime: Runtime, stopped: StoppedTables) -> None:
+        self._runtime = runtime
+        self._stopped = stopped
+        self._phase: Phase = "starting"
+        self._since_ms = runtime.clock.now_ms()
+        self._turned_at = runtime.clock.monotonic()
+        self._state: PublisherState | None = None
+        self.estimates: dict[TableName, int | None] = {}
+
+    # -- for the publisher -------------------------------------------------------------------------
+
+    def enter(self, phase: Phase) -> None:
+        """Another phase begins."""
+        if phase != self._phase:
+            self._phase, self._since_ms = phase, self._runtime.clock.now_ms()
+        self.turned()
+
+    def begin(self, state: PublisherState) -> None:
+        """Another life begins, with what is out."""
+        self._state = state
+
+    def turned(self) -> None:
+        """It has taken a step."""
+        self._turned_at = self._runtime.clock.monotonic()
+
+    # -- for the endpoint --------------------------------------------------------------------------
+
+    @property
+    def is_read(self) -> bool:
+        """Whether there is an endpoint: what nobody can read need not be asked for."""
+        return self._runtime.config.metrics_port is not None
+
+    @property
+    def still_s(self) -> float:
+        """Seconds since it has taken a step."""
+        return self._runtime.clock.monotonic() - self._turned_at
+
+    @property
+    def still_max_s(self) -> float:
+        """Seconds without a step that time limits explain; beyond it, it hangs."""
+        config = self._runtime.config
+        waits = config.heartbeat_s + config.retry_backoff_max_s + config.source.query_timeout_s
+        return waits + config.kafka.commit_timeout_s + config.kafka.start_timeout_s + _START_S
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether changes are being published."""
+        return self._phase == "running"
+
+    def status(self) -> DaemonStatus:
+        """All of it."""
+        config, metrics, state = self._runtime.config, self._runtime.metrics, self._state
+        return DaemonStatus(
+            program="publisher",
+            state=self._phase,
+            since_ms=self._since_ms,
+            now_ms=self._runtime.clock.now_ms(),
+            prefix=config.prefix,
+            database=config.source.database,
+            closed_lsn=None if state is None else str(state.closed_lsn),
+            closed_commit_ms=metrics.closed_commit_ms,
+            lag_s=metrics.value("tailrace_lag_seconds"),
+            figures={name: metrics.value(figure) for name, figure in _FIGURES.items()},
+            tables=by_name(self.tables()),
+            errors=metrics.failures.newest_first(),
+        )
+
+    def tables(self) -> list[TableStatus]:
+        """The tables of which anything is known."""
+        state = self._state
+        if state is None:
+            return []
+        rows = self._runtime.metrics.rows_by_topic()
+        missing = self._stopped.missing()
+        found = []
+        for name, record in state.records().items():
+            if record.state is TableState.MISSING and name not in missing:
+                continue
+            found.append(self._table(name, record, rows, missing.get(name)))
+        return found
+
+    def _table(
+        self, name: TableName, record: TableRecord, rows: dict[str, int], missing: str | None
+    ) -> TableStatus:
+        try:
+            topic = self._runtime.config.topics.data(name)
+        except ValueError:  # its name is too long for one
+            topic = ""
+        is_unread = record.state in UNREAD
+        is_in_cut = record.state is TableState.FOLLOWED and missing is None
+        closed = None if self._state is None else str(self._state.closed_lsn)
+        told = _STATES.get(record.state, record.state.value)
+        return TableStatus(
+            table=f"{name.schema}.{name.table}",
+            topic=topic,
+            state=told if missing is None else "missing",
+            lsn=closed if is_in_cut or (is_unread and missing is None) else None,
+            rows=rows.get(topic, 0),
+            snapshot_rows=record.snapshot_rows,
+            snapshot_estimate=self.estimates.get(name),
+            schema_lsn=None if record.schema_lsn is None else str(record.schema_lsn),
+            reason=record.stopped_reason if missing is None else missing,
+        )

@@ -1,0 +1,131 @@
+"""The publisher's HTTP endpoint: /health, /ready, /status, /metrics, and POST /snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import structlog
+from prometheus_client.exposition import choose_encoder
+
+from tailrace_publisher.daemon.ask_snapshot import send_signal
+from tailrace_publisher.daemon.board import Board
+from tailrace_publisher.errors import ConfigError, DeliveryError
+from tailrace_publisher.runtime import Runtime, kafka_access
+from tailrace_schemas.http_service import (
+    Address,
+    HttpService,
+    Refused,
+    Request,
+    Response,
+    Route,
+    read_token,
+)
+from tailrace_schemas.signals import SnapshotSignal
+
+_log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def endpoint(runtime: Runtime, board: Board) -> Iterator[None]:
+    """The endpoint while the block runs, where the option metrics_port asks for one.
+
+    Raises:
+        ConfigError: it cannot listen there, or the token cannot be read.
+    """
+    config = runtime.config
+    if config.metrics_port is None:
+        yield
+        return
+    try:
+        token = read_token(config.http_token_file)
+    except ValueError as error:
+        raise ConfigError([f"http_token_file {error}"]) from error
+    pages = _Pages(runtime, board)
+    routes = {
+        ("GET", "/health"): Route(pages.health, is_open=True),
+        ("GET", "/ready"): Route(pages.ready, is_open=True),
+        ("GET", "/metrics"): Route(pages.metrics, is_open=True),
+        ("GET", "/status"): Route(pages.status),
+        ("POST", "/snapshot"): Route(pages.snapshot),
+    }
+    try:
+        service = HttpService(Address(config.metrics_port, config.metrics_host, token), routes)
+    except OSError as error:
+        raise ConfigError(
+            [
+                f"metrics_host {config.metrics_host}, metrics_port {config.metrics_port}:"
+                f" {error.strerror}; name an address of this machine and a free port"
+            ]
+        ) from error
+    with service:
+        _log.info("http_served", url=f"http://{config.metrics_host}:{service.port}")
+        yield
+
+
+class _Pages:
+    def __init__(self, runtime: Runtime, board: Board) -> None:
+        self._runtime = runtime
+        self._board = board
+
+    def health(self, _: Request) -> Response:
+        board = self._board
+        if board.still_s > board.still_max_s:
+            return Response.of_text(
+                f"no step for {board.still_s:.0f} s", HTTPStatus.SERVICE_UNAVAILABLE
+            )
+        return Response.of_text("ok")
+
+    def ready(self, _: Request) -> Response:
+        if self._board.is_ready:
+            return Response.of_text("publishing")
+        return Response.of_text("not publishing", HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def metrics(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return Response(encode(self._runtime.metrics.registry), content_type)
+
+    def status(self, request: Request) -> Response:
+        status = self._board.status()
+        if request.wants_text:
+            return Response.of_text(status.to_text())
+        return Response.of_json(status.to_json())
+
+    def snapshot(self, request: Request) -> Response:
+        names = _tables_of(request.body)
+        known = {table.table.casefold(): table.table for table in self._board.tables()}
+        unknown = [name for name in names if name.casefold() not in known]
+        if unknown:
+            raise Refused(
+                HTTPStatus.NOT_FOUND,
+                f"not published: {', '.join(unknown)}; name tables as schema.table",
+            )
+        wanted = tuple(dict.fromkeys(known[name.casefold()] for name in names))
+        config = self._runtime.config
+        try:
+            offset = send_signal(
+                kafka_access(config, self._runtime.ports),
+                config.topics.signals,
+                config.source.database,
+                SnapshotSignal(wanted).to_bytes(),
+                config.kafka.start_timeout_s,
+            )
+        except DeliveryError as error:
+            raise Refused(HTTPStatus.BAD_GATEWAY, str(error)) from error
+        _log.info("snapshot_asked", tables=wanted, offset=offset)
+        return Response.of_json(
+            {"asked": list(wanted), "signal_offset": offset}, HTTPStatus.ACCEPTED
+        )
+
+
+def _tables_of(body: bytes) -> list[str]:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = None
+    names = value.get("tables") if isinstance(value, dict) else None
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise Refused(HTTPStatus.BAD_REQUEST, 'send {"tables": ["schema.table"]}')
+    return names

@@ -1,0 +1,40 @@
+"""How many rows the tables have whose snapshots are read: what progress is measured against."""
+
+from __future__ import annotations
+
+from tailrace_publisher.daemon.board import Board
+from tailrace_publisher.daemon.tables import PublishedTables
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.queries import estimated_rows
+
+
+class TableSizes:
+    """Asks once for the tables that begin a snapshot, however many they are.
+
+    Args:
+        connection: of the main loop.
+        tables: what is published.
+        board: is told.
+    """
+
+    def __init__(self, connection: Connection, tables: PublishedTables, board: Board) -> None:
+        self._connection = connection
+        self._tables = tables
+        self._board = board
+
+    def look(self) -> None:
+        """Ask, if a table is in its snapshot whose rows were not asked for.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        if not self._board.is_read:
+            return
+        estimates = self._board.estimates
+        new = [t for t in self._tables.snapshotting() if t.name not in estimates]
+        if not new:
+            return
+        rows = estimated_rows(self._connection)
+        for table in new:
+            ids = [instance.source_object_id for instance in table.instances]
+            estimates[table.name] = rows.get(ids[-1]) if ids else None

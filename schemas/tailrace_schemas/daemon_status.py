@@ -1,0 +1,200 @@
+"""What the daemons tell at /status: its shape, as JSON and as text.
+
+Both programs make it, and ``tailrace lag`` and ``tailrace web`` read it, so it is part of the
+contract. A field that is not known is null; new fields may come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+_ERRORS_KEPT: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that was told.
+
+    Attributes:
+        at_ms: when, milliseconds UTC.
+        error: its class.
+        reason: its text.
+        table: the one table that it is of; None where it is of all.
+    """
+
+    at_ms: int
+    error: str
+    reason: str
+    table: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One table, at one of the daemons.
+
+    Attributes:
+        table: schema.table.
+        topic: where its events are; empty where there can be none.
+        state: publisher: pending, snapshotting, followed, lost, stopped, missing; sink: followed,
+            held (its snapshot is not over), stopped, excluded.
+        lsn: up to which it is published, or folded into the lake's table.
+        log_lsn: of the sink: up to which the lake's log has it.
+        rows: events committed, or changes that the lake holds, since its topic began; of the
+            publisher since this process began.
+        snapshot_rows: rows of its snapshot that are out.
+        snapshot_estimate: rows of the source table when its snapshot was begun, as the server
+            estimates them.
+        schema_lsn: of the schema version in force.
+        reason: why it is stopped or lost.
+    """
+
+    table: str
+    topic: str
+    state: str
+    lsn: str | None = None
+    log_lsn: str | None = None
+    rows: int | None = None
+    snapshot_rows: int | None = None
+    snapshot_estimate: int | None = None
+    schema_lsn: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonStatus:
+    """One daemon.
+
+    Attributes:
+        program: publisher or sink.
+        state: starting, running, retrying or ended.
+        since_ms: since when it is in that state, milliseconds UTC.
+        now_ms: when this was told.
+        prefix: of the topics.
+        database: the source database; None while the sink does not know it.
+        closed_lsn: up to which everything is out: in the topics, or in the lake's tables.
+        closed_commit_ms: commit time at the source of that LSN, milliseconds UTC.
+        log_lsn: of the sink: up to which the lake's log has everything.
+        lag_s: seconds that the topics, or the lake's tables, are known to be behind.
+        log_lag_s: of the sink: the same of the log.
+        figures: further numbers, by name.
+        tables: by name.
+        errors: the last ones, newest first.
+    """
+
+    program: str
+    state: str
+    since_ms: int
+    now_ms: int
+    prefix: str
+    database: str | None = None
+    closed_lsn: str | None = None
+    closed_commit_ms: int | None = None
+    log_lsn: str | None = None
+    lag_s: float | None = None
+    log_lag_s: float | None = None
+    figures: Mapping[str, float | None] = field(default_factory=dict)
+    tables: tuple[TableStatus, ...] = ()
+    errors: tuple[Failure, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> DaemonStatus:
+        """From a JSON object; fields that are not known are passed over.
+
+        Raises:
+            ValueError: it is no status.
+        """
+        try:
+            return cls(
+                **{
+                    **_known(cls, value),
+                    "tables": tuple(
+                        TableStatus(**_known(TableStatus, table)) for table in value["tables"]
+                    ),
+                    "errors": tuple(Failure(**_known(Failure, e)) for e in value["errors"]),
+                }
+            )
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"not the status of a daemon: {error}") from error
+
+    def to_text(self) -> str:
+        """For people: a few lines, and one for each table and error."""
+        lines = [
+            f"{self.program} of {self.database or '?'} under {self.prefix}: {self.state} since"
+            f" {_time(self.since_ms)}",
+            f"closed LSN {self.closed_lsn or 'none'}"
+            + (f", log at {self.log_lsn}" if self.log_lsn else "")
+            + f", {_seconds(self.lag_s)} behind",
+        ]
+        lines += [f"{name}: {_number(value)}" for name, value in self.figures.items()]
+        lines += [_table_line(table) for table in self.tables]
+        for failure in self.errors:
+            of = f" {failure.table}" if failure.table else ""
+            lines.append(f"{_time(failure.at_ms)}{of} {failure.error}: {failure.reason}")
+        return "\n".join(lines)
+
+
+def _known(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value[name] for name in kind.__dataclass_fields__ if name in value}
+
+
+def _table_line(table: TableStatus) -> str:
+    told = f"{table.table}: {table.state}"
+    if table.state in {"pending", "snapshotting"}:
+        told += f", {table.snapshot_rows or 0}"
+        told += f" of about {table.snapshot_estimate}" if table.snapshot_estimate else ""
+        told += " rows"
+    return told + (f", {table.reason}" if table.reason else "")
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _seconds(value: float | None) -> str:
+    return "not known how far" if value is None else f"{value:.1f} s"
+
+
+def _number(value: float | None) -> str:
+    return "not known" if value is None else f"{value:g}"
+
+
+def finite(value: float | None) -> float | None:
+    """A number that JSON has; None for one that it has not."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+class LastFailures:
+    """The last errors of a daemon; written by its threads, read by those of its endpoint."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Failure] = deque(maxlen=_ERRORS_KEPT)
+
+    def add(
+        self, at_ms: int, error: Exception | str, reason: str, table: str | None = None
+    ) -> None:
+        """Keep one; the same as the last one only with its newer time."""
+        kind = error if isinstance(error, str) else type(error).__name__
+        failure = Failure(at_ms, kind, reason, table)
+        last = self._kept[-1] if self._kept else None
+        if last is not None and (last.error, last.reason, last.table) == (kind, reason, table):
+            self._kept[-1] = failure
+        else:
+            self._kept.append(failure)
+
+    def newest_first(self) -> tuple[Failure, ...]:
+        """All that are kept."""
+        return tuple(reversed(tuple(self._kept)))
+
+
+def by_name(tables: Iterable[TableStatus]) -> tuple[TableStatus, ...]:
+    """Tables in the order of their names."""
+    return tuple(sorted(tables, key=lambda table: table.table.casefold()))

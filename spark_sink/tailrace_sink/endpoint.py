@@ -1,0 +1,85 @@
+"""The sink's HTTP endpoint: /health, /ready, /status, /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import structlog
+from prometheus_client.exposition import choose_encoder
+
+from tailrace_schemas.http_service import (
+    Address,
+    HttpService,
+    Request,
+    Response,
+    Route,
+    read_token,
+)
+from tailrace_sink.board import SinkBoard
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import ConfigError
+from tailrace_sink.metrics import SinkMetrics
+
+_log = structlog.get_logger("tailrace.sink")
+
+
+@contextmanager
+def endpoint(config: SinkConfig, metrics: SinkMetrics, board: SinkBoard) -> Iterator[None]:
+    """The endpoint while the block runs, where the option metrics_port asks for one.
+
+    Raises:
+        ConfigError: it cannot listen there, or the token cannot be read.
+    """
+    if config.metrics_port is None:
+        yield
+        return
+    try:
+        token = read_token(config.http_token_file)
+    except ValueError as error:
+        raise ConfigError([f"http_token_file {error}"]) from error
+    pages = _Pages(metrics, board)
+    routes = {
+        ("GET", "/health"): Route(pages.health, is_open=True),
+        ("GET", "/ready"): Route(pages.ready, is_open=True),
+        ("GET", "/metrics"): Route(pages.metrics, is_open=True),
+        ("GET", "/status"): Route(pages.status),
+    }
+    try:
+        service = HttpService(Address(config.metrics_port, config.metrics_host, token), routes)
+    except OSError as error:
+        raise ConfigError(
+            [
+                f"metrics_host {config.metrics_host}, metrics_port {config.metrics_port}:"
+                f" {error.strerror}; name an address of this machine and a free port"
+            ]
+        ) from error
+    with service:
+        _log.info("http_served", url=f"http://{config.metrics_host}:{service.port}")
+        yield
+
+
+class _Pages:
+    def __init__(self, metrics: SinkMetrics, board: SinkBoard) -> None:
+        self._metrics = metrics
+        self._board = board
+
+    def health(self, _: Request) -> Response:
+        return Response.of_text("ok")
+
+    def ready(self, _: Request) -> Response:
+        phase = self._board.phase
+        is_ready = phase == "running"
+        status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return Response.of_text(phase, status)
+
+    def metrics(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return Response(encode(self._metrics.registry), content_type)
+
+    def status(self, request: Request) -> Response:
+        status = self._board.status()
+        if request.wants_text:
+            return Response.of_text(status.to_text())
+        return Response.of_json(status.to_json())

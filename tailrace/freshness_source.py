@@ -1,0 +1,147 @@
+"""What the source tells of freshness: the newest change of each table, and how far capture is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.watch import latency_s, scan_age_s
+from tailrace_publisher.errors import PermissionMissing
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.source import catalog, queries
+from tailrace_publisher.source.connection import OdbcConnection, quote_text
+from tailrace_publisher.source.scan_sessions import scan_sessions
+from tailrace_schemas.daemon_status import finite
+from tailrace_schemas.lsn import Lsn, lsn_text
+from tailrace_schemas.topics import TableName
+
+_AT_ONCE: Final = 100
+"""Change tables asked by one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest change of a table that is captured.
+
+    Attributes:
+        lsn: its commit LSN as text; None while there is none.
+        commit_ms: its commit time, milliseconds UTC; None where it is not known.
+        instances: the capture instances.
+    """
+
+    lsn: str | None
+    commit_ms: int | None
+    instances: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """The source at one moment.
+
+    Attributes:
+        max_lsn: newest captured commit; None before any.
+        max_lsn_ms: its time, milliseconds UTC.
+        capture_latency_s: seconds by which the capture job is behind the log; None where it may not
+            be seen.
+        capture_age_s: seconds since its newest scan.
+        newest: by table.
+        times_ms: commit times of the LSNs that were asked for, milliseconds UTC.
+    """
+
+    max_lsn: str | None
+    max_lsn_ms: int | None
+    capture_latency_s: float | None
+    capture_age_s: float | None
+    newest: dict[TableName, Newest] = field(default_factory=dict)
+    times_ms: dict[str, int] = field(default_factory=dict)
+
+
+def read_source(config: PublisherConfig, lsns: Iterable[str] = ()) -> SourceState:
+    """Ask the source; one statement for a hundred tables.
+
+    Args:
+        config: says where, and which tables.
+        lsns: commit LSNs whose time is wanted, too: of each, the newest commit up to it counts.
+
+    Raises:
+        SourceError: it does not answer, or refuses.
+    """
+    with OdbcConnection(config.source) as connection:
+        offset = timedelta(minutes=queries.utc_offset_minutes(connection))
+        tables: dict[TableName, list[str]] = {}
+        for row in catalog.change_tables(connection):
+            name = TableName(config.source.database, row.schema, row.table)
+            if config.tables.selects(name):
+                tables.setdefault(name, []).append(row.instance)
+        latency, age = _capture(connection)
+        newest = _newest_lsns(connection, [i for found in tables.values() for i in found])
+        highest = queries.max_lsn(connection)
+        known = {lsn for lsn in newest.values() if lsn is not None}
+        times = _times(connection, sorted({*known, *lsns, *([str(highest)] if highest else [])}))
+    of_table = {}
+    for name, instances in tables.items():
+        lsn = max((newest.get(i) or "" for i in instances), default="") or None
+        of_table[name] = Newest(lsn, _utc_ms(times.get(lsn or ""), offset), tuple(instances))
+    times_ms = {lsn: _utc_ms(time, offset) for lsn, time in times.items()}
+    return SourceState(
+        None if highest is None else str(highest),
+        None if highest is None else times_ms.get(str(highest)),
+        latency,
+        age,
+        of_table,
+        {lsn: at for lsn, at in times_ms.items() if at is not None},
+    )
+
+
+def _utc_ms(local: datetime | None, offset: timedelta) -> int | None:
+    if local is None:
+        return None
+    return round((local - offset).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _capture(connection: Connection) -> tuple[float | None, float | None]:
+    try:
+        sessions = scan_sessions(connection)
+    except PermissionMissing:
+        return None, None
+    age = scan_age_s(sessions)
+    return finite(latency_s(sessions)), None if math.isinf(age) else age
+
+
+def _newest_lsns(connection: Connection, instances: Sequence[str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for group in _groups(instances):
+        rows = connection.query(
+            " UNION ALL ".join(
+                f"SELECT {quote_text(instance)}, (SELECT MAX([__$start_lsn]) FROM"
+                f" {queries.change_table(instance)})"
+                for instance in group
+            )
+        )
+        found |= {str(row[0]): None if row[1] is None else lsn_text(row[1]) for row in rows}
+    return found
+
+
+def _times(connection: Connection, lsns: Sequence[str]) -> dict[str, datetime]:
+    """Local commit time of the newest commit up to each LSN."""
+    found: dict[str, datetime] = {}
+    for group in _groups(lsns):
+        rows = connection.query(
+            " UNION ALL ".join(
+                "SELECT ?, (SELECT TOP (1) tran_end_time FROM cdc.lsn_time_mapping"
+                " WHERE start_lsn <= ? ORDER BY start_lsn DESC)"
+                for _ in group
+            ),
+            *(value for lsn in group for value in (lsn, Lsn.parse(lsn).to_bytes())),
+        )
+        found |= {str(row[0]): row[1] for row in rows if row[1] is not None}
+    return found
+
+
+def _groups(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for first in range(0, len(values), _AT_ONCE):
+        yield values[first : first + _AT_ONCE]

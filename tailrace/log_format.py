@@ -1,0 +1,38 @@
+"""How the daemons log: lines for people, or one JSON object a line for programs."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, Literal
+
+import structlog
+
+LogFormat = Literal["text", "json"]
+
+
+def set_log_format(log_format: LogFormat, program: str) -> None:
+    """Have everything logged in a form from now on, on standard output.
+
+    A JSON line has ``timestamp`` (ISO 8601, UTC), ``level``, ``program``, ``event``, and the
+    event's fields (docs/events.md).
+
+    Args:
+        log_format: text is what structlog does by itself.
+        program: named in JSON lines.
+    """
+    if log_format == "text":
+        return
+
+    def named(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        return {"program": program, **event}
+
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            named,
+            structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+        ]
+    )

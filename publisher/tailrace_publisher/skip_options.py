@@ -28,9 +28,10 @@ class SkipConfig(Section):
     operations: dict[str, Operations] = Field(
         default_factory=dict,
         description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
-        " operations that are not published: c, u, d. A key change is an update. Such a topic does"
-        " not tell the table's state any more, and its ledger does not count by operation: the sink"
-        " merges whatever comes. Take a new snapshot when operations are published again.",
+        " operations that are not published: c, u, d, as the change table has them: it has a change"
+        " of the primary key as d and c. Such a topic does not tell the table's state any more, and"
+        " its ledger does not count by operation: the sink merges whatever comes. Take a new"
+        " snapshot when operations are published again.",
     )
 
     @field_validator("operations")

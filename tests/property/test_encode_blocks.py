@@ -182,6 +182,28 @@ def test_what_is_skipped_is_the_same_and_nothing_else_is_gone(
     assert by_row.values == kept
 
 
+@pytest.mark.parametrize("skipped", [{Kind.UPDATE}, {Kind.DELETE}, {Kind.INSERT}])
+def test_events_that_are_left_have_their_own_rows(skipped: set[Kind]) -> None:
+    schema = schema_of([KEY, TEXT])
+    rows = [
+        row(1, 1, 1, "gone"),
+        row(2, 2, 2, "new"),
+        row(3, 3, 2, "new"),
+        row(4, 3, 2, "newer"),
+        row(2, 4, 3, "last"),
+    ]
+    treatment = Treatment(skipped=skipped)
+    blocks, reference = block_encoder(schema, treatment), encoder_of(schema, treatment)
+
+    by_row = reference.encode(rows, {COMMIT: 1})
+
+    assert blocks.encode([block_of(blocks, rows)], {COMMIT: 1}) == by_row
+    everything = encoder_of(schema).encode(rows, {COMMIT: 1})
+    kinds = [Kind.DELETE, Kind.INSERT, Kind.UPDATE, Kind.INSERT]
+    left = [v for v, kind in zip(everything.values, kinds, strict=True) if kind not in skipped]
+    assert by_row.values == left
+
+
 def is_kept(
     position: bytes,
     images: dict[Any, Any],

@@ -183,6 +183,7 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
         start_timeout_s=config.kafka.start_timeout_s,
         transaction_timeout_ms=config.kafka.transaction_timeout_ms,
         queue_bytes=config.queue_bytes,
+        partitioner=config.kafka.partitioner,
     )
 
 

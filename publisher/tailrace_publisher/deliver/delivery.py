@@ -11,15 +11,15 @@ trust in the client.
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import Final
 
+from tailrace_publisher.config import Partitioner
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
+from tailrace_publisher.deliver.partitioning import choose_partitions
 from tailrace_publisher.deliver.producer import (
     TransactionalProducer,
     last_indexes,
@@ -45,7 +45,6 @@ from tailrace_schemas.checkpoint import (
     DatabaseCheckpoint,
     TableCheckpoint,
 )
-from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics import key_subject, value_subject
@@ -71,6 +70,7 @@ class DeliveryOptions:
         transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
             exceed the longest one.
         queue_bytes: messages that wait to be sent may take so much memory.
+        partitioner: what chooses the partition of a key.
     """
 
     transactional_id: str
@@ -80,6 +80,7 @@ class DeliveryOptions:
     start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
     queue_bytes: int = 128_000_000
+    partitioner: Partitioner = Partitioner.CRC32
 
 
 class KafkaDelivery:
@@ -185,7 +186,7 @@ class KafkaDelivery:
             raise DeliveryRejected(f"topic {encoded.topic}: ensure_topics was not asked for it")
         producer = self._started()
         producer.begin()
-        partitions = _choose_partitions(encoded.keys, count)
+        partitions = choose_partitions(encoded.keys, count, self._options.partitioner)
         self._ledger.add(encoded, partitions)
         self._rows += len(encoded)
         self._bytes += encoded.size
@@ -370,13 +371,6 @@ class KafkaDelivery:
         self._ledger = Ledger()
         self._rows = 0
         self._bytes = 0
-
-
-def _choose_partitions(keys: Sequence[bytes | None], count: int) -> list[int]:
-    if count == 1 or keys[0] is None:
-        return list(repeat(0, len(keys)))
-    crc32 = zlib.crc32
-    return [crc32(key[FRAME_BYTES:]) % count if key is not None else 0 for key in keys]
 
 
 def _with_tombstones(

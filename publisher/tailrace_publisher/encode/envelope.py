@@ -130,7 +130,7 @@ class EnvelopeEncoder:
         events, kinds = self._events(rows, operations, keys)
         found = len(events)
         if is_whole and self.treatment.skips:
-            events, kinds = self._without_skipped(events, kinds, images, masks)
+            events, kinds = self._without_skipped(events, kinds, self._compared(encoded), masks)
         if len(events) != len(rows):
             commits, commands, seqvals, operations, masks = (
                 tuple(map(values.__getitem__, events))
@@ -260,6 +260,12 @@ class EnvelopeEncoder:
         except UnpairedUpdate as error:
             raise self._error("__$operation", rows[error.row], str(error)) from error
 
+    def _compared(self, encoded: list[list[bytes]]) -> list[bytes]:
+        """Row images without large columns: before images may lack their values."""
+        large = set(self._source.mask.large_places)
+        kept = [values for place, values in enumerate(encoded) if place not in large]
+        return list(map(b"".join, zip(*kept, strict=True)))
+
     def _without_skipped(
         self,
         events: Sequence[int],
@@ -269,7 +275,11 @@ class EnvelopeEncoder:
     ) -> tuple[list[int], list[int]]:
         """The events that are published.
 
-        Of a large column that was set to NULL both images may have NULL: only its bit tells.
+        Args:
+            events: row index of each.
+            kinds: of each.
+            images: of the rows, without large columns.
+            masks: of the rows: whether a large column changed only its bit tells.
         """
         skipped = self.treatment.skipped
         kept = [pair for pair in zip(events, kinds, strict=True) if pair[1] not in skipped]
@@ -288,7 +298,9 @@ class EnvelopeEncoder:
         """Head, before, middle and after of every event; a page of one kind needs no look-ups."""
         distinct = set(kinds)
         if distinct == {Kind.INSERT}:
-            return repeat(self._heads[Kind.INSERT]), images
+            is_all = len(events) == len(images)
+            after = images if is_all else [images[row] for row in events]
+            return repeat(self._heads[Kind.INSERT]), after
         if distinct == {Kind.UPDATE}:
             return (
                 repeat(self._heads[Kind.UPDATE]),

@@ -267,7 +267,7 @@ class BlockEncoder:
         distinct = set(np.unique(kinds).tolist())
         heads = _by_kind(self._heads, kinds)
         if distinct == {Kind.INSERT}:
-            return [heads, images]
+            return [heads, images if events is None else images.take(pa.array(events))]
         rows = np.arange(len(kinds)) if events is None else events
         none = len(images)
         images = pa.concat_arrays([images, _NOTHING])

@@ -1,4 +1,4 @@
-"""Commands that watch: lag."""
+"""Commands that watch: lag, web."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tailrace.cli_options import CONFIG, SET, check_options, settings_of
+from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
 
 
 @click.command()
@@ -51,4 +51,61 @@ def lag(
         sys.exit(130)
 
 
-WATCH = (lag,)
+@click.command()
+@CONFIG
+@SET
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=9406,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 takes a free one.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File whose first line is the token (16 characters or more) that every request needs: as"
+    " a browser's password, or as Authorization: Bearer. Needed where --host is not a loopback"
+    " address.",
+)
+@click.option(
+    "--every",
+    "every_s",
+    default=2.0,
+    show_default=True,
+    type=click.FloatRange(0.2, 3600),
+    metavar="SECONDS",
+    help="The pause between two looks at all parts.",
+)
+@click.option("--publisher-url", help="Its endpoint, if it is not where metrics_port says.")
+@click.option("--sink-url", help="The same of the sink.")
+def web(
+    config: Path | None,
+    flags: tuple[str, ...],
+    host: str,
+    port: int,
+    token_file: Path | None,
+    every_s: float,
+    publisher_url: str | None,
+    sink_url: str | None,
+) -> None:
+    """Serve one page that shows source, capture, topics and lake, and how far each is."""
+    settings = settings_of(config, flags, "publisher", "source")
+    check_options(settings.publisher)
+    if settings.has_sink:
+        check_options(settings.sink)
+    from tailrace.statements import quiet_logs
+    from tailrace.web.run import WebOptions, WebRefused, serving
+    from tailrace_compose.stop_signal import StopSignal
+
+    options = WebOptions(host, port, token_file, every_s, publisher_url, sink_url)
+    try:
+        with quiet_logs(), StopSignal() as stop, serving(settings, options) as url:
+            click.echo(f"The page is at {url}")
+            stop.wait()
+    except WebRefused as error:
+        fail(str(error))
+
+
+WATCH = (lag, web)

@@ -50,7 +50,7 @@ def _row(row: Mapping[str, Any] | None, none: str) -> str:
 def _event(found: Explanation, change: ChangeRow) -> str:
     event = found.events.get(change.position)
     if event is None:
-        return "none: not published yet, or removed by the topic's retention"
+        return "none: not published yet, older than the table's snapshot, or removed by retention"
     return f"{event.topic}[{event.partition}] offset {event.offset}, schema id {event.schema_id}"
 
 

@@ -72,6 +72,7 @@ class Freshness:
     Attributes:
         at_ms: the moment, milliseconds UTC.
         capture_s: seconds by which the capture job is behind the source's log, as it says itself.
+        retention_s: how long the source keeps change rows, seconds; None where it may not be seen.
         joints: captured, topics, log, lake: in this order, those that are configured.
         tables: in the order of their names.
         problems: by part, what kept it from answering.
@@ -82,6 +83,15 @@ class Freshness:
     joints: Mapping[str, Joint]
     tables: tuple[TableFreshness, ...]
     problems: Mapping[str, str] = field(default_factory=dict)
+    retention_s: float | None = None
+
+    @property
+    def until_loss_s(self) -> float | None:
+        """Seconds until the cleanup job removes what is not published, if nothing more is."""
+        age_s = self.joints["topics"].age_s if "topics" in self.joints else None
+        if self.retention_s is None or age_s is None:
+            return None
+        return self.retention_s - age_s
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -107,11 +117,12 @@ class FreshnessReader:
     def read(self) -> Freshness:
         """Ask now."""
         problems: dict[str, str] = {}
-        topics = _asked("topics", problems, lambda: _topics(self._config))
+        # Against the stream: no stage seems to be ahead of the one before it.
         log = lake = None
         if self._lake is not None:
-            log = _asked("log", problems, self._lake.log)
             lake = _asked("lake", problems, self._lake.tables)
+            log = _asked("log", problems, self._lake.log)
+        topics = _asked("topics", problems, lambda: _topics(self._config))
         stages = {"topics": topics}
         if self._lake is not None:
             stages |= {"log": log, "lake": lake}
@@ -131,6 +142,7 @@ class FreshnessReader:
             joints,
             tuple(_tables(self._config, source, topics, log, lake)),
             problems,
+            None if source is None else source.retention_s,
         )
 
 

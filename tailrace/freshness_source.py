@@ -48,6 +48,7 @@ class SourceState:
         capture_latency_s: seconds by which the capture job is behind the log; None where it may not
             be seen.
         capture_age_s: seconds since its newest scan.
+        retention_s: how long change rows are kept, seconds; None where the login may not see it.
         newest: by table.
         times_ms: commit times of the LSNs that were asked for, milliseconds UTC.
     """
@@ -56,6 +57,7 @@ class SourceState:
     max_lsn_ms: int | None
     capture_latency_s: float | None
     capture_age_s: float | None
+    retention_s: float | None
     newest: dict[TableName, Newest] = field(default_factory=dict)
     times_ms: dict[str, int] = field(default_factory=dict)
 
@@ -78,6 +80,7 @@ def read_source(config: PublisherConfig, lsns: Iterable[str] = ()) -> SourceStat
             if config.tables.selects(name):
                 tables.setdefault(name, []).append(row.instance)
         latency, age = _capture(connection)
+        retention = _retention_s(connection)
         newest = _newest_lsns(connection, [i for found in tables.values() for i in found])
         highest = queries.max_lsn(connection)
         known = {lsn for lsn in newest.values() if lsn is not None}
@@ -92,6 +95,7 @@ def read_source(config: PublisherConfig, lsns: Iterable[str] = ()) -> SourceStat
         None if highest is None else times_ms.get(str(highest)),
         latency,
         age,
+        retention,
         of_table,
         {lsn: at for lsn, at in times_ms.items() if at is not None},
     )
@@ -110,6 +114,19 @@ def _capture(connection: Connection) -> tuple[float | None, float | None]:
         return None, None
     age = scan_age_s(sessions)
     return finite(latency_s(sessions)), None if math.isinf(age) else age
+
+
+def _retention_s(connection: Connection) -> float | None:
+    """How long the cleanup job keeps change rows; db_owner may ask.
+
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql
+    """
+    try:
+        rows = connection.query("EXEC sys.sp_cdc_help_jobs")
+    except PermissionMissing:
+        return None
+    kept = [row.retention for row in rows if str(row.job_type).strip() == "cleanup"]
+    return None if not kept or kept[0] is None else float(kept[0]) * 60
 
 
 def _newest_lsns(connection: Connection, instances: Sequence[str]) -> dict[str, str | None]:

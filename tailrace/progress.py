@@ -133,18 +133,15 @@ def _at(partition: TopicPartition, offset: int) -> TopicPartition:
 
 def _read(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Progress]:
     consumer.assign([start])
-    while True:
-        messages = consumer.consume(100, timeout_s)
-        if not messages:
+    # One by one: for several at once the client waits until the time is over, or there are as many.
+    while (message := consumer.poll(timeout_s)) is not None:
+        error = message.error()
+        if error is None:
+            yield decode(cast("bytes", message.value()))
+        elif error.name() == "_PARTITION_EOF":
             return
-        for message in messages:
-            error = message.error()
-            if error is None:
-                yield decode(cast("bytes", message.value()))
-            elif error.name() == "_PARTITION_EOF":
-                return
-            else:
-                raise KafkaException(error)
+        else:
+            raise KafkaException(error)
 
 
 @dataclass(slots=True)

@@ -12,9 +12,11 @@ origin, so that no form or script of another site can make one.
 
 from __future__ import annotations
 
+import base64
 import hmac
 import ipaddress
 import json
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
@@ -116,7 +119,7 @@ class Address:
 
     port: int
     host: str = "127.0.0.1"
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
     @property
     def is_loopback(self) -> bool:
@@ -201,7 +204,15 @@ class _Server(ThreadingHTTPServer):
         self.address = address
         self.routes = routes
         self._free = threading.BoundedSemaphore(AT_ONCE_MAX)
-        super().__init__((address.host, address.port), _Handler)
+        found = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        self.address_family, *_, where = found[0]  # version 4 or 6, as the address is
+        super().__init__((str(where[0]), int(where[1])), _Handler)
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's, which asks for the name of the address: seconds, where none is known.
+        TCPServer.server_bind(self)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
@@ -247,7 +258,7 @@ class _Handler(BaseHTTPRequestHandler):
                     response.body,
                     response.content_type,
                     response.status,
-                    {"WWW-Authenticate": "Bearer"},
+                    {"WWW-Authenticate": 'Basic realm="tailrace", charset="UTF-8"'},
                 )
         self.send_response(response.status)
         fixed = {
@@ -284,7 +295,10 @@ class _Handler(BaseHTTPRequestHandler):
         address = self.server.address
         if address.token is not None:
             if not has_token(self.headers, address.token):
-                raise Refused(HTTPStatus.UNAUTHORIZED, "give the token: Authorization: Bearer ...")
+                raise Refused(
+                    HTTPStatus.UNAUTHORIZED,
+                    "give the token: as the password, or as Authorization: Bearer ...",
+                )
         elif not address.is_loopback:
             raise Refused(
                 HTTPStatus.FORBIDDEN,
@@ -312,18 +326,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def has_token(headers: Message[str, str], token: str) -> bool:
-    """Whether a request gives the token, as bearer or as the page's cookie."""
-    given = headers.get("Authorization", "")
-    candidates = [given.removeprefix("Bearer ")] if given.startswith("Bearer ") else []
-    for part in headers.get("Cookie", "").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            candidates.append(value)
-    return any(hmac.compare_digest(c.encode(), token.encode()) for c in candidates)
-
-
-COOKIE: Final = "tailrace_token"
-"""Cookie in which a browser may bring the token."""
+    """Whether a request gives the token: as bearer, or as the password that a browser asks for."""
+    kind, _, given = headers.get("Authorization", "").partition(" ")
+    if kind == "Basic":
+        try:
+            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+        except ValueError:
+            return False
+    elif kind != "Bearer":
+        return False
+    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def _host_of(header: str) -> str:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace.doctor.transactional_id import look_at_transactional_id
 from tailrace_publisher.config import KafkaConfig
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
@@ -29,7 +30,7 @@ _MANY_COPIES: Final = 3
 
 
 def look_at_brokers(
-    config: KafkaConfig, topics: TopicNames, data: Sequence[str]
+    config: KafkaConfig, topics: TopicNames, data: Sequence[str], transactional_id: str
 ) -> Iterator[Finding]:
     """Judge the brokers and the topics.
 
@@ -37,6 +38,7 @@ def look_at_brokers(
         config: where they are.
         topics: names of the publisher's own topics.
         data: names of the tables' topics.
+        transactional_id: the publisher's.
     """
     admin = AdminClient({**config.connection(), "log_level": 0})
     try:
@@ -51,7 +53,10 @@ def look_at_brokers(
         return
     count = len(metadata.brokers)
     yield _JUDGE.ok("brokers", f"{count} at {config.bootstrap}")
-    yield from _defaults(admin, config, min(metadata.brokers, default=0), count)
+    broker = str(min(metadata.brokers, default=0))
+    settings = _settings(admin, ResourceType.BROKER, [broker], config.start_timeout_s).get(broker)
+    yield from _defaults(config, settings, count)
+    yield from look_at_transactional_id(admin, config, transactional_id)
     own = [topics.offsets, topics.progress, topics.signals]
     present = [name for name in [*own, *data] if name in metadata.topics]
     copies = {
@@ -82,10 +87,8 @@ def _settings(
 
 
 def _defaults(
-    admin: AdminClient, config: KafkaConfig, broker: int, brokers: int
+    config: KafkaConfig, settings: dict[str, str] | None, brokers: int
 ) -> Iterator[Finding]:
-    timeout_s = config.start_timeout_s
-    settings = _settings(admin, ResourceType.BROKER, [str(broker)], timeout_s).get(str(broker))
     if settings is None:
         yield _JUDGE.warning(
             "brokers' settings",

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tailrace_schemas.topics import TableName
 from tests.pipeline.commands import invoke
@@ -123,6 +132,40 @@ def test_topics_that_forget_are_told(orders: Pipe, tmp_path: Path):
     )
     assert "retention.ms=60000" in said(findings, names.progress)["text"]
     assert "cleanup.policy=delete" in said(findings, data)["fix"]["text"]
+
+
+def test_a_transactional_id_that_may_not_be_used_is_told(orders: Pipe, tmp_path: Path):
+    name = orders.config().transactional_id
+    admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
+
+    def rule(principal: str, permission: AclPermissionType) -> AclBinding:
+        kind, pattern = ResourceType.TRANSACTIONAL_ID, ResourcePatternType.LITERAL
+        return AclBinding(kind, name, pattern, principal, "*", AclOperation.WRITE, permission)
+
+    def seen(*rules: AclBinding) -> list[dict[str, Any]]:
+        for future in admin.create_acls(list(rules)).values():
+            future.result(10)
+        kinds = [AclBindingFilter(*_parts(each)) for each in rules]
+        try:
+            return [f for f in found(orders, tmp_path) if f["subject"] == "transactional id"]
+        finally:
+            for future in admin.delete_acls(kinds).values():
+                future.result(10)
+
+    assert not [f for f in found(orders, tmp_path) if f["subject"] == "transactional id"]
+    assert seen(rule("User:ANONYMOUS", AclPermissionType.ALLOW)) == []
+    (denied,) = seen(rule("User:*", AclPermissionType.DENY))
+    assert (denied["level"], name in denied["text"]) == ("problem", True)
+    (others,) = seen(rule("User:somebody", AclPermissionType.ALLOW))
+    assert "User:ANONYMOUS" in others["text"]
+    assert f"--transactional-id {name}" in others["fix"]["text"]
+
+
+def _parts(rule: AclBinding) -> tuple[Any, ...]:
+    return (
+        *(rule.restype, rule.name, rule.resource_pattern_type, rule.principal),
+        *(rule.host, rule.operation, rule.permission_type),
+    )
 
 
 def test_parts_that_do_not_answer_are_named_and_do_not_keep_the_others(

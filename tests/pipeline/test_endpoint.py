@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tailrace_compose.images import health
 from tailrace_publisher.errors import ConfigError
 from tailrace_schemas.daemon_status import DaemonStatus, TableStatus
 from tests.pipeline.conftest import Pipe
@@ -72,7 +73,8 @@ def test_while_a_part_is_away_it_is_alive_and_not_ready(pipe: Pipe):
         url = url_of(publisher)
         publisher.until(lambda: bool(publisher.told("retrying")), "it waits")
         assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
-        assert httpx.get(f"{url}/ready", trust_env=False).status_code == 503
+        with pytest.raises(health.Unhealthy, match="503 not publishing, retrying"):
+            health.check_publisher({"TAILRACE__PUBLISHER__METRICS_PORT": url.rpartition(":")[2]})
         status = DaemonStatus.from_json(httpx.get(f"{url}/status", trust_env=False).json())
         assert (status.state, status.errors[0].error) == ("retrying", "KafkaUnavailable")
 

@@ -13,6 +13,11 @@ from typing import Any
 
 import pytest
 
+from tailrace.explain import ChangeRow, Explanation, add_lake
+from tailrace.lake import CommitRows
+from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.topics import TableName
 from tests.fix_envelopes import Source, column
 from tests.sink.conftest import Lake
 
@@ -107,3 +112,28 @@ def test_who_opens_what(tables: dict[str, str], subtests: pytest.Subtests):
                 else:
                     with pytest.raises(Exception, match=r"(?i)feature|not.* supported"):
                         read(path)
+    for kind, path in tables.items():
+        with subtests.test("tailrace explain", kind=kind):
+            explain_lake_end(path, is_read=kind in OPENS["deltalake QueryBuilder"])
+
+
+def explain_lake_end(path: str, *, is_read: bool) -> None:
+    """What tailrace explain says of a changed and of a deleted row."""
+    lake, (database, schema, name) = Path(path).parents[2], Path(path).parts[-3:]
+    commits = f"{lake}/_tailrace/commits"
+    newest = CommitRows(commits).read()[-1]
+    change = ChangePosition.end_of(Lsn.parse(newest.closed_lsn))
+    for key in (1, 2):
+        found = Explanation(TableName(database, schema, name), {"id": key}, now={"ID": key})
+        found.changes = [ChangeRow(change, "an_instance", {"id": key})]
+        add_lake(found, str(lake), commits)
+        assert found.cuts == {change.commit_lsn: newest}
+        if not is_read:
+            assert str(found.lake_problem).startswith(f"deltalake does not read {path}")
+            continue
+        assert found.lake_problem is None
+        if key == 2:
+            assert found.lake is None, "it was deleted"
+        else:
+            assert found.lake is not None
+            assert {1, 100} <= set(found.lake.values())

@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 
 _LIMIT_S = 4.0
+_TOLD_MAX = 500
 # PRELOGIN: packet header (type 18, end of message, length, no session, packet 1), one option
 # VERSION, and its six bytes. Any TDS server answers it before a login.
 _PRELOGIN_BODY = struct.pack(">BHHB", 0, 6, 6, 0xFF) + bytes(6)
@@ -89,6 +90,8 @@ def _page(host: str, port: str, path: str) -> str:
     try:
         with opener.open(url, timeout=_LIMIT_S) as answer:
             return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        raise Unhealthy(f"{url}: {error.code} {error.read(_TOLD_MAX).decode().strip()}") from error
     except (urllib.error.URLError, OSError) as error:
         raise Unhealthy(f"{url}: {error}") from error
 

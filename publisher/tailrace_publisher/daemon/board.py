@@ -90,9 +90,9 @@ class Board:
         return waits + config.kafka.commit_timeout_s + config.kafka.start_timeout_s + _START_S
 
     @property
-    def is_ready(self) -> bool:
-        """Whether changes are being published."""
-        return self._phase == "running"
+    def phase(self) -> Phase:
+        """The present one."""
+        return self._phase
 
     def status(self) -> DaemonStatus:
         """All of it."""

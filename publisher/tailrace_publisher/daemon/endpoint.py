@@ -79,9 +79,11 @@ class _Pages:
         return Response.of_text("ok")
 
     def ready(self, _: Request) -> Response:
-        if self._board.is_ready:
+        if self._board.phase == "running":
             return Response.of_text("publishing")
-        return Response.of_text("not publishing", HTTPStatus.SERVICE_UNAVAILABLE)
+        return Response.of_text(
+            f"not publishing, {self._board.phase}", HTTPStatus.SERVICE_UNAVAILABLE
+        )
 
     def metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))

@@ -6,6 +6,7 @@ from tailrace_publisher.daemon.board import Board
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.queries import estimated_rows
+from tailrace_schemas.topics import TableName
 
 
 class TableSizes:
@@ -21,6 +22,7 @@ class TableSizes:
         self._connection = connection
         self._tables = tables
         self._board = board
+        self._asked: set[TableName] = set()
 
     def look(self) -> None:
         """Ask, if a table is in its snapshot whose rows were not asked for.
@@ -31,7 +33,9 @@ class TableSizes:
         if not self._board.is_read:
             return
         estimates = self._board.estimates
-        new = [t for t in self._tables.snapshotting() if t.name not in estimates]
+        unread = self._tables.snapshotting()
+        new = [table for table in unread if table.name not in self._asked]
+        self._asked = {table.name for table in unread}
         if not new:
             return
         rows = estimated_rows(self._connection)

@@ -1,0 +1,1 @@
+"""The web page: one process that shows source, capture, topics and lake, and how far each is."""

@@ -1,0 +1,68 @@
+"""Asking the daemons for their status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from tailrace_schemas.daemon_status import DaemonStatus
+from tailrace_schemas.http_service import read_token
+
+if TYPE_CHECKING:
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_sink.config import SinkConfig
+
+_LIMIT_S: Final = 3.0
+
+
+class DaemonUnavailable(Exception):
+    """A daemon did not tell its status; the text says what to look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonAddress:
+    """Where a daemon answers.
+
+    Attributes:
+        url: base address.
+        token_file: has the token of its guarded paths.
+    """
+
+    url: str
+    token_file: Path | None = None
+
+
+def address_of(config: PublisherConfig | SinkConfig) -> DaemonAddress | None:
+    """Where the daemon of a configuration answers, if it runs on this machine; None where not."""
+    if not config.metrics_port:
+        return None
+    host = config.metrics_host
+    everywhere = ("0.0.0.0", "::", "")  # noqa: S104 - read, not bound
+    name = "127.0.0.1" if host in everywhere else host
+    shown = f"[{name}]" if ":" in name else name
+    return DaemonAddress(f"http://{shown}:{config.metrics_port}", config.http_token_file)
+
+
+def ask_status(address: DaemonAddress) -> DaemonStatus:
+    """The status of a daemon.
+
+    Raises:
+        DaemonUnavailable: it does not answer, or refuses.
+    """
+    url = f"{address.url.rstrip('/')}/status"
+    try:
+        token = read_token(address.token_file)
+        headers = {"Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        answer = httpx.get(url, headers=headers, timeout=_LIMIT_S, trust_env=False)
+        if answer.status_code != httpx.codes.OK:
+            raise DaemonUnavailable(f"{url}: {answer.status_code} {answer.text.strip()[:200]}")
+        return DaemonStatus.from_json(answer.json())
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise DaemonUnavailable(f"{url} does not answer ({error})") from error
+    except ValueError as error:
+        raise DaemonUnavailable(f"{url}: {error}") from error

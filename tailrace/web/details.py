@@ -1,0 +1,74 @@
+"""What the page of one table asks for when it is opened: schema versions, and a row explained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+
+from tailrace.explain import add_lake, explain
+from tailrace.explain_text import explanation_lines
+from tailrace.table_names import TableNameError, parse_table
+from tailrace.tail import EventTail
+from tailrace.versions import Version, ddl_of, versions_of
+from tailrace_publisher.errors import PublisherError
+from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.topics import TableName
+
+if TYPE_CHECKING:
+    from tailrace.settings import Settings
+
+_CHANGES: int = 10
+
+
+class Details:
+    """Asks registry, source, topics and lake about one table.
+
+    Args:
+        settings: the configuration.
+
+    Raises:
+        SettingsError: it is not usable.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._config = settings.publisher()
+        self._lake = settings.sink() if settings.has_sink else None
+
+    def versions(self, table: TableName, problems: list[str]) -> list[Version]:
+        """The versions of its schema; what could not be asked goes to the problems."""
+        config = self._config
+        try:
+            ddl = ddl_of(config.source, table)
+        except PublisherError as error:
+            problems.append(f"without the DDL, which the source has: {error}")
+            ddl = {}
+        try:
+            with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+                return versions_of(registry, config.topics.data(table), ddl)
+        except (RegistryError, ValueError) as error:
+            problems.append(str(error))
+            return []
+
+    def explained(self, name: str, key: str) -> str:
+        """What all stages hold of a row, as lines, or why that cannot be told."""
+        config = self._config
+        kafka = config.kafka
+        try:
+            with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+                extra = kafka.librdkafka_options()
+                tail = EventTail(kafka.bootstrap, config.topics, registry, extra)
+                found = explain(config, tail, parse_table(name), key, _CHANGES)
+        except (
+            *(TableNameError, PublisherError, RegistryError),
+            *(KafkaException, TimeoutError),
+        ) as error:
+            return str(error)
+        if self._lake is not None:
+            add_lake(found, self._lake.lake, self._lake.commits_path)
+        return "\n".join(explanation_lines(found, has_lake=self._lake is not None))
+
+    def name_of(self, table: str) -> TableName | None:
+        """The table that a text means; None where it means none."""
+        schema, dot, name = table.partition(".")
+        return TableName(self._config.source.database, schema, name) if dot and name else None

@@ -1,0 +1,86 @@
+"""Small pieces of HTML. Whatever is not ours is escaped here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from html import escape
+from typing import Final
+
+DASH: Final = "&ndash;"
+_SLOW_S: Final = 60.0
+
+
+def text(value: object) -> str:
+    """A value as text, also within the quotes of an attribute."""
+    return escape(str(value), quote=True)
+
+
+def tag(name: str, content: str = "", attributes: Mapping[str, object] | None = None) -> str:
+    """An element.
+
+    Args:
+        name: of the element.
+        content: HTML.
+        attributes: text; None leaves one out.
+    """
+    told = "".join(
+        f' {key}="{text(value)}"' for key, value in (attributes or {}).items() if value is not None
+    )
+    return f"<{name}{told}>{content}</{name}>"
+
+
+def rows(cells: Iterable[str], kind: str = "td") -> str:
+    """A table's row."""
+    return "<tr>" + "".join(f"<{kind}>{cell}</{kind}>" for cell in cells) + "</tr>"
+
+
+def seconds(value: float | None) -> str:
+    """How far something is behind, marked where that is much."""
+    if value is None:
+        return DASH
+    if value == 0:
+        return '<span class="good">up to date</span>'
+    kind = "warn" if value >= _SLOW_S else "plain"
+    return f'<span class="{kind}">{text(duration(value))}</span>'
+
+
+def duration(value: float) -> str:
+    """Seconds for people."""
+    if value < 100:
+        return f"{value:.1f} s"
+    if value < 7200:
+        return f"{value / 60:.0f} min"
+    if value < 172_800:
+        return f"{value / 3600:.1f} h"
+    return f"{value / 86_400:.1f} d"
+
+
+def moment(at_ms: int | None) -> str:
+    """A time for people and programs."""
+    if at_ms is None:
+        return DASH
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    shown = at.strftime("%Y-%m-%d %H:%M:%S")
+    return f'<time datetime="{at.isoformat(timespec="milliseconds")}">{shown} UTC</time>'
+
+
+def lsn(value: str | None) -> str:
+    """An LSN."""
+    return DASH if value is None else f"<code>{text(value)}</code>"
+
+
+def page(title: str, body: str, *, refreshes: bool = False) -> bytes:
+    """A whole page."""
+    refresh = ' data-refresh="5"' if refreshes else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f"<title>{text(title)}</title>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        '<link rel="stylesheet" href="/static/style.css">'
+        '<script defer src="/static/page.js"></script></head>'
+        '<body><a class="skip" href="#main">To the content</a>'
+        '<header><a class="home" href="/">Tailrace</a></header>'
+        f'<main id="main" tabindex="-1"{refresh}>{body}</main></body></html>'
+    ).encode()

@@ -1,0 +1,206 @@
+"""The first page: the pipeline as a picture, the ledger, the tables, the last errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote
+
+from tailrace.web.html import DASH, duration, lsn, moment, rows, seconds, tag, text
+from tailrace.web.model import Model, Row
+from tailrace.web.strip import BUCKET_MS, BUCKETS, Bucket
+from tailrace_schemas.daemon_status import DaemonStatus
+
+_STAGES: Final = {"topics": "topics", "log": "lake's log", "lake": "lake's tables"}
+_ERRORS_SHOWN: Final = 20
+
+
+def overview(model: Model) -> str:
+    """What stands in the page's main part."""
+    return "".join(
+        [
+            tag("h1", "The pipeline", {"class": "quiet"}),
+            _verdict(model),
+            _picture(model),
+            _ledger(model),
+            _tables(model),
+            _errors(model),
+            tag("p", f"Seen at {moment(model.freshness.at_ms)}.", {"class": "quiet"}),
+        ]
+    )
+
+
+def _verdict(model: Model) -> str:
+    """All is well, or what is not: one line a matter."""
+    told = [f"{part} did not answer: {why}" for part, why in sorted(model.problems.items())]
+    daemons = [daemon for daemon in (model.publisher, model.sink) if daemon is not None]
+    told += [f"The {d.program} is {d.state}." for d in daemons if d.state != "running"]
+    bad = [row for row in model.rows if row.is_bad]
+    if bad:
+        names = ", ".join(row.table for row in bad[:5]) + (", ..." if len(bad) > 5 else "")
+        told.append(f"{len(bad)} of {len(model.rows)} tables cannot go on: {names}.")
+    left = model.freshness.until_loss_s
+    kept = model.freshness.retention_s
+    if left is not None and kept is not None and left < kept / 2:
+        told.append(
+            f"The source removes what is not published in {duration(max(0.0, left))}: raise the"
+            " retention of its cleanup job."
+        )
+    broken = sum(len(bucket.broken) for _, bucket in model.strip)
+    if broken:
+        told.append(f"The ledger is broken in {broken} places: run tailrace audit.")
+    if told:
+        lines = "".join(tag("li", text(line)) for line in told)
+        return tag("ul", lines, {"class": "verdict bad", "role": "status"})
+    unread = sum(row.is_unread for row in model.rows)
+    more = f" {unread} are in their snapshot." if unread else ""
+    return tag(
+        "p",
+        f"All is well: {len(model.rows)} tables.{more}",
+        {"class": "verdict good", "role": "status"},
+    )
+
+
+def _picture(model: Model) -> str:
+    fresh = model.freshness
+    captured = fresh.joints.get("captured")
+    boxes = [
+        _box("source", None if captured is None else captured.lsn, _capture(model)),
+        _daemon_box("publisher", model.publisher),
+    ]
+    for name, title in _STAGES.items():
+        joint = fresh.joints.get(name)
+        if joint is None:
+            continue
+        if name == "log":
+            boxes.append(_daemon_box("sink", model.sink))
+        known = joint.age_s is not None
+        age = f"complete up to {duration(joint.age_s or 0)} ago" if known else "not known how old"
+        boxes.append(_box(title, joint.lsn, age))
+    return tag("ol", "".join(boxes), {"class": "pipeline", "aria-label": "From source to lake"})
+
+
+def _capture(model: Model) -> str:
+    behind = model.freshness.capture_s
+    told = "how far the capture job is may not be seen"
+    if behind is not None:
+        told = f"capture job {duration(behind)} behind"
+    kept = model.freshness.retention_s
+    return told if kept is None else f"{told}; change rows are kept {duration(kept)}"
+
+
+def _box(title: str, reached: str | None, note: str) -> str:
+    content = tag("h2", text(title)) + tag("p", lsn(reached)) + tag("p", text(note))
+    return tag("li", content, {"class": "stage"})
+
+
+def _daemon_box(name: str, daemon: DaemonStatus | None) -> str:
+    if daemon is None:
+        content = tag("h2", name) + tag("p", "not asked, or no answer", {"class": "quiet"})
+        return tag("li", content, {"class": "daemon"})
+    since = (daemon.now_ms - daemon.since_ms) / 1000
+    kind = "good" if daemon.state == "running" else "bad"
+    content = (
+        tag("h2", name)
+        + tag("p", text(daemon.state), {"class": kind})
+        + tag("p", f"for {duration(since)}")
+    )
+    return tag("li", content, {"class": "daemon"})
+
+
+def _ledger(model: Model) -> str:
+    cells = "".join(_bucket(at, bucket) for at, bucket in model.strip)
+    hours = BUCKETS * BUCKET_MS // 3_600_000
+    sums = [
+        f"{sum(bucket.rows for _, bucket in model.strip)} events",
+        f"{sum(bucket.records for _, bucket in model.strip)} progress records",
+    ]
+    if model.has_lake:
+        sums.append(f"{sum(bucket.cuts for _, bucket in model.strip)} cuts of the lake's tables")
+    silent = sum(bucket.records == 0 for _, bucket in model.strip)
+    if silent:
+        sums.append(f"{silent * BUCKET_MS // 60_000} minutes without a word")
+    return tag(
+        "section",
+        tag("h2", f"Ledger of the last {hours} hours")
+        + tag("ol", cells, {"class": "strip", "aria-hidden": "true"})
+        + tag("p", text(", ".join(sums) + "."))
+        + "".join(
+            tag("p", f"{moment(at)} {text(why)}", {"class": "bad"})
+            for at, bucket in model.strip
+            for why in bucket.broken
+        ),
+    )
+
+
+def _bucket(at_ms: int, bucket: Bucket) -> str:
+    kind = "moved" if bucket.moved else "idle"
+    if bucket.broken:
+        kind = "broken"
+    elif not bucket.records:
+        kind = "silent"
+    elif bucket.rows:
+        kind = "rows"
+    told = f"{bucket.rows} events, {bucket.records} records, {bucket.cuts} cuts"
+    return f'<li class="{kind}" title="{moment_text(at_ms)}: {told}"></li>'
+
+
+def moment_text(at_ms: int) -> str:
+    """A time as text."""
+    return moment(at_ms).partition(">")[2].partition("<")[0]
+
+
+def _tables(model: Model) -> str:
+    stages = [name for name in _STAGES if name in model.freshness.joints]
+    headings = ["table", "state", *(f"{_STAGES[name]} behind" for name in stages)]
+    headings += ["events", "newest change", "schema from", ""]
+    head = rows([text(heading) for heading in headings], "th")
+    body = "".join(_row(row, stages) for row in model.rows)
+    find = (
+        '<p><label>Find <input id="find" type="search" autocomplete="off"'
+        ' aria-controls="tables"></label></p>'
+    )
+    table = f'<div class="wide"><table id="tables"><thead>{head}</thead>{body}</table></div>'
+    return tag("section", tag("h2", f"{len(model.rows)} tables") + find + table)
+
+
+def _row(row: Row, stages: list[str]) -> str:
+    field = {"topics": row.topic_s, "log": row.log_s, "lake": row.lake_s}
+    name = text(row.table)
+    cells = [
+        f'<a href="/table?name={text(quote(row.table))}">{name}</a>',
+        _state(row),
+        *(seconds(field[stage]) if not row.is_bad else DASH for stage in stages),
+        str(row.rows),
+        lsn(row.newest_lsn),
+        lsn(row.schema_lsn),
+        f'<button type="button" data-snapshot="{name}" hidden>snapshot</button>',
+    ]
+    kind = "stands" if row.is_bad else "unread" if row.is_unread else ""
+    return f'<tbody class="{kind}" data-name="{name.casefold()}">{rows(cells)}</tbody>'
+
+
+def _state(row: Row) -> str:
+    told = text(row.state)
+    if row.snapshot_rows is not None:
+        known = row.snapshot_estimate
+        told += f" {row.snapshot_rows}" + (f" of about {known}" if known else "") + " rows"
+        if known:
+            told += f' <progress max="{known}" value="{min(row.snapshot_rows, known)}"></progress>'
+    if row.reason:
+        told += tag("div", text(row.reason), {"class": "reason"})
+    return told
+
+
+def _errors(model: Model) -> str:
+    def told() -> Iterator[str]:
+        for program, failure in model.errors[:_ERRORS_SHOWN]:
+            of = f" {text(failure.table)}" if failure.table else ""
+            yield tag(
+                "li",
+                f"{moment(failure.at_ms)} {program}{of}"
+                f" <strong>{text(failure.error)}</strong> {text(failure.reason)}",
+            )
+
+    lines = "".join(told()) or tag("li", "none that the daemons remember")
+    return tag("section", tag("h2", "Last errors") + tag("ul", lines, {"class": "errors"}))

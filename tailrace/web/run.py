@@ -1,0 +1,91 @@
+"""``tailrace web``: the collector and the service, until the stop is set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tailrace.web.collector import Collector
+from tailrace.web.daemons import DaemonAddress, address_of
+from tailrace.web.details import Details
+from tailrace.web.site import Site
+from tailrace_schemas.http_service import Address, HttpService, is_loopback, read_token
+
+if TYPE_CHECKING:
+    from tailrace.settings import Settings
+
+
+class WebRefused(Exception):
+    """The page cannot be served as it was asked for; says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebOptions:
+    """How the page is served.
+
+    Attributes:
+        host: address that it listens on.
+        port: 0 takes a free one.
+        token_file: has the token that every request needs; needed where the address is not a
+            loopback one.
+        every_s: seconds between two looks at all parts.
+        publisher_url: where the publisher's endpoint is; default: as its options say.
+        sink_url: the same of the sink.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    token_file: Path | None = None
+    every_s: float = 2.0
+    publisher_url: str | None = None
+    sink_url: str | None = None
+
+
+@contextmanager
+def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
+    """The page while the block runs; gives its address.
+
+    Raises:
+        WebRefused: it cannot be served so.
+        SettingsError: the configuration is not usable.
+    """
+    if options.token_file is None and not is_loopback(options.host):
+        raise WebRefused(
+            f"{options.host} is reached from other machines: give --token-file, a file whose first"
+            " line is the token"
+        )
+    try:
+        address = Address(options.port, options.host, read_token(options.token_file))
+    except ValueError as error:
+        raise WebRefused(f"--token-file {error}") from error
+    publisher = _address(options.publisher_url, address_of(settings.publisher()))
+    sink = None
+    if settings.has_sink:
+        import deltalake  # noqa: F401 - where it is missing, the command says which extra has it
+
+        sink = _address(options.sink_url, address_of(settings.sink()))
+    collector = Collector(settings, publisher, sink, options.every_s)
+    site = Site(settings, collector, Details(settings))
+    try:
+        service = HttpService(address, site.routes())
+    except OSError as error:
+        raise WebRefused(
+            f"{options.host} port {options.port}: {error.strerror}; name an address of this machine"
+            " and a free port"
+        ) from error
+    with service:
+        collector.start()
+        try:
+            shown = f"[{options.host}]" if ":" in options.host else options.host
+            yield f"http://{shown}:{service.port}/"
+        finally:
+            collector.close()
+
+
+def _address(url: str | None, configured: DaemonAddress | None) -> DaemonAddress | None:
+    if url is None:
+        return configured
+    return DaemonAddress(url, configured.token_file if configured is not None else None)

@@ -1,0 +1,99 @@
+"""tailrace web beside a source, brokers, a registry and a publisher."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tailrace.settings import Settings, SettingsError, load
+from tailrace.web.run import WebOptions, WebRefused, serving
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running
+from tests.pipeline.test_endpoint import url_of
+
+pytestmark = pytest.mark.kafka
+
+
+def settings_of(pipe: Pipe, folder: Path) -> Settings:
+    """With a lake that is not there yet."""
+    options = pipe.options()
+    shared = {name: options.pop(name) for name in ("registry", "prefix")}
+    sink = {"lake": str(folder / "lake"), "kafka": {"bootstrap": options["kafka"]["bootstrap"]}}
+    file = folder / "tailrace.json"  # which is YAML
+    file.write_text(json.dumps({"publisher": options, "sink": sink, **shared}))
+    return load(file, {})
+
+
+def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_path: Path):
+    pipe.source.execute(
+        "CREATE TABLE dbo.orders (id int PRIMARY KEY, note nvarchar(20))",
+        "CREATE TABLE dbo.[<b>'odd]]] (id int PRIMARY KEY)",
+        "INSERT dbo.orders VALUES (1, N'first')",
+    )
+    pipe.source.enable("orders")
+    pipe.source.execute(
+        "EXEC sys.sp_cdc_enable_table N'dbo', N'<b>''odd]', @role_name = NULL,"
+        " @capture_instance = N'odd'"
+    )
+    with Running(pipe.config(metrics_port=0)) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshots are out")
+        pipe.source.execute("UPDATE dbo.orders SET note = N'«second»'")
+        publisher.until(pipe.is_caught_up, "the change is out")
+        options = WebOptions(every_s=0.2, publisher_url=url_of(publisher))
+        with (
+            serving(settings_of(pipe, tmp_path), options) as url,
+            httpx.Client(base_url=url, trust_env=False, timeout=30) as client,
+        ):
+            front = client.get("/")
+            assert (front.status_code, "All is well: 2 tables." in front.text) == (200, True)
+            assert "dbo.&lt;b&gt;&#x27;odd]" in front.text
+            assert "<b>" not in front.text
+            assert "script-src 'self'" in front.headers["Content-Security-Policy"]
+            assert client.get("/fragment").text in front.text or client.get("/fragment").is_success
+            for file in ("style.css", "page.js"):
+                assert client.get(f"/static/{file}").status_code == 200
+            seen = client.get("/model.json").json()
+            orders = next(row for row in seen["rows"] if row["table"] == "dbo.orders")
+            assert (orders["state"], orders["topic_s"], orders["rows"]) == ("followed", 0.0, 2)
+            assert seen["publisher"]["closed_lsn"] == str(pipe.topics.through())
+            assert sum(bucket["rows"] for _, bucket in seen["strip"]) == 2
+
+            table = client.get("/table", params={"name": "dbo.orders", "key": "1"}).text
+            assert "change:     " in table
+            assert "note=&quot;«second»&quot;" in table
+            assert "capture instance dbo_orders" in table
+            odd = client.get("/table", params={"name": "dbo.<b>'odd]", "key": "7"})
+            assert (odd.status_code, "no such row" in odd.text) == (200, True)
+            assert client.get("/table", params={"name": "dbo.nosuch"}).status_code == 404
+
+            before = len(pipe.topics.snapshot(pipe.source.name, "orders"))
+            assert client.post("/snapshot", json={"tables": ["dbo.nosuch"]}).status_code == 400
+            foreign = {"Origin": "http://evil.example"}
+            asked = {"tables": ["dbo.orders"]}
+            assert client.post("/snapshot", json=asked, headers=foreign).status_code == 403
+            assert client.post("/snapshot", json=asked).status_code == 202
+            publisher.until(
+                lambda: len(pipe.topics.snapshot(pipe.source.name, "orders")) == before + 1,
+                "it is read anew",
+            )
+
+
+def test_who_may_see_it_and_what_cannot_be_served(pipe: Pipe, tmp_path: Path):
+    settings, token = settings_of(pipe, tmp_path), tmp_path / "token"
+    with (
+        pytest.raises(WebRefused, match="give --token-file"),
+        serving(settings, WebOptions("0.0.0.0")),  # noqa: S104 - that is the case
+    ):
+        pass
+    token.write_text("a-token-of-this-test\n")
+    with serving(settings, WebOptions("0.0.0.0", token_file=token)) as url:  # noqa: S104
+        local = url.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        assert httpx.get(f"{local}static/style.css", trust_env=False).status_code == 401
+        browser = ("anybody", "a-token-of-this-test")
+        style = httpx.get(f"{local}static/style.css", auth=browser, trust_env=False)
+        assert style.headers["Content-Type"].startswith("text/css")
+    with pytest.raises(SettingsError), serving(load(None, {}), WebOptions()):
+        pass

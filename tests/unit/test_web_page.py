@@ -1,0 +1,185 @@
+"""The page's pure parts: what it makes of what the parts tell."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+
+from tailrace.freshness import Freshness, Joint, TableFreshness
+from tailrace.web.html import duration, page
+from tailrace.web.model import Model, put_together
+from tailrace.web.overview import overview
+from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
+from tailrace.web.table_page import table_page
+from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus
+from tailrace_schemas.progress import PartitionProgress, Progress
+
+NOW_MS = 1_795_000_000_000
+HOSTILE = "dbo.<script>alert('1')</script>\"&"
+
+
+class Elements(HTMLParser):
+    """Start tags with their attributes, and whether every element is closed."""
+
+    VOID = frozenset({"meta", "link", "input", "br"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def daemon(program: str, *tables: TableStatus, state: str = "running") -> DaemonStatus:
+    errors = (Failure(NOW_MS, "KafkaUnavailable", f"{HOSTILE} is away"),)
+    return DaemonStatus(
+        program, state, NOW_MS - 5000, NOW_MS, "shop", "Shop", tables=tables, errors=errors
+    )
+
+
+def fresh(name: str, lake_s: float | None = 0.0) -> TableFreshness:
+    return TableFreshness(name, "00000001:00000002:0003", NOW_MS, 0.0, 1.5, lake_s)
+
+
+def model(tables: int = 1, **parts: object) -> Model:
+    names = [f"dbo.table_{number}" for number in range(tables)] + [HOSTILE]
+    joint = Joint("00000001:00000002:0003", NOW_MS, 2.0)
+    joints = dict.fromkeys(("captured", "topics", "log", "lake"), joint)
+    freshness = Freshness(NOW_MS, 0.5, joints, tuple(map(fresh, names)))
+    publisher = daemon(
+        "publisher",
+        TableStatus(names[0], "t", "snapshotting", snapshot_rows=25, snapshot_estimate=100),
+        TableStatus(HOSTILE, "t", "stopped", reason=f"EncodeError: {HOSTILE}"),
+    )
+    rows = put_together(freshness, publisher, daemon("sink"), {names[0]: 7})
+    strip = tuple(Ledger().strip(NOW_MS))
+    return Model(freshness, publisher, daemon("sink"), rows, strip, dict(parts), has_lake=True)
+
+
+def test_what_needs_somebody_stands_first_and_is_said_at_the_head():
+    seen = model(3)
+    assert [row.table for row in seen.rows] == [HOSTILE, *(f"dbo.table_{n}" for n in range(3))]
+    assert [row.state for row in seen.rows][:3] == ["stopped", "snapshotting", "followed"]
+    html = overview(seen)
+    assert "1 of 4 tables cannot go on" in html
+    assert "snapshotting 25 of about 100 rows" in html
+    assert "KafkaUnavailable" in html
+
+
+def test_no_text_of_the_source_becomes_an_element():
+    seen = model()
+    whole = page("Tailrace", overview(seen), refreshes=True).decode()
+    rows = {row.table: row for row in seen.rows}
+    detail = table_page(HOSTILE, rows[HOSTILE], [], key=HOSTILE, explained=HOSTILE)
+    for html in (whole, detail):
+        elements = Elements(html)
+        assert all(a.get("src") == "/static/page.js" for a in elements.named("script"))
+        assert "alert(" in "".join(elements.text)
+        assert not [a for _, a in elements.found if any(name.startswith("on") for name in a)]
+        assert not [a for _, a in elements.found if "style" in a]
+    buttons = [a["data-snapshot"] for a in Elements(whole).named("button")]
+    assert HOSTILE in buttons
+
+
+def test_a_part_that_does_not_answer_is_named():
+    assert "source did not answer: <i>" not in overview(model(source="<i>"))
+    assert "source did not answer: &lt;i&gt;" in overview(model(source="<i>"))
+
+
+def test_what_will_be_lost_is_told_before_it_is():
+    seen = model()
+    for retention_s, is_told in ((None, False), (259_200.0, False), (3.0, True)):
+        freshness = replace(seen.freshness, retention_s=retention_s)
+        html = overview(replace(seen, freshness=freshness))
+        assert ("The source removes what is not published in 1.0 s" in html) is is_told
+        assert ("change rows are kept 3.0 d" in html) is (retention_s == 259_200.0)
+
+
+def test_a_thousand_tables_are_made_in_a_fraction_of_a_second():
+    seen = model(1000)
+    began = time.perf_counter()
+    html = overview(seen)
+    took_s = time.perf_counter() - began
+    assert html.count("<tbody") == 1001
+    assert took_s < 0.5
+
+
+def test_the_gravest_state_wins():
+    table = fresh("dbo.a")
+    for published, sunk, state in (
+        (None, None, "followed"),
+        ("followed", "followed", "followed"),
+        ("followed", "held", "held"),
+        ("followed", "stopped", "stopped"),
+        ("lost", "stopped", "lost"),
+        ("pending", "followed", "pending"),
+    ):
+        statuses = [
+            None if told is None else daemon(program, TableStatus("DBO.A", "t", told))
+            for program, told in (("publisher", published), ("sink", sunk))
+        ]
+        freshness = Freshness(NOW_MS, None, {}, (table,))
+        (row,) = put_together(freshness, statuses[0], statuses[1], {})
+        assert (row.table, row.state) == ("dbo.a", state)
+
+
+def record(at_ms: int, after: str, closed: str, rows: int = 0) -> Progress:
+    partitions = [PartitionProgress("t", 0, 0, rows, rows, 0, [])] if rows else []
+    return Progress(
+        shard=0,
+        server="s",
+        database="d",
+        after_lsn=after,
+        closed_lsn=closed,
+        closed_commit_ms=at_ms,
+        closed=True,
+        published_ms=at_ms,
+        partitions=partitions,
+        snapshotting=[],
+    )
+
+
+def test_the_ledger_shows_silence_rows_and_gaps():
+    ledger = Ledger()
+    first = NOW_MS - (BUCKETS - 1) * BUCKET_MS
+    ledger.add(record(first - 10 * BUCKET_MS, "a", "b"))
+    ledger.add(record(first, "b", "c", rows=5))
+    ledger.add(record(first + BUCKET_MS, "c", "c"))
+    ledger.add(record(NOW_MS, "d", "e"))
+
+    strip = ledger.strip(NOW_MS, [NOW_MS, NOW_MS])
+
+    assert len(strip) == BUCKETS
+    shown = [bucket for _, bucket in strip]
+    assert (shown[0].rows, shown[0].moved, shown[0].broken) == (5, True, [])
+    assert (shown[1].records, shown[1].moved, shown[2].records) == (1, False, 0)
+    assert (shown[-1].cuts, len(shown[-1].broken)) == (2, 1)
+    assert "gap" in shown[-1].broken[0]
+    assert dict(ledger.rows_by_topic()) == {"t": 5}
+
+
+def test_durations_are_told_in_the_unit_that_reads_best():
+    assert [duration(s) for s in (0.25, 99, 240, 7300, 200_000)] == [
+        "0.2 s",
+        "99.0 s",
+        "4 min",
+        "2.0 h",
+        "2.3 d",
+    ]

@@ -24,7 +24,8 @@ def set_log_format(log_format: LogFormat, program: str) -> None:
         return
 
     def named(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        return {"program": program, **event}
+        first = {name: event.pop(name) for name in ("timestamp", "level")}
+        return {**first, "program": program, "event": event.pop("event"), **event}
 
     structlog.configure(
         processors=[

@@ -69,6 +69,10 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
             assert (odd.status_code, "no such row" in odd.text) == (200, True)
             assert client.get("/table", params={"name": "dbo.nosuch"}).status_code == 404
 
+            told = front.text + client.get("/model.json").text + table
+            told += httpx.get(f"{options.publisher_url}/status", trust_env=False).text
+            assert str(pipe.options()["source"]["password"]) not in told
+
             before = len(pipe.topics.snapshot(pipe.source.name, "orders"))
             assert client.post("/snapshot", json={"tables": ["dbo.nosuch"]}).status_code == 400
             foreign = {"Origin": "http://evil.example"}

@@ -160,6 +160,7 @@ class EnvelopeEncoder:
             keys,
             list(map(b"".join, parts)),
             [index for index, kind in enumerate(kinds) if kind in DELETES],
+            str(self.schema.table),
             found - len(kinds),
             bool(self.treatment.skipped),
         )

@@ -17,6 +17,7 @@ class EncodedRows:
         keys: framed Avro keys, None for a keyless table.
         values: framed Avro envelopes.
         deletes: ascending indexes of the events that want a tombstone behind them.
+        table: the source table, database.schema.table.
         skipped: how many events of the rows the options leave out.
         lacks_operations: whether the options leave out whole operations, so that what is counted by
             operation says nothing of the table.
@@ -28,6 +29,7 @@ class EncodedRows:
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
+    table: str = ""
     skipped: int = 0
     lacks_operations: bool = False
 
@@ -51,5 +53,6 @@ class EncodedRows:
             self.keys[start:stop],
             self.values[start:stop],
             [index - start for index in self.deletes[low:high]],
+            self.table,
             lacks_operations=self.lacks_operations,
         )

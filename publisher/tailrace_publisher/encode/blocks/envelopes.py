@@ -172,6 +172,7 @@ class BlockEncoder:
         self.cells = (*HEADER_CELLS, *self._rows.cells)
         self.schema = schema
         self.topic = topic
+        self._table = str(schema.table)
         self.schema_id = value_schema_id
         frame = frame_header(value_schema_id)
         heads = {kind: frame + (PRESENT if kind in HAS_BEFORE else NULL + PRESENT) for kind in Kind}
@@ -224,6 +225,7 @@ class BlockEncoder:
             if not len(kinds):
                 return EncodedRows(
                     *(self.topic, self.schema_id),
+                    table=self._table,
                     skipped=found,
                     lacks_operations=bool(self._treatment.skipped),
                 )
@@ -247,6 +249,7 @@ class BlockEncoder:
             [None] * len(kinds) if keys is None else list(as_list(keys)),
             as_list(values),
             np.flatnonzero(np.isin(kinds, list(DELETES))).tolist(),
+            self._table,
             found - len(kinds),
             bool(self._treatment.skipped),
         )

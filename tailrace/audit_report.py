@@ -13,7 +13,8 @@ from rich.table import Table
 
 from tailrace.audit import Audit, audit
 from tailrace_publisher.errors import PublisherError
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
@@ -30,7 +31,7 @@ def run(config: PublisherConfig, *, as_json: bool) -> bool:
         AuditFailed: brokers or registry do not answer or refuse.
     """
     try:
-        with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+        with open_registry(config.registry) as registry:
             found = audit(
                 config.kafka.bootstrap, config.topics, registry, config.kafka.librdkafka_options()
             )

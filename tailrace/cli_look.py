@@ -47,11 +47,12 @@ def tail(
     from tailrace.event_text import as_line
     from tailrace.moments import Moment, MomentError
     from tailrace.tail import EventTail
-    from tailrace_schemas.registry import RegistryError, SchemaRegistry
+    from tailrace_schemas.registry import RegistryError
+    from tailrace_schemas.registry_access import open_registry
 
     show, shown = json_of if as_json else as_line, 0
     kafka = checked.kafka
-    with SchemaRegistry(checked.registry.url, checked.registry.timeout_s) as registry:
+    with open_registry(checked.registry) as registry:
         events = EventTail(kafka.bootstrap, checked.topics, registry, kafka.librdkafka_options())
         try:
             begin = Moment.parse(from_lsn, from_time)
@@ -82,7 +83,8 @@ def schema(config: Path | None, flags: tuple[str, ...], table: str, as_json: boo
 
     from tailrace.versions import ddl_of, versions_of
     from tailrace_publisher.errors import PublisherError
-    from tailrace_schemas.registry import RegistryError, SchemaRegistry
+    from tailrace_schemas.registry import RegistryError
+    from tailrace_schemas.registry_access import open_registry
 
     try:
         ((topic, name),) = _topics(checked, (table,)).items()
@@ -94,7 +96,7 @@ def schema(config: Path | None, flags: tuple[str, ...], table: str, as_json: boo
         click.echo(f"Without the DDL, which the source has: {error}", err=True)
         ddl = {}
     try:
-        with SchemaRegistry(checked.registry.url, checked.registry.timeout_s) as registry:
+        with open_registry(checked.registry) as registry:
             versions = versions_of(registry, topic, ddl)
     except (RegistryError, ValueError) as error:
         fail(str(error))
@@ -211,12 +213,13 @@ def explain(
     from tailrace.table_names import TableNameError, parse_table
     from tailrace.tail import EventTail
     from tailrace_publisher.errors import PublisherError
-    from tailrace_schemas.registry import RegistryError, SchemaRegistry
+    from tailrace_schemas.registry import RegistryError
+    from tailrace_schemas.registry_access import open_registry
 
     kafka = checked.kafka
     try:
         name = parse_table(table)
-        with SchemaRegistry(checked.registry.url, checked.registry.timeout_s) as registry:
+        with open_registry(checked.registry) as registry:
             reader = EventTail(
                 kafka.bootstrap, checked.topics, registry, kafka.librdkafka_options()
             )

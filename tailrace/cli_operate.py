@@ -142,7 +142,7 @@ def grants(
     from tailrace_publisher.errors import PublisherError
 
     try:
-        plan = plan_grants(checked, user or checked.source.user)
+        plan = plan_grants(checked, user or checked.source.account)
     except PublisherError as error:
         fail(str(error))
     _show_or_run(plan, checked.source, run=run, login=login, password_file=password_file)

@@ -16,7 +16,8 @@ from tailrace_publisher.daemon.ask_snapshot import send_signal
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import DeliveryError, PublisherError
 from tailrace_publisher.runtime import database_topics, kafka_access
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.signals import SnapshotSignal
 from tailrace_schemas.topics import TableName, value_subject
 
@@ -94,7 +95,7 @@ def _registered(config: PublisherConfig, name: str) -> TableName | None:
     found = TableName(config.source.database, schema, table)
     try:
         subject = value_subject(config.topics.data(found))
-        with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+        with open_registry(config.registry) as registry:
             return found if registry.versions(subject) else None
     except (ValueError, RegistryError) as error:
         raise SnapshotNotAsked(f"whether {name} was published cannot be asked: {error}") from error

@@ -3,7 +3,8 @@
 The file has the sections ``publisher`` and ``sink``; ``kafka``, ``registry`` and ``prefix`` at its
 top are defaults of both. The environment names an option by its path with double underscores
 (``TAILRACE__PUBLISHER__SOURCE__PASSWORD``), a flag by its path with dots
-(``--set publisher.source.port=1433``).
+(``--set publisher.source.port=1433``). Names with dots are one part of a path
+(``--set kafka.extra.sasl.username=cdc``, ``TAILRACE__KAFKA__EXTRA__SASL_PASSWORD``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX: Final = "TAILRACE__"
 _SECTIONS: Final = ("publisher", "sink")
+_TEXT: Final = frozenset({"password", "token", "client_key_password", "salt"})
+"""Options that are text whatever they look like ("0123", "yes")."""
+_KAFKA_NAMES: Final = frozenset({"extra", "extra_files", "topic_settings"})
+_NAMED: Final = _KAFKA_NAMES | {"odbc", "message_keys", "lossless_columns"}
+"""Options whose own keys are names from elsewhere, which may have dots."""
 _SHARED: Final = ("kafka", "registry", "prefix")
 
 Options = dict[str, Any]
@@ -113,14 +119,15 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str]
     problems: list[str] = []
     for name, text in sorted(environment.items()):
         if name.startswith(ENVIRONMENT_PREFIX):
-            keys = [part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__")]
+            parts = [part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__")]
+            keys = _path(parts, is_shell=True)
             _assign(options, keys, _value(keys, text), problems, name)
     for flag in flags:
         option, separator, text = flag.partition("=")
         if not separator:
             problems.append(f"--set {flag}: write it as option.path=value")
             continue
-        keys = option.strip().split(".")
+        keys = _path(option.strip().split("."))
         _assign(options, keys, _value(keys, text), problems, f"--set {option}")
     unknown = sorted(options.keys() - {*_SECTIONS, *_SHARED})
     problems.extend(
@@ -146,9 +153,25 @@ def _read(path: Path) -> Options:
     return loaded
 
 
+def _path(parts: list[str], *, is_shell: bool = False) -> list[str]:
+    """The keys of a path, with the names that have dots as one key.
+
+    Args:
+        parts: of the path.
+        is_shell: whether a shell was to name it, which knows no dots: Kafka's names have no
+            underscores, so these stand for dots in them.
+    """
+    for place, part in enumerate(parts[:-1], 1):
+        if part in _NAMED:
+            name = ".".join(parts[place:])
+            is_kafka = is_shell and part in _KAFKA_NAMES
+            return [*parts[:place], name.replace("_", ".") if is_kafka else name]
+    return parts
+
+
 def _value(keys: Sequence[str], text: str) -> Any:
-    # A password is text whatever it looks like ("0123", "yes"); everything else is YAML.
-    return text if keys[-1] == "password" else yaml.safe_load(text)
+    is_text = keys[-1] in _TEXT or {*keys[:-1]} & {"extra", "odbc", "topic_settings"}
+    return text if is_text else yaml.safe_load(text)
 
 
 def _assign(

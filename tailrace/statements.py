@@ -117,7 +117,7 @@ def _not_there(config: PublisherConfig, name: str, by_name: dict[str, str]) -> s
     hint = f": did you mean {by_name[near[0]]}?" if near else ""
     return (
         f"table {name} does not exist in database {config.source.database}, or login"
-        f" {config.source.user} may not see it{hint}"
+        f" {config.source.account} may not see it{hint}"
     )
 
 

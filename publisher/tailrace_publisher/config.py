@@ -22,8 +22,19 @@ from pydantic import (
 
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.snapshot_options import SnapshotConfig
-from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
+from tailrace_publisher.odbc_options import KEYWORDS, check_login, spelled
+from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
+from tailrace_publisher.start_options import StartConfig
+from tailrace_schemas.options import (
+    RegistryConfig,
+    SecretUnreadable,
+    Section,
+    TableSelection,
+    given_once,
+    leave_alone,
+    problems,
+    read_extra,
+)
 from tailrace_schemas.topics import TopicNames
 
 
@@ -57,6 +68,18 @@ class Surrogates(StrEnum):
     NULL = "null"
 
 
+class Compatibility(StrEnum):
+    """What a new version of a schema must be compatible with, as registries name it."""
+
+    NONE = "NONE"
+    BACKWARD = "BACKWARD"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD = "FORWARD"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL = "FULL"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+
 class SourceConfig(Section):
     """The SQL Server database whose changes are published."""
 
@@ -71,7 +94,11 @@ class SourceConfig(Section):
         max_length=128,
         description="The one database to publish; every database needs a prefix of its own.",
     )
-    user: str = Field(min_length=1, description="SQL Server login.")
+    user: str | None = Field(
+        default=None,
+        min_length=1,
+        description="SQL Server login; required but where odbc has another way of logging in.",
+    )
     password: SecretStr | None = Field(
         default=None, description="Its password; give this or password_file. Never logged."
     )
@@ -107,6 +134,14 @@ class SourceConfig(Section):
         description="Seconds a query may take; 1 to 3600, default 300. Too low repeats pages of"
         " a slow server for ever, too high notices a hanging server late.",
     )
+    odbc: dict[str, SecretStr] = Field(
+        default_factory=dict,
+        description="Further keywords of the driver's connection string, in any case, e.g."
+        " MultiSubnetFailover: Yes for a listener in several subnets, Trusted_Connection: Yes and"
+        " ServerSPN for Kerberos, Authentication: ActiveDirectoryMsi for Entra. Values are never"
+        " logged. Known are " + ", ".join(KEYWORDS) + "; others are refused, as the driver passes"
+        " over what it does not know.",
+    )
     driver: str | None = Field(
         default=None,
         description="ODBC driver name or path of its library; default: the newest installed"
@@ -127,11 +162,21 @@ class SourceConfig(Section):
         " events are the same. False reads everything row by row.",
     )
 
+    @field_validator("odbc")
+    @classmethod
+    def _known_keywords(cls, odbc: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        return spelled(odbc)
+
     @model_validator(mode="after")
-    def _one_password(self) -> Self:
-        if (self.password is None) == (self.password_file is None):
-            raise ValueError("give exactly one of password and password_file")
+    def _one_login(self) -> Self:
+        given = [self.password, self.password_file].count(None)
+        check_login(self.odbc, self.user, has_password=given < 2, has_both=given == 0)
         return self
+
+    @property
+    def account(self) -> str:
+        """The login as messages name it; of the process's own account the name is not known."""
+        return self.user or "of this process"
 
     def read_password(self) -> str:
         """The password, from the option or from its file.
@@ -158,6 +203,11 @@ class KafkaConfig(Section):
         default_factory=dict,
         description="Further librdkafka options, e.g. security.protocol and sasl.*; they may not"
         " name what exactly-once delivery rests on. Never logged.",
+    )
+    extra_files: dict[str, Path] = Field(
+        default_factory=dict,
+        description="The same, each from a file: option to path, e.g. sasl.password, whose value is"
+        " the file's first line. Read whenever the program connects anew.",
     )
     partitions: int = Field(
         default=4,
@@ -214,9 +264,9 @@ class KafkaConfig(Section):
         " 60. Then the producer is replaced and the checkpoint read back.",
     )
 
-    @field_validator("extra")
+    @field_validator("extra", "extra_files")
     @classmethod
-    def _nothing_protected(cls, extra: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    def _nothing_protected(cls, extra: dict[str, Any]) -> dict[str, Any]:
         protected = ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers")
         leave_alone(extra, protected, "exactly-once delivery sets it")
         leave_alone(
@@ -224,9 +274,21 @@ class KafkaConfig(Section):
         )
         return extra
 
+    @model_validator(mode="after")
+    def _given_once(self) -> Self:
+        given_once(self.extra, self.extra_files)
+        return self
+
     def librdkafka_options(self) -> dict[str, str]:
-        """The further options with their secrets, for the producer and the admin client only."""
-        return {name: value.get_secret_value() for name, value in self.extra.items()}
+        """The further options with their secrets, for the clients only.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        try:
+            return read_extra(self.extra, self.extra_files)
+        except SecretUnreadable as error:
+            raise ConfigError([str(error)]) from error
 
     @property
     def transaction_timeout_ms(self) -> int:
@@ -299,6 +361,31 @@ class PublisherConfig(Section):
         " Kafka Streams, ksqlDB and JDBC sinks: it is how they learn that the key is gone,"
         " and in a compacted topic (kafka.allow_compaction) it lets the key be forgotten. The sink"
         " and tailrace audit need none and count none.",
+    )
+    transaction_metadata: bool = Field(
+        default=False,
+        description="Publish begin and end of each source transaction, with its events per table,"
+        " to <prefix>.transaction (one partition), and give each event its transaction's id (the"
+        " commit LSN), its number in it, and its number in it among those of its table; default"
+        " false. Both are in the Kafka transaction of the events. Rows of snapshots are in none. It"
+        " costs time per event; switched on inside a large transaction, its rest is counted alone."
+        " Not with shards: each would count its own tables only.",
+    )
+    schema_changes: bool = Field(
+        default=False,
+        description="Publish DDL of published tables, and hand-overs to newer capture instances, to"
+        " <prefix>.<database>.ddl (one partition): text, table, LSN, and the events' columns before"
+        " and after; default false. Each is out before the first event of its version, and in the"
+        " Kafka transaction that keeps that it is. What is before the LSN that a first start"
+        " begins with is not told.",
+    )
+    schema_compatibility: Compatibility | None = Field(
+        default=None,
+        description="Compatibility mode that the registry is given for the subjects of data topics,"
+        " keys and values: NONE, BACKWARD, FORWARD, FULL, or one of the last three with"
+        " _TRANSITIVE; default: the registry's own are left alone. Columns that are added or"
+        " dropped are compatible in every mode; a type that changes mostly is in none but NONE: its"
+        " table then stops, with the differences, before the first event of that version.",
     )
     page_rows: int = Field(
         default=2_000,
@@ -378,6 +465,7 @@ class PublisherConfig(Section):
         " to 3600, default 30; pauses start at 0.25 and double.",
     )
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
+    start: StartConfig = Field(default_factory=StartConfig)
     metrics_port: int | None = Field(
         default=None,
         ge=0,
@@ -407,6 +495,16 @@ class PublisherConfig(Section):
     def _default_server_name(self) -> Self:
         if not self.server_name:
             object.__setattr__(self, "server_name", self.prefix)
+        return self
+
+    @model_validator(mode="after")
+    def _start_is_without_snapshot(self) -> Self:
+        mode = self.snapshot.mode
+        if self.start.given and mode in {SnapshotMode.INITIAL_ONLY, SnapshotMode.ALWAYS}:
+            raise ValueError(
+                f"start.{self.start.given[0]} begins without a snapshot, snapshot.mode:"
+                f" {mode.value} with one: leave one of them out"
+            )
         return self
 
     @property

@@ -76,6 +76,38 @@ class PreflightError(PublisherError):
         super().__init__("the source is not ready: " + "; ".join(self.problems))
 
 
+class StartRefused(PublisherError):
+    """The changes do not go back to where the configuration wants to begin, or on to there.
+
+    Attributes:
+        problems: one sentence per table or option, with the LSN that would do.
+    """
+
+    of_one_table = False
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("publisher.start: " + "; ".join(self.problems))
+
+
+class SnapshotsIncomplete(PublisherError):
+    """Not every table is out where only snapshots were asked for (snapshot.mode: initial_only).
+
+    Attributes:
+        tables: those that were stopped; the log and their checkpoints say what for.
+    """
+
+    of_one_table = False
+
+    def __init__(self, tables: Sequence[TableName]) -> None:
+        self.tables = tuple(tables)
+        super().__init__(
+            "the snapshots are out but for tables that were stopped: "
+            + ", ".join(map(str, self.tables))
+            + "; mend their causes (table_stopped in the log) and ask for them: tailrace snapshot"
+        )
+
+
 class SourceError(PublisherError):
     """SQL Server did not do what was asked.
 

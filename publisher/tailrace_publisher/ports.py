@@ -89,6 +89,9 @@ class Registry(Protocol):
     def register(self, subject: str, schema: dict[str, Any]) -> int:
         """Register a schema under a subject; gives its id."""
 
+    def set_compatibility(self, subject: str, mode: str) -> bool:
+        """Say what new versions of a subject must be; False where it is not known yet."""
+
     def schema_by_id(self, schema_id: int) -> dict[str, Any]:
         """The schema with that id."""
 

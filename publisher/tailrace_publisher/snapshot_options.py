@@ -14,7 +14,10 @@ class SnapshotMode(StrEnum):
     """What to publish of a table that has no checkpoint yet."""
 
     INITIAL = "initial"
+    INITIAL_ONLY = "initial_only"
     NO_DATA = "no_data"
+    WHEN_NEEDED = "when_needed"
+    ALWAYS = "always"
 
 
 class SnapshotIsolation(StrEnum):
@@ -36,8 +39,13 @@ class SnapshotConfig(Section):
 
     mode: SnapshotMode = Field(
         default=SnapshotMode.INITIAL,
-        description="initial (default) publishes every row once as op r; no_data starts with the"
-        " changes from now on.",
+        description="initial (default) publishes every row once as op r, and the changes that"
+        " follow; initial_only does so too, and ends when all tables are out (0; 1 where one was"
+        " stopped), with a checkpoint from which any other mode goes on; no_data starts with the"
+        " changes from now on; when_needed is initial with on_gap: snapshot, and takes a snapshot"
+        " of tables that publisher.start comes too late for; always takes a new snapshot of every"
+        " table at every start of the process, beside the changes, and resumes one that was not"
+        " out.",
     )
     on_gap: OnGap = Field(
         default=OnGap.STOP,
@@ -107,6 +115,26 @@ class SnapshotConfig(Section):
     def memory_bytes(self) -> int:
         """The option memory_mb in bytes."""
         return self.memory_mb * 1_000_000
+
+    @property
+    def reads_first(self) -> bool:
+        """Whether a table without a checkpoint begins with a snapshot."""
+        return self.mode is not SnapshotMode.NO_DATA
+
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether a table whose change rows are gone gets a new snapshot by itself."""
+        return self.on_gap is OnGap.SNAPSHOT or self.mode is SnapshotMode.WHEN_NEEDED
+
+    @model_validator(mode="after")
+    def _gaps_are_as_the_mode_says(self) -> Self:
+        stops = "on_gap" in self.model_fields_set and self.on_gap is OnGap.STOP
+        if self.mode is SnapshotMode.WHEN_NEEDED and stops:
+            raise ValueError(
+                "mode: when_needed takes a snapshot behind a gap, on_gap: stop does not: leave"
+                " on_gap out, or take mode: initial"
+            )
+        return self
 
     @model_validator(mode="after")
     def _chunk_fits(self) -> Self:

@@ -9,7 +9,7 @@ there. Releases up to 0.2 wrote one record per capture instance: :func:`older_in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tailrace_schemas.avsc import load
@@ -76,6 +76,9 @@ class DatabaseCheckpoint:
             None where it is not known.
         tran_id: of the same entry, hexadecimal.
         signals_offset: offset behind the last signal that was taken; None before the first.
+        open_transaction: events per table that are out of the transaction that the position is in;
+            None where it is in none, or nobody counts them.
+        announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
     """
 
     position: ChangePosition
@@ -87,6 +90,8 @@ class DatabaseCheckpoint:
     tran_end_time: str | None = None
     tran_id: str | None = None
     signals_offset: int | None = None
+    open_transaction: Mapping[str, int] | None = field(default=None, hash=False)
+    announced_lsn: Lsn | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -101,6 +106,8 @@ class DatabaseCheckpoint:
             "tran_end_time": self.tran_end_time,
             "tran_id": self.tran_id,
             "signals_offset": self.signals_offset,
+            "open_transaction": self.open_transaction,
+            "announced_lsn": _text(self.announced_lsn),
         }
 
     @classmethod
@@ -121,6 +128,8 @@ class DatabaseCheckpoint:
             tran_end_time=record["tran_end_time"],
             tran_id=record["tran_id"],
             signals_offset=record["signals_offset"],
+            open_transaction=record["open_transaction"],
+            announced_lsn=_lsn(record["announced_lsn"]),
         )
 
 

@@ -7,6 +7,7 @@ changes its meaning, so both directions are remembered for the life of the objec
 from __future__ import annotations
 
 import json
+import ssl
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
@@ -16,7 +17,7 @@ import httpx
 
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _FIXES: Final = {
-    401: "give the registry's user and password in the configuration",
+    401: "check registry.user and registry.password, or registry.token",
     403: "let this user write the subject",
     404: "check the registry's URL (Apicurio serves this API under /apis/ccompat/v7)",
     409: (
@@ -87,8 +88,8 @@ class SchemaRegistry:
     Args:
         url: base of the Confluent-compatible API, for Apicurio ``http://host:port/apis/ccompat/v7``.
         timeout_s: longest wait for one answer.
-        user: name for HTTP basic authentication, or None.
-        password: its password.
+        auth: says who asks; None: nobody in particular.
+        tls: whom to trust, and with which certificate to come; None: the system's authorities.
     """
 
     def __init__(
@@ -96,17 +97,17 @@ class SchemaRegistry:
         url: str,
         timeout_s: float = 10.0,
         *,
-        user: str | None = None,
-        password: str = "",
+        auth: httpx.Auth | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self._http = httpx.Client(
             base_url=self.url,
             timeout=timeout_s,
             headers={"Content-Type": _CONTENT_TYPE, "Accept": f"{_CONTENT_TYPE}, application/json"},
-            auth=(user, password) if user is not None else None,
+            auth=auth,
             # Loading the certificates takes 0.1 s; without TLS there is nothing to verify.
-            verify=self.url.startswith("https:"),
+            verify=tls if tls is not None else self.url.startswith("https:"),
         )
         self._ids: dict[tuple[str, str], int] = {}
         self._schemas: dict[int, dict[str, Any]] = {}
@@ -199,6 +200,26 @@ class SchemaRegistry:
             RegistryRejected: refused.
         """
         return [str(subject) for subject in self._ask("GET", "/subjects", "the list of subjects")]
+
+    def set_compatibility(self, subject: str, mode: str) -> bool:
+        """Say what a new version of a subject must be compatible with.
+
+        https://docs.confluent.io/platform/current/schema-registry/develop/api.html#config
+
+        Args:
+            subject: the subject.
+            mode: NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE.
+
+        Returns:
+            False where the registry does not know the subject yet.
+
+        Raises:
+            RegistryUnavailable: no answer.
+            RegistryRejected: not allowed, or no such mode.
+        """
+        path = f"/config/{quote(subject, safe='')}"
+        answer = self._ask("PUT", path, subject, {"compatibility": mode}, missing={})
+        return bool(answer)
 
     def mode(self) -> str | None:
         """READWRITE, READONLY or IMPORT, as Confluent's API has it; None where it is not told.

@@ -1,8 +1,9 @@
 """Names of topics and registry subjects.
 
 Data ``<prefix>.<database>.<schema>.<table>``, DDL ``<prefix>.<database>.ddl``, checkpoint
-``<prefix>.offsets``, progress ``<prefix>.progress``, signals ``<prefix>.signals``. LSNs of two
-databases do not compare, so every database has a prefix of its own.
+``<prefix>.offsets``, progress ``<prefix>.progress``, signals ``<prefix>.signals``, begin and end of
+transactions ``<prefix>.transaction``. LSNs of two databases do not compare, so every database has a
+prefix of its own.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ class TopicNames:
     def signals(self) -> str:
         """What operators ask of the publisher (tailrace_schemas.signals)."""
         return f"{self.prefix}.signals"
+
+    @property
+    def transaction(self) -> str:
+        """Begin and end of source transactions (tailrace_schemas.transactions)."""
+        return f"{self.prefix}.transaction"
 
     def ddl(self, database: str) -> str:
         """DDL events of a database."""

@@ -11,7 +11,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
 from tailrace_sink.board import SinkBoard
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.endpoint import endpoint
@@ -76,7 +77,7 @@ def serve(
     board = SinkBoard(config, metrics)
     with (
         endpoint(config, metrics, board),
-        SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry,
+        open_registry(config.registry) as registry,
     ):
         sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
         board.open(sink)

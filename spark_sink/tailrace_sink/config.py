@@ -19,7 +19,16 @@ from pydantic import (
     model_validator,
 )
 
-from tailrace_schemas.options import RegistryConfig, Section, TableSelection, leave_alone, problems
+from tailrace_schemas.options import (
+    RegistryConfig,
+    SecretUnreadable,
+    Section,
+    TableSelection,
+    given_once,
+    leave_alone,
+    problems,
+    read_extra,
+)
 from tailrace_schemas.topics import TopicNames
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.progress import Bound
@@ -56,6 +65,11 @@ class KafkaConfig(Section):
         description="Further options of the Java consumer, e.g. security.protocol, sasl.jaas.config"
         " and ssl.*; they may not name what the sink sets itself. Never logged.",
     )
+    extra_files: dict[str, Path] = Field(
+        default_factory=dict,
+        description="The same, each from a file: option to path, e.g. sasl.password, whose value is"
+        " the file's first line. Read whenever the program connects anew.",
+    )
     request_timeout_s: float = Field(
         default=15.0,
         ge=1.0,
@@ -71,12 +85,28 @@ class KafkaConfig(Section):
         " default 10. Too low fails on a slow broker, too high notices lost records late.",
     )
 
-    @field_validator("extra")
+    @field_validator("extra", "extra_files")
     @classmethod
-    def _nothing_protected(cls, extra: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    def _nothing_protected(cls, extra: dict[str, Any]) -> dict[str, Any]:
         protected = ("bootstrap.servers", "isolation.level", "group.id", "auto.offset.reset")
         leave_alone(extra, protected, "the promise of exact cuts rests on it")
         return extra
+
+    @model_validator(mode="after")
+    def _given_once(self) -> Self:
+        given_once(self.extra, self.extra_files)
+        return self
+
+    def further_options(self) -> dict[str, str]:
+        """The further options with their secrets, for the consumers only.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        try:
+            return read_extra(self.extra, self.extra_files)
+        except SecretUnreadable as error:
+            raise ConfigError([str(error)]) from error
 
 
 def dead_letters_path(lake: str) -> str:

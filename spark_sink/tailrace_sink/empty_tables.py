@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace_schemas.envelope import TableSchema, table_schema_of
-from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.topics import TableName, value_subject
 from tailrace_sink.config import SinkConfig
 
@@ -24,7 +24,7 @@ def registered_version(config: SinkConfig, topic: str, table: TableName) -> Tabl
     Raises:
         RegistryError: no answer, or refused.
     """
-    with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+    with open_registry(config.registry) as registry:
         found = registry.latest(value_subject(topic))
     if found is None:
         return None

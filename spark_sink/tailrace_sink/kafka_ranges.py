@@ -17,7 +17,7 @@ the log (measured)."""
 def kafka_options(kafka: KafkaConfig) -> dict[str, str]:
     """The options of every read, batch or stream."""
     timeout_ms = str(int(kafka.request_timeout_s * 1000))
-    extra = {f"kafka.{name}": value.get_secret_value() for name, value in kafka.extra.items()}
+    extra = {f"kafka.{name}": value for name, value in kafka.further_options().items()}
     return {
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
         "kafka.default.api.timeout.ms": timeout_ms,

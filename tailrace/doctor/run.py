@@ -43,7 +43,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     topics: list[str] = []
     try:
         with OdbcConnection(config.source) as connection:
-            source = Source(connection, config.source.database, config.source.user)
+            source = Source(connection, config.source.database, config.source.account)
             yield from _at_the_source(source, config)
             topics = _topics(source, config)
     except SourceError as error:

@@ -8,7 +8,8 @@ from typing import Final
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_schemas.options import RegistryConfig
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
 
 _REGISTRY: Final = Judge(Part.REGISTRY)
 _LAKE: Final = Judge(Part.LAKE)
@@ -17,7 +18,7 @@ _WRITABLE: Final = frozenset({"READWRITE", "READWRITE_OVERRIDE"})
 
 def look_at_registry(config: RegistryConfig) -> Iterator[Finding]:
     """Judge the schema registry."""
-    with SchemaRegistry(config.url, config.timeout_s) as registry:
+    with open_registry(config) as registry:
         try:
             subjects = registry.subjects()
             mode = registry.mode()

@@ -16,6 +16,9 @@ import pyodbc
 import pytest
 
 from tailrace_compose.local.connect import ConnectWorker, sqlserver_connector
+from tailrace_publisher.checkpoint.debezium_offsets import chosen_offset, connector_offsets
+from tailrace_publisher.checkpoint.java_map import read_map
+from tailrace_schemas.lsn import Lsn
 from tests.debezium.change_rows import (
     Event,
     Topics,
@@ -266,3 +269,7 @@ def test_snapshot_stream_hand_over_and_restart(
             assert changes == streamed, "\n".join(
                 [f"{mode} {table}", *differences(changes, streamed)]
             )
+        # Where the publisher would go on: at the last commit that the connector has read.
+        offsets = connector_offsets(read_map((worker.folder / "offsets").read_bytes()))
+        taken = chosen_offset(offsets, DATABASE, mode).commit_lsn()
+        assert taken == Lsn.from_bytes(shop.max_lsn()), mode

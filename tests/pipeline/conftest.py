@@ -12,7 +12,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tailrace.topics import AvroDecoder, Event, consumer_of, existing_data_topics, read_all
+from tailrace_publisher.checkpoint.partition import end_of, partition_reader
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.registry import SchemaRegistry
@@ -89,6 +91,16 @@ class Topics:
                 if message.error() is None:
                     self._records.append(self._decoder.decode(message.value() or b"")[1])
         return self._records
+
+    def beside(self, topic: str) -> list[dict[str, Any]]:
+        """The committed records of a topic beside the data, to its end."""
+        kafka = kafka_at(self.bootstrap)
+        deadline = kafka.clock.monotonic() + 30
+        end = end_of(kafka, topic, deadline)
+        with SchemaRegistry(self.registry_url) as registry, partition_reader(kafka, topic) as read:
+            decoder = AvroDecoder(registry)
+            messages = read.read(OFFSET_BEGINNING, end, deadline)
+            return [decoder.decode(message.value())[1] for message in messages]
 
     def close(self) -> None:
         """Close the consumer."""

@@ -100,6 +100,11 @@ class Running:
         if kind is None and self.error is not None:
             raise self.error
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended by itself."""
+        return not self._thread.is_alive()
+
     def ended(self) -> Exception:
         """Wait until it ended by itself; the error that ended it."""
         self._thread.join(LIMIT_S)

@@ -1,6 +1,10 @@
 import pytest
 
 from tailrace.settings import SettingsError, load
+from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.errors import ConfigError as PublisherError
+from tailrace_sink.config import SinkConfig
+from tailrace_sink.errors import ConfigError as SinkError
 
 FILE = """
 prefix: air
@@ -80,3 +84,62 @@ def test_a_missing_file_and_a_flag_without_value_are_named(tmp_path):
         load(tmp_path / "none.yaml", {})
     with pytest.raises(SettingsError, match=r"option\.path=value"):
         load(None, {}, ["publisher.page_rows"])
+
+
+@pytest.mark.parametrize(
+    ("registry", "told"),
+    [
+        ({"user": "u"}, "user needs exactly one of password"),
+        ({"password": "s3cret"}, "password and password_file need user"),
+        ({"user": "u", "password": "s3cret", "token": "t0ken"}, "one of user, token"),
+        ({"token": "t0ken", "token_file": "f"}, "one of user, token"),
+        ({"client_key": "k"}, "need client_certificate"),
+        ({"url": "http://r", "ca_file": "f"}, "need an https url"),
+    ],
+)
+def test_ways_into_a_registry_that_contradict_each_other(registry, told):
+    options = {"registry": {"url": "https://r", **registry}, "prefix": "p"}
+    source = {"host": "h", "database": "d", "user": "u", "password": "p"}
+    options |= {"kafka": {"bootstrap": "b:1"}}
+    for load_it in (
+        lambda: PublisherConfig.load({**options, "source": source}),
+        lambda: SinkConfig.load({**options, "lake": "/lake"}),
+    ):
+        with pytest.raises((PublisherError, SinkError), match=told) as error:
+            load_it()
+        assert "s3cret" not in str(error.value)
+        assert "t0ken" not in str(error.value)
+
+
+def test_names_with_dots_are_one_part_of_a_path(file):
+    environment = {"TAILRACE__KAFKA__EXTRA__SASL_PASSWORD": "0123"}
+    flags = [
+        "kafka.extra.security.protocol=SASL_SSL",
+        "publisher.message_keys.dbo.Orders=[id]",
+        "publisher.kafka.topic_settings.retention.ms=1000",
+    ]
+    config = load(file, environment, flags).publisher()
+    assert config.kafka.librdkafka_options() == {
+        "sasl.password": "0123",
+        "security.protocol": "SASL_SSL",
+    }
+    assert config.message_keys == {"dbo.Orders": ["id"]}
+    assert config.kafka.topic_settings == {"retention.ms": "1000"}
+
+
+def test_secrets_of_kafka_come_from_files(file, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("pa55\n")
+    flags = [f"kafka.extra_files.sasl.password={secret}", "sink.lake=/lake"]
+    settings = load(file, {}, flags)
+    assert settings.publisher().kafka.connection()["sasl.password"] == "pa55"
+    assert settings.sink().kafka.further_options() == {"sasl.password": "pa55"}
+    assert "pa55" not in repr(settings.publisher())
+
+    secret.unlink()
+    with pytest.raises(PublisherError, match=r"kafka\.extra_files\.sasl\.password .* readable"):
+        settings.publisher().kafka.connection()
+    with pytest.raises(SettingsError, match=r"sasl\.password in one of extra and extra_files"):
+        load(file, {}, [*flags, "kafka.extra.sasl.password=x"]).publisher()
+    with pytest.raises(SettingsError, match="remove acks"):
+        load(file, {}, ["kafka.extra_files.acks=/f"]).publisher()

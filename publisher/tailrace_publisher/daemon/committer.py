@@ -12,6 +12,7 @@ from tailrace_publisher.daemon.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.transaction_numbers import TransactionNumbers
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.merge import Block
 from tailrace_publisher.source.queries import CommitTime
@@ -30,7 +31,8 @@ class Committer:
     the last closed LSN.
 
     Args:
-        runtime: with the options rows_per_transaction, mb_per_transaction and linger_ms.
+        runtime: with the options rows_per_transaction, mb_per_transaction, linger_ms and
+            transaction_metadata.
         delivery: takes the rows.
         state: keeps the position.
         out_of_cut: the tables that are not part of the cut.
@@ -68,6 +70,9 @@ class Committer:
         self._commits: Sequence[CommitTime] = ()
         self._position_ms: int | None = None
         self._closed_ms: int | None = None
+        self._numbers: TransactionNumbers | None = None
+        if runtime.config.transaction_metadata:
+            self._numbers = TransactionNumbers(state.position.commit_lsn, state.open_transaction)
 
     @property
     def idle_s(self) -> float:
@@ -99,7 +104,7 @@ class Committer:
                 # The source transaction that fills the Kafka transaction is its last one.
                 frontier = last + _END_OF_TRANSACTION
                 parts, behind = Block(frontier, parts).up_to(frontier)
-            self._send(parts)
+            self._send(self._numbered(parts, ends=bool(behind) or block.ends_transaction))
             if behind:
                 self._close(frontier)
                 self.commit()
@@ -120,6 +125,8 @@ class Committer:
         self.state.position = ChangePosition.end_of(lsn)
         self._position_ms = self._times.get(lsn.to_bytes(), self._position_ms)
         self._open_rows = self._open_bytes = 0
+        if self._numbers is not None:
+            self._delivery.send_boundaries(self._numbers.end())
         if self._delivery.rows_in_transaction and is_last:
             self.commit()
         else:
@@ -181,6 +188,7 @@ class Committer:
         closed_ms = self._position_ms if closed else self._closed_ms
         rows = self._delivery.rows_in_transaction
         self._note_commit(state.position.commit_lsn)
+        state.open_transaction = None if self._numbers is None else self._numbers.open_counts
         now_ms = self._clock.now_ms()
         database = state.database_record(closed_lsn, now_ms)
         checkpoints = state.records_to_write(database, now_ms)
@@ -215,6 +223,14 @@ class Committer:
         index = bisect_left(self._commits, lsn, key=lambda commit: commit.commit_lsn)
         is_known = index < len(self._commits) and self._commits[index].commit_lsn == lsn
         self.state.commit = self._commits[index] if is_known else None
+
+    def _numbered(self, parts: list[EncodedRows], *, ends: bool) -> list[EncodedRows]:
+        """The events with their numbers in their transactions, where that is wanted."""
+        if self._numbers is None:
+            return parts
+        parts, boundaries = self._numbers.number(parts, self._times, ends=ends)
+        self._delivery.send_boundaries(boundaries)
+        return parts
 
     def _send(self, parts: Iterable[EncodedRows]) -> None:
         if not self._delivery.rows_in_transaction:

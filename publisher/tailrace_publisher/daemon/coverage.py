@@ -148,6 +148,30 @@ def begun(record: TableRecord, covers: Mapping[str, Lsn]) -> TableRecord:
     return TableRecord(record.state, min(covers.values()), _oldest_first(covers))
 
 
+def covers_from_start(covers: Mapping[str, Lsn], start: Lsn) -> dict[str, Lsn] | None:
+    """From which LSN on each instance holds a table's changes that begin with an LSN.
+
+    An instance is read behind the LSN that it covers its table from; a low watermark is the lowest
+    LSN that cleanup has left. So one that has just the start covers it from before.
+
+    Args:
+        covers: low watermark of each recognised instance; at least one.
+        start: lowest LSN that rows are wanted from.
+
+    Returns:
+        None when the oldest of them does not go back to the start.
+    """
+    first = oldest_of(covers)
+    if covers[first] > start:
+        return None
+    return {**covers, first: min(covers[first], start.decrement())}
+
+
+def oldest_of(covers: Mapping[str, Lsn]) -> str:
+    """Name of the instance that goes back furthest."""
+    return min(covers, key=lambda name: covers[name])
+
+
 def _oldest_first(covers: Mapping[str, Lsn]) -> tuple[str, ...]:
     """Names of instances in the order in which they began to hold the table's changes.
 

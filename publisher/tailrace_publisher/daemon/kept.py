@@ -21,6 +21,7 @@ class Kept:
         board: what the publisher tells of itself.
         catalog: what was read of capture instances.
         schemas: what the registry said.
+        once: what a process does once, or tells once, and has.
     """
 
     fencing: FencingCheck
@@ -28,3 +29,4 @@ class Kept:
     board: Board
     catalog: KnownCatalog = field(default_factory=KnownCatalog)
     schemas: KnownSchemas = field(default_factory=KnownSchemas)
+    once: set[str] = field(default_factory=set)

@@ -46,6 +46,8 @@ def run(
 ) -> None:
     """Publish the changes of one database, or of a shard of its tables, until the stop is set.
 
+    With snapshot.mode: initial_only it returns when the snapshots of all tables are out.
+
     What waiting may cure (no broker, no registry, no server, a doubtful commit) is told, waited for
     and tried again from the checkpoint; everything else is raised. Once there is a checkpoint, so
     is what the source says, unless it cannot heal (:attr:`PublisherError.may_heal`).
@@ -109,6 +111,8 @@ class _Conductor:
                         raise SchemaRefused(str(error)) from error
                     raise
                 self._wait(error)
+            else:
+                return
 
     def _stepped(self, step: Step) -> None:
         self.board.turned()

@@ -23,7 +23,6 @@ from tailrace_publisher.daemon.protected_rows import (
 from tailrace_publisher.encode.value_hash import rules_of
 from tailrace_publisher.errors import ColumnsRefused, PermissionMissing, PreflightError
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.snapshot_options import SnapshotMode
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version
@@ -85,9 +84,9 @@ def check_source(
     except PermissionMissing as error:
         raise PreflightError(
             [
-                f"login {config.source.user} may not read the CDC tables of {database} ({error}):"
-                f" GRANT SELECT ON SCHEMA::cdc TO [{config.source.user}], and the same on the"
-                " schemas of the tables for the initial snapshot"
+                f"login {config.source.account} may not read the CDC tables of {database}"
+                f" ({error}): GRANT SELECT ON SCHEMA::cdc TO [{config.source.account}], and the"
+                " same on the schemas of the tables for the initial snapshot"
             ]
         ) from error
     selected = [i for i in instances if config.tables.selects(i.table)]
@@ -122,9 +121,9 @@ def _unseen(config: PublisherConfig, hidden: list[str]) -> str:
     if not hidden:
         return ""
     return (
-        f"; or login {config.source.user} cannot see the source tables of the capture instances"
+        f"; or login {config.source.account} cannot see the source tables of the capture instances"
         f" {', '.join(hidden)}: GRANT SELECT ON SCHEMA::dbo (or on the tables) TO"
-        f" [{config.source.user}]"
+        f" [{config.source.account}]"
     )
 
 
@@ -180,7 +179,7 @@ def _named(config: PublisherConfig, name: str) -> TableName:
 def _gate_problems(
     config: PublisherConfig, selected: Iterable[CaptureInstance], gated: dict[str, str | None]
 ) -> list[TableProblem]:
-    user = config.source.user
+    user = config.source.account
     problems = []
     for instance in selected:
         if instance.name not in gated:
@@ -273,7 +272,7 @@ def _mask_problems(
     Their changes are right, so a table that was published before goes on.
     """
     masked = masked_problems(config, connection, selected)
-    if config.snapshot.mode is SnapshotMode.INITIAL:
+    if config.snapshot.reads_first:
         return [TableProblem(table, text, is_of_snapshot=True) for table, text in masked]
     for table, text in masked:
         _log.warning("snapshot_would_be_masked", table=str(table), reason=text)

@@ -25,8 +25,7 @@ from tailrace_publisher.ports import (
 )
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.page_readers import BlockReading
-from tailrace_schemas.options import RegistryConfig
-from tailrace_schemas.registry import SchemaRegistry
+from tailrace_schemas.registry_access import open_registry
 
 _log = structlog.get_logger(__name__)
 _THREADS: Final = {"registry": 8}
@@ -76,7 +75,7 @@ def production_ports() -> Ports:
     return Ports(
         connect=OdbcConnection,
         kafka=ConfluentClients(),
-        registry=_open_registry,
+        registry=open_registry,
         clock=SystemClock(),
         executor=_threads,
         connect_blocks=_connect_blocks,
@@ -103,10 +102,6 @@ def _connect_blocks(config: SourceConfig) -> BlockReading | None:
     except (ImportError, OSError) as error:
         _log.info("rows_are_read_one_by_one", reason=str(error))
         return None
-
-
-def _open_registry(config: RegistryConfig) -> SchemaRegistry:
-    return SchemaRegistry(config.url, config.timeout_s)
 
 
 def _threads(purpose: str) -> Executor:

@@ -51,9 +51,10 @@ def masked_problems(
         names = [column.name for column in instance.columns if column.name in hidden]
         if names:
             problems[instance.table] = (
-                f"table {instance.table}, columns {', '.join(names)}: login {config.source.user}"
+                f"table {instance.table}, columns {', '.join(names)}: login {config.source.account}"
                 " reads masks instead of their values (dynamic data masking), so a snapshot would"
-                f" be wrong: GRANT UNMASK TO [{config.source.user}], or set snapshot.mode: no_data"
+                f" be wrong: GRANT UNMASK TO [{config.source.account}], or set"
+                " snapshot.mode: no_data"
             )
     return list(problems.items())
 

@@ -6,7 +6,7 @@ rows; whatever was not committed is forgotten with the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -46,6 +46,11 @@ class PublisherState:
         signals_offset: offset behind the last signal that was taken; None before the first.
         commit: the commit at the position, by which the database is known again; None where it
             is not known.
+        start_lsn: LSN that the configuration begins with; None once that is committed, and where
+            it does not say.
+        open_transaction: events per table that are out of the transaction that the position is in;
+            None where it is in none, or nobody counts them.
+        announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
         moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
             ones: the checkpoint was lost.
@@ -59,6 +64,9 @@ class PublisherState:
     signals_offset: int | None = None
     commit: CommitTime | None = None
     reads_all_anew: bool = False
+    start_lsn: Lsn | None = None
+    open_transaction: Mapping[str, int] | None = None
+    announced_lsn: Lsn | None = None
     moves: int = 0
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
@@ -131,6 +139,8 @@ class PublisherState:
                 own.closed_lsn,
                 signals_offset=own.signals_offset,
                 commit=_commit(own),
+                open_transaction=own.open_transaction,
+                announced_lsn=own.announced_lsn,
                 _tables={
                     name: TableRecord.from_checkpoint(record)
                     for name, record in stored.tables.items()
@@ -142,6 +152,12 @@ class PublisherState:
             raise CheckpointError(f"checkpoint of database {database}: {error}") from error
         state._named = set(state.out_of_cut())
         return state
+
+    def begin_at(self, lsn: Lsn) -> None:
+        """A first start with changes from an LSN on, itself included, rather than snapshots."""
+        self.start_lsn = lsn
+        self.closed_lsn = lsn.decrement()
+        self.position = ChangePosition.end_of(self.closed_lsn)
 
     @property
     def out(self) -> Lsn:
@@ -257,6 +273,8 @@ class PublisherState:
             tran_end_time=None if self.commit is None else self.commit.end_time_text,
             tran_id=None if self.commit is None else self.commit.tran_id_text,
             signals_offset=self.signals_offset,
+            open_transaction=self.open_transaction,
+            announced_lsn=self.announced_lsn,
         )
 
     def records_to_write(self, database: DatabaseCheckpoint, now_ms: int) -> Checkpoints:
@@ -279,6 +297,7 @@ class PublisherState:
     def written(self, closed_lsn: Lsn) -> None:
         """The records are committed."""
         self.closed_lsn = closed_lsn
+        self.start_lsn = None
         self._changed.clear()
         self._begun.clear()
         self._named = set(self.out_of_cut())

@@ -14,6 +14,7 @@ from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Registry
 from tailrace_publisher.runtime import Runtime
+from tailrace_schemas.differences import differences
 from tailrace_schemas.envelope import TableSchema, envelope_schema, key_schema, table_schema_of
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import RegistryError
@@ -31,17 +32,20 @@ class KnownSchemas:
         versions: the versions of each topic, oldest first.
         ids: of registered schemas, by subject and fingerprint.
         encoders: by capture instance and schema LSN; their schemas are registered.
+        compatible: subjects whose compatibility mode is set.
     """
 
     versions: dict[str, list[TableSchema]] = field(default_factory=dict)
     ids: dict[tuple[str, bytes], int] = field(default_factory=dict)
     encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = field(default_factory=dict)
+    compatible: set[str] = field(default_factory=set)
 
     def forget(self) -> None:
         """Ask again for everything."""
         self.versions.clear()
         self.ids.clear()
         self.encoders.clear()
+        self.compatible.clear()
 
 
 class RegisteredVersions:
@@ -163,7 +167,7 @@ class RegisteredVersions:
         except RegistryError as error:
             if error.retryable:
                 raise
-            raise SchemaRefused(str(error)) from error
+            raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
         registered = self.of_topic(topic)
         kept = [k for k in registered if (k.capture_instance, k.schema_lsn) != identity]
         registered[:] = [*kept, table_schema_of(value)]
@@ -183,9 +187,34 @@ class RegisteredVersions:
         """The id of a schema, which is registered if it is not known."""
         identity = (subject, _fingerprint(schema))
         known = self._known.ids.get(identity)
+        is_set = self._sets_compatibility(subject)
         if known is None:
             known = self._known.ids[identity] = self._registry.register(subject, schema)
+        if not is_set:
+            self._sets_compatibility(subject)
         return known
+
+    def _sets_compatibility(self, subject: str) -> bool:
+        """Whether the subject's mode is as wanted; not where the registry has none to set it of."""
+        mode = self._config.schema_compatibility
+        if mode is None or subject in self._known.compatible:
+            return True
+        is_set = self._registry.set_compatibility(subject, mode.value)
+        if is_set:
+            self._known.compatible.add(subject)
+        return is_set
+
+    def _told_differences(self, topic: str, schema: TableSchema) -> str:
+        """What a refused version changes, against the newest that the registry has."""
+        registered = self._known.versions.get(topic)
+        if not registered:
+            return ""
+        newest = registered[-1]
+        lines = differences(newest, schema)
+        return (
+            f"; differences from the version of {newest.schema_lsn} ({newest.capture_instance}):"
+            f" {', '.join(lines) or 'none but where it comes from'}"
+        )
 
 
 def _fingerprint(schema: dict[str, Any]) -> bytes:

@@ -14,9 +14,11 @@ import structlog
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.pacing import Pacing
+from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
+from tailrace_publisher.daemon.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.stream import Stream
 from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.tables import PublishedTables
@@ -38,6 +40,8 @@ class SessionParts:
         stream: publishes windows of changes.
         committer: commits what was sent.
         snapshots: publishes tables that are read anew.
+        modes: says which are, and whether they are all that is wanted.
+        changes: tells what changes in the columns; None where that is not wanted.
         signals: what operators ask for.
         sizes: asks how many rows the snapshots will have.
         watch: looks at the capture job.
@@ -48,6 +52,8 @@ class SessionParts:
     stream: Stream
     committer: Committer
     snapshots: SnapshotDriver
+    modes: SnapshotModes
+    changes: SchemaChanges | None
     signals: Signals
     sizes: TableSizes
     watch: CaptureWatch
@@ -66,7 +72,7 @@ class Session:
         self._parts = parts
 
     def run(self) -> None:
-        """Publish until the stop is set.
+        """Publish until the stop is set, or until nothing more is wanted.
 
         Raises:
             PublisherError, RegistryError: what ended this life.
@@ -91,10 +97,11 @@ class Session:
         config, clock, stop = self._runtime.config, self._runtime.clock, self._runtime.stop
         parts, committer, state = self._parts, self._parts.committer, self._parts.committer.state
         pacing = Pacing(config.poll_interval_ms / 1000)
+        self._announce()
         committer.begin()
         parts.sizes.look()
         looked_at = clock.monotonic()
-        while not stop.is_set():
+        while not stop.is_set() and not parts.modes.is_over():
             self._end_if_none_goes_on()
             parts.time.refresh()
             known_ms, before = None, state.position
@@ -106,12 +113,15 @@ class Session:
                     parts.stream.look_at_catalog()
                 parts.sizes.look()
                 looked_at = clock.monotonic()
+            self._announce()
             more = parts.stream.poll()
             if is_closed(state.position):
+                parts.modes.begin()
                 parts.signals.take()
                 if parts.snapshots.look():
                     # Behind the fence: without a capture instance the events beside it are missing.
                     parts.stream.look_at_catalog()
+                    self._announce()
                 more = parts.snapshots.advance(is_caught_up=not more) or more
             if is_idle:
                 committer.heartbeat(None if more else known_ms)
@@ -121,6 +131,11 @@ class Session:
                 clock.wait(pacing.pause_s(), stop)
         committer.finish()
         _log.info("stopped", position=str(state.position))
+
+    def _announce(self) -> None:
+        """Tell what changes in the columns, before the events that have them."""
+        if self._parts.changes is not None:
+            self._parts.changes.announce()
 
     def _end_if_none_goes_on(self) -> None:
         """End when every table was stopped, which the next start must find in the checkpoint.

@@ -27,7 +27,7 @@ from tailrace_publisher.errors import (
     TableRenamed,
 )
 from tailrace_publisher.metrics import Metrics
-from tailrace_publisher.snapshot_options import OnGap, SnapshotConfig
+from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
 
@@ -144,7 +144,7 @@ class StoppedTables:
         is_gap = isinstance(error, PositionExpired) or (
             isinstance(error, StillStopped) and error.kind == PositionExpired.__name__
         )
-        return is_gap and self._options.on_gap is OnGap.SNAPSHOT
+        return is_gap and self._options.fills_gaps
 
     def reason_of(self, table: TableName) -> str:
         """What a table cannot go on for, as its checkpoint keeps it."""

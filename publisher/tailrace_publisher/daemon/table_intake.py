@@ -12,7 +12,9 @@ from tailrace_publisher.change.ranges import first_lsn_after
 from tailrace_publisher.daemon.coverage import (
     PublishedTable,
     begun,
+    covers_from_start,
     covers_of,
+    oldest_of,
     reading_of,
     still_covered,
 )
@@ -23,10 +25,14 @@ from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.daemon.table_state import PUBLISHED, TableEvent, TableState
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.encode.value_hash import rules_of
-from tailrace_publisher.errors import PublisherError, TableFailed, TableRenamed
+from tailrace_publisher.errors import (
+    PositionExpired,
+    PublisherError,
+    TableFailed,
+    TableRenamed,
+)
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.snapshot_options import SnapshotMode
 from tailrace_publisher.source.instances import Catalog, by_table
 from tailrace_publisher.source.queries import CatalogState
 from tailrace_publisher.source.versions import current_columns, timeline, versions_of
@@ -252,7 +258,7 @@ class TableIntake:
             self._tell_instances(table, record, after)
             self._state.keep(table.name, _with_source(table, after))
         elif covers:
-            self._begin(table, record, covers)
+            covers = self._begin(table, record, covers)
         table.versions.clear()
         table.covers = covers
         table.object_ids = {instance.name: instance.object_id for instance in table.instances}
@@ -267,25 +273,37 @@ class TableIntake:
         gone = {version.capture_instance for version in registered} - self._present
         return present + sorted(gone)
 
-    def _begin(self, table: PublishedTable, record: TableRecord, covers: dict[str, Lsn]) -> None:
+    def _begin(
+        self, table: PublishedTable, record: TableRecord, covers: dict[str, Lsn]
+    ) -> dict[str, Lsn]:
         """Begin with a table that is new, that has lost its place, or that was stopped.
 
         One that was published before has lost changes: only a snapshot makes it true again.
+
+        Returns:
+            From which LSN on each of its instances holds its changes.
+
+        Raises:
+            PositionExpired: cleanup has passed the LSN that is to be begun with.
         """
-        wanted = (
-            self._config.snapshot.mode is SnapshotMode.INITIAL
-            or record.state is not TableState.FOUND
-            or self._state.reads_all_anew
-        )
+        is_new = record.state is TableState.FOUND
+        start, options = self._state.start_lsn, self._config.snapshot
+        wanted = options.reads_first or not is_new or self._state.reads_all_anew
+        if start is not None and is_new:
+            held = covers_from_start(covers, start)
+            if held is None and not options.fills_gaps:
+                raise PositionExpired(oldest_of(covers), start, min(covers.values()))
+            wanted, covers = held is None, held or covers
         event = TableEvent.SNAPSHOT_WANTED if wanted else TableEvent.CHANGES_WANTED
         known = _with_source(table, begun(record, covers))
         after = self._state.happened(table.name, event, known)
-        if record.state is TableState.FOUND:
+        if is_new:
             self._tell_instances(table, record, after)
             self._tell_keyless(table)
         else:
             self._stopped.take_up(table.name, self._state.position.commit_lsn, after.state)
             table.is_told = False
+        return covers
 
     def _tell_instances(
         self, table: PublishedTable, before: TableRecord, after: TableRecord

@@ -72,6 +72,11 @@ class PublishedTables:
         """Of the catalog when it was last read; None before."""
         return self._intake.catalog_state
 
+    @property
+    def refreshed(self) -> int:
+        """How often the catalog was read."""
+        return self._intake.refreshed
+
     def refresh(self) -> None:
         """Read the catalog again and take in what is new.
 

@@ -6,7 +6,7 @@ end, check that the database's log continues it, and put the parts together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
@@ -22,11 +22,14 @@ from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
 from tailrace_publisher.daemon.registered import RegisteredVersions
+from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.session import Session, SessionParts
 from tailrace_publisher.daemon.signals import Signals
 from tailrace_publisher.daemon.snapshot_driver import SnapshotDriver
+from tailrace_publisher.daemon.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.spelling import check_spelling
+from tailrace_publisher.daemon.start import begin_where_wanted, check_held, tell_ignored
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
 from tailrace_publisher.daemon.table_intake import TableIntake
 from tailrace_publisher.daemon.table_sizes import TableSizes
@@ -34,7 +37,7 @@ from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
-from tailrace_publisher.errors import CheckpointLost, LeaseLost, PreflightError
+from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost, PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
 from tailrace_publisher.snapshot.fence import FenceSource
@@ -43,7 +46,7 @@ from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.identity import DatabaseIdentity, continuity, visible_identity
-from tailrace_publisher.source.instances import read_catalog
+from tailrace_publisher.source.instances import Catalog, read_catalog
 from tailrace_publisher.source.loss import (
     check_continues,
     check_not_backwards,
@@ -55,6 +58,7 @@ from tailrace_publisher.source.page_size import PageLimit
 from tailrace_publisher.source.queries import is_read_only, max_lsn, server_name
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import transactional_id
+from tailrace_schemas.topics import TableName
 
 _log = structlog.get_logger(__name__)
 
@@ -73,6 +77,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         PublisherError, RegistryError: why it cannot be made.
     """
     config, ports = runtime.config, runtime.ports
+    _check_shard(runtime)
     with ExitStack() as resources:
         control = resources.enter_context(ports.connect(config.source))
         found = check_source(config, control, kept.catalog)
@@ -84,14 +89,18 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
-        state = _opened_state(control, topics, kept)
+        state = _opened_state(config, control, topics, kept)
         kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
         versions = RegisteredVersions(runtime, registry, kept.schemas)
+
+        def read(names: Mapping[int, TableName]) -> Catalog:
+            return read_catalog(control, topics.database, config.message_keys, kept.catalog, names)
+
+        if state.start_lsn is not None and not config.snapshot.fills_gaps:
+            check_held(read({}).instances, runtime.selects, state.start_lsn)
         intake = TableIntake(
             runtime,
-            lambda names: read_catalog(
-                control, topics.database, config.message_keys, kept.catalog, names
-            ),
+            read,
             versions,
             TableTopics(config, delivery.ensure_topics, kept.stopped),
             state,
@@ -124,10 +133,29 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 stream=Stream(runtime, source, tables, committer, snapshots.observe),
                 committer=committer,
                 snapshots=SnapshotDriver(runtime, snapshots, tables, committer, time),
+                modes=SnapshotModes(config.snapshot.mode, tables, committer, kept.once),
+                changes=SchemaChanges(control, tables, delivery, state, time)
+                if config.schema_changes
+                else None,
                 signals=signals,
                 sizes=TableSizes(control, tables, kept.board),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
+        )
+
+
+def _check_shard(runtime: Runtime) -> None:
+    """Check that what is counted per source transaction is counted by one publisher.
+
+    Raises:
+        ConfigError: the database is published in shards.
+    """
+    if runtime.config.transaction_metadata and not runtime.shard.is_whole:
+        raise ConfigError(
+            [
+                "transaction_metadata = true: a transaction's events are counted by one publisher,"
+                " and this database is published in shards: leave one of the two out"
+            ]
         )
 
 
@@ -183,6 +211,9 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
         start_timeout_s=config.kafka.start_timeout_s,
         transaction_timeout_ms=config.kafka.transaction_timeout_ms,
         queue_bytes=config.queue_bytes,
+        transactions=config.transaction_metadata,
+        schema_changes=config.schema_changes,
+        topic_settings=config.kafka.topic_settings,
     )
 
 
@@ -207,7 +238,9 @@ def _of_none_renamed(
     return [p for p in problems if not (p.is_missing and p.table in renamed)]
 
 
-def _opened_state(control: Connection, topics: DatabaseTopics, kept: Kept) -> PublisherState:
+def _opened_state(
+    config: PublisherConfig, control: Connection, topics: DatabaseTopics, kept: Kept
+) -> PublisherState:
     stored = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
     if not kept.fencing.found(stored.database):
         kept.schemas.forget()  # somebody else has published meanwhile, or may have
@@ -231,8 +264,10 @@ def _opened_state(control: Connection, topics: DatabaseTopics, kept: Kept) -> Pu
                 f"another publisher of database {topics.database} with the same prefix began while"
                 " this one started: end one of them, or give it a prefix of its own"
             ) from error
+        begin_where_wanted(config, control, topics.kafka, newest, state)
         state.commit = continuity(control, state.position.commit_lsn).commit
         return state
+    tell_ignored(config.start, kept.once, f"there is a checkpoint, at {state.position}")
     _check_continues(control, state, known_identity(stored.database), identity, newest)
     _log.info("checkpoint_found", database=topics.database, position=str(state.position))
     return state

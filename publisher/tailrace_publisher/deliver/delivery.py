@@ -14,9 +14,9 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
@@ -48,13 +48,21 @@ from tailrace_schemas.checkpoint import (
 from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.schema_changes import (
+    SCHEMA_CHANGE_KEY_SCHEMA,
+    SCHEMA_CHANGE_SCHEMA,
+    SchemaChange,
+)
 from tailrace_schemas.topics import key_subject, value_subject
+from tailrace_schemas.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA, Boundary
 
 _COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
 _LARGE_BYTES: Final = 100_000  # from here on each record is reported: a broker may refuse it
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
+_BOUNDARY_SCHEMAS: Final = (BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA)
+_CHANGE_SCHEMAS: Final = (SCHEMA_CHANGE_KEY_SCHEMA, SCHEMA_CHANGE_SCHEMA)
 Checkpoints = Mapping[CheckpointKey | bytes, DatabaseCheckpoint | TableCheckpoint | None]
 
 
@@ -71,6 +79,9 @@ class DeliveryOptions:
         transaction_timeout_ms: after which the brokers abort a transaction by themselves; must
             exceed the longest one.
         queue_bytes: messages that wait to be sent may take so much memory.
+        transactions: whether there is a topic of begin and end of transactions.
+        schema_changes: whether there is a topic of schema changes.
+        topic_settings: of these two.
     """
 
     transactional_id: str
@@ -80,6 +91,9 @@ class DeliveryOptions:
     start_timeout_s: float = 30.0
     transaction_timeout_ms: int = 300_000
     queue_bytes: int = 128_000_000
+    transactions: bool = False
+    schema_changes: bool = False
+    topic_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class KafkaDelivery:
@@ -127,16 +141,13 @@ class KafkaDelivery:
             [
                 TopicSpec(self._topics.offsets, self._shards, _COMPACTED),
                 TopicSpec(self._topics.progress, self._shards, _KEPT),
+                *self._topics_beside(),
             ]
         )
         own = [self._topics.offsets, self._topics.progress]
         require_partitions(self._partitions, own, self._shards)
         self._check_settings()
-        for subject, schema in (
-            (value_subject(self._topics.progress), PROGRESS_SCHEMA),
-            (key_subject(self._topics.offsets), CHECKPOINT_KEY_SCHEMA),
-            (value_subject(self._topics.offsets), CHECKPOINT_SCHEMA),
-        ):
+        for subject, schema in self._schemas():
             schema_id = self._target.registry.register(subject, schema)
             self._records[schema["name"]] = RecordEncoder(schema, schema_id)
         kafka = self._target.kafka
@@ -206,6 +217,35 @@ class KafkaDelivery:
             if value is not None and len(value) > _LARGE_BYTES:
                 reports[index] = self._ledger.entry(encoded.topic, partitions[index]).on_delivery
         producer.produce(encoded.topic, zip(keys, values, partitions, strict=True), reports)
+
+    def send_boundaries(self, boundaries: Sequence[Boundary]) -> None:
+        """Queue begins and ends of source transactions, beside the events that they speak of.
+
+        Raises:
+            KafkaUnavailable, OutcomeUnknown, LeaseLost: as :meth:`send`.
+        """
+        if boundaries:
+            self._send_beside(self._topics.transaction, _BOUNDARY_SCHEMAS, boundaries)
+
+    def send_schema_changes(self, changes: Sequence[SchemaChange]) -> None:
+        """Queue schema changes, before the first event of theirs.
+
+        Raises:
+            KafkaUnavailable, OutcomeUnknown, LeaseLost: as :meth:`send`.
+        """
+        self._send_beside(self._topics.ddl(self._target.database), _CHANGE_SCHEMAS, changes)
+
+    def _send_beside(
+        self,
+        topic: str,
+        schemas: tuple[dict[str, Any], dict[str, Any]],
+        records: Sequence[Boundary | SchemaChange],
+    ) -> None:
+        producer = self._started()
+        producer.begin()
+        key, value = (self._records[schema["name"]].encode for schema in schemas)
+        messages = [(key(r.to_key()), value(r.to_record()), 0) for r in records]
+        producer.produce(topic, messages, {})
 
     def commit(
         self,
@@ -331,6 +371,32 @@ class KafkaDelivery:
                     else None
                 )
             )
+
+    def _topics_beside(self) -> list[TopicSpec]:
+        """What is published beside the data, each in one partition: in the order of the source."""
+        options, names = self._options, []
+        if options.transactions:
+            names.append(self._topics.transaction)
+        if options.schema_changes:
+            names.append(self._topics.ddl(self._target.database))
+        return [TopicSpec(name, 1, options.topic_settings) for name in names]
+
+    def _schemas(self) -> list[tuple[str, dict[str, Any]]]:
+        """The fixed records' schemas, by subject."""
+        topics = self._topics
+        found = [
+            (value_subject(topics.progress), PROGRESS_SCHEMA),
+            (key_subject(topics.offsets), CHECKPOINT_KEY_SCHEMA),
+            (value_subject(topics.offsets), CHECKPOINT_SCHEMA),
+        ]
+        if self._options.transactions:
+            found.append((key_subject(topics.transaction), BOUNDARY_KEY_SCHEMA))
+            found.append((value_subject(topics.transaction), BOUNDARY_SCHEMA))
+        if self._options.schema_changes:
+            topic = topics.ddl(self._target.database)
+            found.append((key_subject(topic), SCHEMA_CHANGE_KEY_SCHEMA))
+            found.append((value_subject(topic), SCHEMA_CHANGE_SCHEMA))
+        return found
 
     def _admin(self) -> TopicAdmin:
         return TopicAdmin(

@@ -156,6 +156,7 @@ class EnvelopeEncoder:
             keys,
             list(map(b"".join, parts)),
             [index for index, kind in enumerate(kinds) if kind in DELETES],
+            str(self.schema.table),
         )
 
     def encode_snapshot(

@@ -17,6 +17,7 @@ class EncodedRows:
         keys: framed Avro keys, None for a keyless table.
         values: framed Avro envelopes.
         deletes: ascending indexes of the events that want a tombstone behind them.
+        table: the source table, database.schema.table.
     """
 
     topic: str
@@ -25,6 +26,7 @@ class EncodedRows:
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
+    table: str = ""
 
     def __len__(self) -> int:
         """Number of events; tombstones are not counted."""
@@ -46,4 +48,5 @@ class EncodedRows:
             self.keys[start:stop],
             self.values[start:stop],
             [index - start for index in self.deletes[low:high]],
+            self.table,
         )

@@ -158,6 +158,6 @@ class SourceParts:
 
 
 def envelope_end(processed_ms: int | None) -> bytes:
-    """``ts_ms``, and no transaction: its numbers would need state that a restart does not have."""
+    """``ts_ms``, and no transaction: one byte, where ``transaction_numbers`` puts it in later."""
     stamp = NULL if processed_ms is None else PRESENT + encode_long(processed_ms)
     return stamp + NULL

@@ -84,12 +84,12 @@ def _classify(
     # 18456 follows 4060 when the login may not open the database, so the database goes first.
     if numbers & _DATABASE_UNKNOWN and (is_login or 916 in numbers):
         return DatabaseUnknown, (
-            f"database {config.database} does not exist or login {config.user} has no user in"
+            f"database {config.database} does not exist or login {config.account} has no user in"
             " it: check source.database, or CREATE USER for the login. "
         )
     if numbers & _LOGIN_REFUSED or sqlstate == "28000":
         return LoginRefused, (
-            f"login {config.user} was refused: check source.user and source.password. "
+            f"login {config.account} was refused: check source.user and source.password. "
         )
     if is_login and sqlstate == "08001" and -1 in numbers and max(numbers) <= 0:
         return EncryptionRefused, (
@@ -97,7 +97,7 @@ def _classify(
             " source.trust_server_certificate where the network is private. "
         )
     if numbers & _PERMISSION_MISSING:
-        return PermissionMissing, f"login {config.user} lacks a permission. "
+        return PermissionMissing, f"login {config.account} lacks a permission. "
     if numbers & _BUSY or sqlstate == "40001" or (sqlstate == "HYT00" and not is_login):
         return SourceBusy, "busy. "
     if sqlstate in _UNAVAILABLE_STATES or sqlstate == "HYT00":

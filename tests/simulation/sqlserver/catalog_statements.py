@@ -225,6 +225,18 @@ def _newest_loss_up_to(view: View, parameters: Sequence[Any]) -> Answer:
     return [(max(lsns, default=None),)]
 
 
+@statement(
+    "SELECT ddl_lsn, source_object_id, ddl_command, ddl_time FROM cdc.ddl_history"
+    " WHERE ddl_lsn > ? ORDER BY ddl_lsn"
+)
+def _ddl_texts(view: View, parameters: Sequence[Any]) -> Answer:
+    return sorted(
+        (entry.lsn, entry.source_object_id, entry.command, entry.time)
+        for entry in view.database.ddl_history
+        if entry.lsn > parameters[0]
+    )
+
+
 @statement("SELECT MAX(ddl_lsn), COUNT(*) FROM cdc.ddl_history")
 def _newest_ddl(view: View, _: Sequence[Any]) -> Answer:
     entries = view.database.ddl_history

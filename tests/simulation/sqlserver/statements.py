@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from tests.simulation.sqlserver.log import lsn_text
@@ -303,6 +303,27 @@ def _commit_behind_time(view: View, parameters: Sequence[Any]) -> Answer:
         if entry.start_lsn > behind and entry.tran_end_time > moment:
             return [(entry.start_lsn,)]
     return []
+
+
+@statement(
+    "SELECT sys.fn_cdc_map_time_to_lsn(N'smallest greater than or equal', CAST(? AS datetime)),"
+    " sys.fn_cdc_map_time_to_lsn(N'largest less than', CAST(? AS datetime)),"
+    " (SELECT MIN(tran_end_time) FROM cdc.lsn_time_mapping), GETDATE()"
+)
+def _map_time(view: View, parameters: Sequence[Any]) -> Answer:
+    """https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-map-time-to-lsn-transact-sql"""
+    moment, entries = datetime.fromisoformat(parameters[0]), view.database.mapping
+    later = min((e.start_lsn for e in entries if e.tran_end_time >= moment), default=None)
+    earlier = max((e.start_lsn for e in entries if e.tran_end_time < moment), default=None)
+    oldest = min((e.tran_end_time for e in entries), default=None)
+    return [(later, earlier, oldest, view.replica.clock.local())]
+
+
+@statement("SELECT CAST(CAST(? AS datetimeoffset(3)) AT TIME ZONE ? AS datetime2(3))")
+def _in_zone(view: View, parameters: Sequence[Any]) -> Answer:
+    utc = datetime.fromisoformat(parameters[0]).astimezone(UTC).replace(tzinfo=None)
+    zone = view.replica.clock.zone
+    return [(utc + timedelta(minutes=zone.offset_at(utc)),)]
 
 
 @statement("SELECT tran_end_time, tran_id FROM cdc.lsn_time_mapping WHERE start_lsn = ?")

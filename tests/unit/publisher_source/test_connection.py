@@ -6,6 +6,7 @@ from typing import Any
 
 import pyodbc
 import pytest
+from pydantic import ValidationError
 
 from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.errors import (
@@ -27,6 +28,7 @@ from tailrace_publisher.source.connection import (
     quote_name,
     quote_text,
 )
+from tailrace_schemas.options import problems
 from tailrace_schemas.topics import TableName
 
 
@@ -346,3 +348,79 @@ def test_a_connection_that_broke_is_unavailable(monkeypatch: pytest.MonkeyPatch)
     ]
 
     assert type(fail(monkeypatch, *records)) is SourceUnavailable
+
+
+# -- further keywords ------------------------------------------------------------------------------
+
+HOST = {"host": "h", "database": "d"}
+LOGIN = {"user": "u", "password": "s3cret"}
+
+
+def source(**options: Any) -> SourceConfig:
+    return SourceConfig.model_validate({**HOST, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "there", "absent"),
+    [
+        (
+            {**LOGIN, "odbc": {"multisubnetfailover": "Yes", "ServerSPN": "MSSQLSvc/h:1}433"}},
+            [
+                "UID={u}",
+                "PWD={s3cret}",
+                "MultiSubnetFailover={Yes}",
+                "ServerSPN={MSSQLSvc/h:1}}433}",
+            ],
+            [],
+        ),
+        (
+            {"odbc": {"Trusted_Connection": "Yes"}},
+            ["Trusted_Connection={Yes}"],
+            ["UID=", "PWD="],
+        ),
+        (
+            {"odbc": {"Authentication": "ActiveDirectoryMsi"}, "user": "identity"},
+            ["Authentication={ActiveDirectoryMsi}", "UID={identity}"],
+            ["PWD="],
+        ),
+        (
+            {**LOGIN, "odbc": {"Authentication": "ActiveDirectoryServicePrincipal"}},
+            ["Authentication={ActiveDirectoryServicePrincipal}", "UID={u}", "PWD={s3cret}"],
+            [],
+        ),
+    ],
+)
+def test_further_keywords_are_in_the_connection_string(
+    options: dict[str, Any], there: list[str], absent: list[str]
+):
+    config = source(**options)
+    text = connection_string(config, "/lib/driver.so")
+    for part in there:
+        assert part in text
+    for part in absent:
+        assert part not in text
+    assert "s3cret" not in repr(config)
+    assert "MSSQLSvc" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "user is missing"),
+        ({"user": "u"}, "give exactly one of password and password_file"),
+        ({**LOGIN, "odbc": {"PWD": "x"}}, "PWD: it is the option source.password"),
+        ({**LOGIN, "odbc": {"MultiSubnetFailovr": "Yes"}}, "MultiSubnetFailovr: use one of"),
+        ({**LOGIN, "odbc": {"WSID": "a", "wsid": "b"}}, "WSID is given twice"),
+        ({**LOGIN, "odbc": {"Trusted_Connection": "Yes"}}, "leave out user and password"),
+        (
+            {"odbc": {"Trusted_Connection": "Yes", "Authentication": "ActiveDirectoryMsi"}},
+            "one of odbc.Trusted_Connection and odbc.Authentication",
+        ),
+        ({"odbc": {"Authentication": "ActiveDirectoryInteractive"}}, "asks a person"),
+    ],
+)
+def test_keywords_that_are_wrong_or_contradict_the_login(options: dict[str, Any], told: str):
+    with pytest.raises(ValidationError) as error:
+        source(**options)
+    assert told in str(problems(error.value))
+    assert "s3cret" not in str(problems(error.value))

@@ -171,6 +171,7 @@ class BlockEncoder:
         self.cells = (*HEADER_CELLS, *self._rows.cells)
         self.schema = schema
         self.topic = topic
+        self._table = str(schema.table)
         self.schema_id = value_schema_id
         frame = frame_header(value_schema_id)
         heads = {kind: frame + (PRESENT if kind in HAS_BEFORE else NULL + PRESENT) for kind in Kind}
@@ -237,6 +238,7 @@ class BlockEncoder:
             [None] * len(kinds) if keys is None else list(as_list(keys)),
             as_list(values),
             np.flatnonzero(np.isin(kinds, list(DELETES))).tolist(),
+            self._table,
         )
 
     def _images(self, images: Any, events: Longs | None, kinds: Longs) -> list[Any]:

@@ -1,0 +1,175 @@
+"""Being let in by a registry: TLS, client certificates, user and password, bearer tokens.
+
+The registry itself asks nobody, as deployments have it: what is asked for stands in front of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ipaddress
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tailrace_schemas.options import RegistryConfig
+from tailrace_schemas.registry import RegistryRejected, RegistryUnavailable
+from tailrace_schemas.registry_access import RegistryAccessUnusable, open_registry
+
+pytestmark = pytest.mark.kafka
+
+NAME = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "127.0.0.1")])
+KEY_PASSWORD = "of the key"
+
+
+@dataclass
+class Door:
+    """What stands in front of the registry.
+
+    Attributes:
+        url: where.
+        folder: with ca.pem (its own certificate, and whom it trusts) and key.pem.
+        wanted: the header that it wants.
+        seen: the headers that came.
+    """
+
+    url: str
+    folder: Path
+    wanted: str | None = None
+    seen: list[str | None] = field(default_factory=list)
+
+    def options(self, **further: object) -> RegistryConfig:
+        options = {"url": self.url, "timeout_s": 5, "ca_file": self.folder / "ca.pem"}
+        certificate = {
+            "client_certificate": self.folder / "ca.pem",
+            "client_key": self.folder / "key.pem",
+            "client_key_password": KEY_PASSWORD,
+        }
+        return RegistryConfig.model_validate({**options, **certificate, **further})
+
+    def subjects(self, **further: object) -> list[str]:
+        with open_registry(self.options(**further)) as registry:
+            return registry.subjects()
+
+
+@pytest.fixture
+def door(registry: str, tmp_path: Path) -> Iterator[Door]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(NAME)
+        .issuer_name(NAME)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(addresses, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (tmp_path / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (tmp_path / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(KEY_PASSWORD.encode()),
+        )
+    )
+    found = Door("", tmp_path)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.seen.append(self.headers["Authorization"])
+            allowed = found.wanted in {None, self.headers["Authorization"]}
+            answer = httpx.get(registry + self.path) if allowed else httpx.Response(401, json={})
+            self.send_response(answer.status_code)
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem", KEY_PASSWORD)
+    context.load_verify_locations(tmp_path / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    found.url = f"https://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield found
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_certificate_of_ones_own_authority_lets_in(door: Door):
+    door.subjects()
+    assert door.seen == [None]
+
+
+def test_without_certificate_or_authority_there_is_no_answer(door: Door):
+    bare = {"client_certificate": None, "client_key": None, "client_key_password": None}
+    for options in (bare, {**bare, "ca_file": None}):
+        with pytest.raises(RegistryUnavailable):
+            door.subjects(**options)
+    assert door.seen == []
+
+
+def test_user_and_password(door: Door, tmp_path: Path):
+    door.wanted = f"Basic {base64.b64encode(b'cdc:right').decode()}"
+    door.subjects(user="cdc", password="right")
+    with pytest.raises(RegistryRejected, match=r"check registry\.user") as refused:
+        door.subjects(user="cdc", password="wr0ng")
+    assert refused.value.status == 401
+    assert "wr0ng" not in str(refused.value)
+    file = tmp_path / "password"
+    file.write_text("right\n")
+    door.subjects(user="cdc", password_file=file)
+
+
+def test_a_token_is_read_again_when_it_was_renewed(door: Door, tmp_path: Path):
+    door.wanted = "Bearer first"
+    door.subjects(token="first")
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    with open_registry(door.options(token_file=file)) as registry:
+        registry.subjects()
+        door.wanted = "Bearer second"
+        with pytest.raises(RegistryRejected):
+            registry.subjects()
+        file.write_text("second\n")
+        registry.subjects()
+        file.unlink()
+        with pytest.raises(RegistryAccessUnusable, match=r"registry\.token_file .* readable"):
+            registry.subjects()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"client_key": Path("/no/such/key")}, "there is no file /no/such/key"),
+        ({"client_key_password": "wr0ng"}, r"client_key \(with client_key_password\) do not go"),
+        ({"ca_file": Path(__file__)}, r"registry\.ca_file .* holds no certificates"),
+    ],
+)
+def test_certificates_that_cannot_be_used_are_told(
+    door: Door, options: dict[str, object], told: str
+):
+    with pytest.raises(RegistryAccessUnusable, match=told) as error:
+        door.subjects(**options)
+    assert "wr0ng" not in str(error.value)
+    assert not error.value.retryable

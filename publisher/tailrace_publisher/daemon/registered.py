@@ -170,8 +170,10 @@ class RegisteredVersions:
                 raise
             raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
         registered = self.of_topic(topic)
-        kept = [k for k in registered if (k.capture_instance, k.schema_lsn) != identity]
-        registered[:] = [*kept, table_schema_of(value)]
+        now = table_schema_of(value)
+        same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
+        if not same or same[-1] != now:  # other options may have made another one of it before
+            registered[:] = [*(k for k in registered if k not in same), now]
         encoder = EnvelopeEncoder(
             self._config.server_name,
             schema,

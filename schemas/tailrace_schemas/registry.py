@@ -228,9 +228,11 @@ class SchemaRegistry:
             RegistryUnavailable: no answer.
         """
         try:
-            return self._http.get("/subjects").headers.get("Date")
+            answer = self._http.get("/subjects")
         except httpx.HTTPError as error:
             raise RegistryUnavailable(self.url, f"{type(error).__name__}: {error}") from error
+        told = answer.headers.get("Date")
+        return None if told is None else str(told)
 
     def mode(self) -> str | None:
         """READWRITE, READONLY or IMPORT, as Confluent's API has it; None where it is not told.

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.one_table import of_one_table
@@ -177,8 +178,7 @@ class RegisteredVersions:
             topic,
             value_id,
             key_id,
-            self._config.surrogates,
-            self._hashes,
+            Treatment.of(self._config, self._hashes, schema.table),
         )
         self._known.encoders[identity] = encoder
         return encoder

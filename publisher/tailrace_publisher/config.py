@@ -23,6 +23,7 @@ from pydantic import (
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.odbc_options import KEYWORDS, check_login, spelled
+from tailrace_publisher.skip_options import SkipConfig
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
 from tailrace_publisher.start_options import StartConfig
 from tailrace_schemas.options import (
@@ -30,12 +31,14 @@ from tailrace_schemas.options import (
     SecretUnreadable,
     Section,
     TableSelection,
+    check_patterns,
     given_once,
     leave_alone,
+    matches,
     problems,
     read_extra,
 )
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.topics import TableName, TopicNames
 
 
 class Encrypt(StrEnum):
@@ -66,6 +69,24 @@ class Surrogates(StrEnum):
     FAIL = "fail"
     REPLACE = "replace"
     NULL = "null"
+
+
+class Partitioner(StrEnum):
+    """What chooses the partition of an event by its key."""
+
+    CRC32 = "crc32"
+    MURMUR2 = "murmur2"
+
+
+class TopicRule(Section):
+    """What topics of some tables have, when they are created."""
+
+    partitions: int | None = Field(
+        default=None, ge=1, le=10_000, description="Instead of kafka.partitions; 1 to 10000."
+    )
+    settings: dict[str, str] = Field(
+        default_factory=dict, description="Beside kafka.topic_settings, which they override."
+    )
 
 
 class Compatibility(StrEnum):
@@ -232,6 +253,21 @@ class KafkaConfig(Section):
         description="Settings of data topics when they are created, e.g. retention.ms; default:"
         " none, which leaves them to the brokers. Topics that exist are left as they are.",
     )
+    topic_rules: dict[str, TopicRule] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " {partitions, settings} of the topics of these tables when they are created; the first"
+        " pattern that matches counts, and what it does not say is as for all. settings are e.g."
+        " retention.ms or min.insync.replicas; topics that exist are left as they are.",
+    )
+    partitioner: Partitioner = Field(
+        default=Partitioner.CRC32,
+        description="What chooses the partition of a key: crc32 (default) of the key's own bytes;"
+        " murmur2 of all bytes, the schema's id included, as the default partitioner of Java's"
+        " producer (and Debezium) does: it costs a few microseconds an event, and a new version of"
+        " the key's schema moves keys to other partitions. Another one than before moves keys, too:"
+        " the order of a key's events is then that of their positions only.",
+    )
     allow_compaction: bool = Field(
         default=False,
         description="Whether data topics may have cleanup.policy=compact; default false: such a"
@@ -263,6 +299,30 @@ class KafkaConfig(Section):
         description="Seconds until a transaction's outcome counts as unknown; 1 to 3600, default"
         " 60. Then the producer is replaced and the checkpoint read back.",
     )
+
+    @field_validator("topic_rules")
+    @classmethod
+    def _compile(cls, rules: dict[str, TopicRule]) -> dict[str, TopicRule]:
+        check_patterns(rules)
+        return rules
+
+    @model_validator(mode="after")
+    def _compacted_only_where_allowed(self) -> Self:
+        for pattern, rule in self.topic_rules.items():
+            if "compact" in rule.settings.get("cleanup.policy", "") and not self.allow_compaction:
+                raise ValueError(
+                    f"topic_rules {pattern!r}: cleanup.policy=compact needs allow_compaction: true"
+                )
+        return self
+
+    def topic_rule(self, table: TableName) -> TopicRule:
+        """What a table's topic has when it is created: partitions and settings."""
+        name = f"{table.schema}.{table.table}"
+        found = next((r for p, r in self.topic_rules.items() if matches([p], name)), TopicRule())
+        return TopicRule(
+            partitions=found.partitions or self.partitions,
+            settings={**self.topic_settings, **found.settings},
+        )
 
     @field_validator("extra", "extra_files")
     @classmethod
@@ -317,7 +377,12 @@ class CapturedTables(TableSelection):
 
     def plain_names(self) -> list[str]:
         """The include patterns that name one table: those tables must be captured."""
-        return [p for p in self.include if re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", p)]
+        return list(filter(is_plain_name, self.include))
+
+
+def is_plain_name(pattern: str) -> bool:
+    """Whether a pattern on schema.table is the name of one table."""
+    return re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", pattern) is not None
 
 
 Columns = Annotated[list[str], Field(min_length=1)]
@@ -329,7 +394,10 @@ class PublisherConfig(Section):
     source: SourceConfig
     kafka: KafkaConfig
     registry: RegistryConfig
-    prefix: str = Field(description="First part of every topic name; letters, digits and '-'.")
+    prefix: str = Field(
+        description="First part of every topic name; letters, digits, '.', '_' and '-', a letter or"
+        " digit first. With dots it must not begin with another publisher's prefix and a dot."
+    )
     server_name: str = Field(
         default="",
         description="Logical name of the server in source.name and in checkpoints; default: the"
@@ -347,6 +415,7 @@ class PublisherConfig(Section):
         " as text with all seven digits; others are cut to microseconds.",
     )
     columns: ColumnsConfig = Field(default_factory=ColumnsConfig)
+    skip: SkipConfig = Field(default_factory=SkipConfig)
     surrogates: Surrogates = Field(
         default=Surrogates.FAIL,
         description="What becomes of text that holds half a surrogate pair, which SQL Server stores"

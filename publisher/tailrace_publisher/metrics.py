@@ -36,6 +36,12 @@ class Metrics:
         self.snapshot_rows = Counter(
             "tailrace_snapshot_rows", "Snapshot rows committed.", ["topic"], registry=self.registry
         )
+        self.skipped = Counter(
+            "tailrace_skipped",
+            "Events that the options of skip left out; again after a restart that reads again.",
+            ["topic"],
+            registry=self.registry,
+        )
         self.transactions = Counter(
             "tailrace_transactions", "Source transactions seen.", registry=self.registry
         )

@@ -76,7 +76,8 @@ class PartitionProgress:
         position_hash: sum of the hashes of their positions.
         schema_ids: registry ids of their schemas.
         bytes: of the events' values; None in records of the first form.
-        operations: the events by op; None in records of the first form.
+        operations: the events by op; None in records of the first form, and where the publisher's
+            options leave out operations: then they would say nothing of the table.
     """
 
     topic: str

@@ -221,6 +221,19 @@ class SchemaRegistry:
         answer = self._ask("PUT", path, subject, {"compatibility": mode}, missing={})
         return bool(answer)
 
+    def date(self) -> str | None:
+        """The date header of an answer, whatever it answers: by the registry's clock.
+
+        Raises:
+            RegistryUnavailable: no answer.
+        """
+        try:
+            answer = self._http.get("/subjects")
+        except httpx.HTTPError as error:
+            raise RegistryUnavailable(self.url, f"{type(error).__name__}: {error}") from error
+        told = answer.headers.get("Date")
+        return None if told is None else str(told)
+
     def mode(self) -> str | None:
         """READWRITE, READONLY or IMPORT, as Confluent's API has it; None where it is not told.
 

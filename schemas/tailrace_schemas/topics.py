@@ -15,7 +15,7 @@ from typing import Final
 from tailrace_schemas.names import topic_part, unescape
 
 TOPIC_CHARACTERS_MAX: Final = 249
-_PREFIX: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9-]*$")
+_PREFIX: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*(?<!\.)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,17 +36,18 @@ class TopicNames:
     """All topic names under one prefix.
 
     Raises:
-        ValueError: the prefix has characters other than letters, digits and ``-``.
+        ValueError: the prefix has characters other than letters, digits, ``.``, ``_`` and ``-``, or
+            begins with neither letter nor digit, or has a dot at its end or behind another.
     """
 
     prefix: str
 
     def __post_init__(self) -> None:
         """Check the prefix."""
-        if not _PREFIX.match(self.prefix):
+        if not _PREFIX.fullmatch(self.prefix):
             raise ValueError(
-                f"topic prefix {self.prefix!r}: use letters, digits and '-', starting with a letter"
-                " or digit"
+                f"topic prefix {self.prefix!r}: use letters, digits, '.', '_' and '-', starting"
+                " with a letter or digit, and with no dot at the end or behind another"
             )
 
     @property
@@ -91,10 +92,11 @@ class TopicNames:
 
     def table_of(self, topic: str) -> TableName | None:
         """The table whose data topic this is, or None when it is not one of ours."""
-        parts = topic.split(".")
-        if len(parts) != 4 or parts[0] != self.prefix:
+        begin = f"{self.prefix}."
+        parts = topic.removeprefix(begin).split(".")
+        if not topic.startswith(begin) or len(parts) != 3:
             return None
-        return TableName(*map(unescape, parts[1:]))
+        return TableName(*map(unescape, parts))
 
 
 def key_subject(topic: str) -> str:

@@ -22,7 +22,7 @@ from tailrace_publisher.deliver.topic_settings import (
     kept_too_short,
     retention_limits,
 )
-from tailrace_publisher.errors import CheckpointForgets
+from tailrace_publisher.errors import CheckpointForgets, ConfigError
 from tailrace_schemas.topics import TopicNames
 
 _JUDGE: Final = Judge(Part.KAFKA)
@@ -40,7 +40,16 @@ def look_at_brokers(
         data: names of the tables' topics.
         transactional_id: the publisher's.
     """
-    admin = AdminClient({**config.connection(), "log_level": 0})
+    try:
+        admin = AdminClient({**config.connection(), "log_level": 0})
+    except ConfigError as error:
+        yield _JUDGE.problem(
+            "kafka.extra_files",
+            "; ".join(error.problems),
+            "nothing can be published",
+            Fix("mount the secret, or let this user read it"),
+        )
+        return
     try:
         metadata = admin.list_topics(timeout=config.start_timeout_s)
     except KafkaException as error:

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-import httpx
-
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_schemas.options import RegistryConfig
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
 
 _JUDGE: Final = Judge(Part.CLOCKS)
 _APART_S: Final = 5.0
@@ -31,9 +31,9 @@ def look_at_registry_clock(config: RegistryConfig) -> Iterator[Finding]:
     """Compare the registry's clock, by the date of an answer, with this machine's."""
     before = time.time()
     try:
-        answer = httpx.get(f"{config.url.rstrip('/')}/subjects", timeout=config.timeout_s)
-        told = parsedate_to_datetime(answer.headers["Date"])
-    except (httpx.HTTPError, KeyError, ValueError):
+        with open_registry(config) as registry:
+            told = parsedate_to_datetime(registry.date() or "")
+    except (RegistryError, ValueError):
         return
     yield judged("schema registry", told, before - 1, time.time() + 1)  # whole seconds
 

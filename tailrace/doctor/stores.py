@@ -18,18 +18,18 @@ _WRITABLE: Final = frozenset({"READWRITE", "READWRITE_OVERRIDE"})
 
 def look_at_registry(config: RegistryConfig) -> Iterator[Finding]:
     """Judge the schema registry."""
-    with open_registry(config) as registry:
-        try:
+    try:
+        with open_registry(config) as registry:
             subjects = registry.subjects()
             mode = registry.mode()
-        except RegistryError as error:
-            yield _REGISTRY.problem(
-                config.url,
-                str(error),
-                "events are written with schemas that are registered first",
-                Fix("check registry.url, and that the registry runs"),
-            )
-            return
+    except RegistryError as error:
+        yield _REGISTRY.problem(
+            config.url,
+            str(error),
+            "events are written with schemas that are registered first",
+            Fix("check the section registry, and that the registry runs"),
+        )
+        return
     yield _REGISTRY.ok(config.url, f"answers, {len(subjects)} subjects")
     if mode is not None and mode not in _WRITABLE:
         yield _REGISTRY.problem(

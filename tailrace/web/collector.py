@@ -1,7 +1,11 @@
-"""Asks all parts every few seconds, in a thread of its own: a request is answered from memory."""
+"""Asks all parts every few seconds, in a thread of its own: a request is answered from memory.
+
+While nobody looks at the page it asks once a minute: the source is not asked for nothing.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
     from tailrace.settings import Settings
 
 _END_S: Final = 30.0
+_UNWATCHED_PAUSE_S: Final = 60.0
+_FRESH_S: Final = 10.0
+"""Age up to which a model answers a request at once; or five pauses, where they are longer."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,6 +41,10 @@ class Collector:
         publisher: where it answers; None where it is not asked.
         sink: the same.
         every_s: pause between two looks, seconds.
+        watched_s: how long after a request the page counts as looked at, seconds.
+
+    Attributes:
+        is_resting: whether it waits for somebody to look.
 
     Raises:
         SettingsError: the configuration is not usable.
@@ -45,20 +56,25 @@ class Collector:
         publisher: DaemonAddress | None,
         sink: DaemonAddress | None,
         every_s: float,
+        watched_s: float = 60.0,
     ) -> None:
         config = settings.publisher()
         self._config = config
         self._reader = FreshnessReader(settings)
         self._publisher, self._sink = publisher, sink
         self._every_s = every_s
+        self._watched_s = watched_s
         kafka = config.kafka
         self._ledger = LedgerReader(
             kafka.bootstrap, config.topics, kafka.librdkafka_options(), kafka.start_timeout_s
         )
         self._commits = CommitRows(settings.sink().commits_path) if settings.has_sink else None
         self._stop = threading.Event()
-        self._has_looked = threading.Event()
+        self._turn = threading.Condition()
+        self._asked_at = time.monotonic()
+        self._seen_at = -math.inf
         self._model: Model | None = None
+        self.is_resting = False
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def start(self) -> None:
@@ -68,6 +84,8 @@ class Collector:
     def close(self) -> None:
         """End; a look that has begun is finished or left."""
         self._stop.set()
+        with self._turn:
+            self._turn.notify_all()
         self._thread.join(_END_S)
         self._ledger.close()
 
@@ -75,22 +93,41 @@ class Collector:
         """What was seen last; None before the first look is over.
 
         Args:
-            wait_s: how long to wait for the first look.
+            wait_s: how long to wait for a look, where there was none for some time.
         """
-        self._has_looked.wait(wait_s)
-        return self._model
+        fresh_s = max(_FRESH_S, 5 * self._every_s)
+        with self._turn:
+            self._asked_at = now = time.monotonic()
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: self._seen_at > now - fresh_s, wait_s)
+            return self._model
 
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._model = self.look()
+                seen = self.look()
             except Exception as error:  # noqa: BLE001 - told on the page, which would stand still
                 _log.exception("look_failed")
                 told = {"this page": f"{type(error).__name__}: {error}"}
                 before = self._model or Model(Freshness(_now_ms(), None, {}, ()))
-                self._model = replace(before, problems={**before.problems, **told})
-            self._has_looked.set()
-            self._stop.wait(self._every_s)
+                seen = replace(before, problems={**before.problems, **told})
+            with self._turn:
+                self._model, self._seen_at = seen, time.monotonic()
+                self._turn.notify_all()
+            self._rest()
+
+    def _rest(self) -> None:
+        """The pause between two looks; long, and ended by a request, where nobody looks on."""
+        self._stop.wait(self._every_s)
+        with self._turn:
+            seen_at = self._seen_at
+            unasked_s = time.monotonic() - self._asked_at
+            if unasked_s > self._watched_s:
+                self.is_resting = True
+                self._turn.wait_for(
+                    lambda: self._stop.is_set() or self._asked_at > seen_at, _UNWATCHED_PAUSE_S
+                )
+                self.is_resting = False
 
     def look(self) -> Model:
         """Ask all parts now."""

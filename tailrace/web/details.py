@@ -12,7 +12,8 @@ from tailrace.table_names import TableNameError, parse_table
 from tailrace.tail import EventTail
 from tailrace.versions import Version, ddl_of, versions_of
 from tailrace_publisher.errors import PublisherError
-from tailrace_schemas.registry import RegistryError, SchemaRegistry
+from tailrace_schemas.registry import RegistryError
+from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.topics import TableName
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Details:
             problems.append(f"without the DDL, which the source has: {error}")
             ddl = {}
         try:
-            with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+            with open_registry(config.registry) as registry:
                 return versions_of(registry, config.topics.data(table), ddl)
         except (RegistryError, ValueError) as error:
             problems.append(str(error))
@@ -55,7 +56,7 @@ class Details:
         config = self._config
         kafka = config.kafka
         try:
-            with SchemaRegistry(config.registry.url, config.registry.timeout_s) as registry:
+            with open_registry(config.registry) as registry:
                 extra = kafka.librdkafka_options()
                 tail = EventTail(kafka.bootstrap, config.topics, registry, extra)
                 found = explain(config, tail, parse_table(name), key, _CHANGES)

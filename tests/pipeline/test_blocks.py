@@ -11,6 +11,7 @@ from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind
 from tailrace_publisher.ports import Connection
@@ -119,7 +120,7 @@ class Source:
             )
             reference = EnvelopeEncoder(
                 *("s", schema, "topic", 3, 4 if schema.key_columns else None),
-                hashes=ValueHash.of_options(options),
+                treatment=Treatment(hashes=ValueHash.of_options(options)),
             )
             after = after or ChangePosition.end_of(instance.low_watermark.decrement())
             span = LsnRange(after, up_to or self.database.max_lsn())

@@ -21,6 +21,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tailrace.doctor.clocks import look_at_registry_clock
+from tailrace.doctor.findings import Level
+from tailrace.doctor.stores import look_at_registry
 from tailrace_schemas.options import RegistryConfig
 from tailrace_schemas.registry import RegistryRejected, RegistryUnavailable
 from tailrace_schemas.registry_access import RegistryAccessUnusable, open_registry
@@ -173,3 +176,14 @@ def test_certificates_that_cannot_be_used_are_told(
         door.subjects(**options)
     assert "wr0ng" not in str(error.value)
     assert not error.value.retryable
+
+
+def test_the_doctor_comes_in_the_same_way(door: Door):
+    door.wanted = "Bearer first"
+    config = door.options(token="first")
+    findings = [*look_at_registry(config), *look_at_registry_clock(config)]
+    assert [finding.level for finding in findings] == [Level.OK] * len(findings)
+    assert len(findings) == 2
+    (unusable,) = look_at_registry(door.options(client_key=Path("/no/such/key")))
+    assert unusable.level is Level.PROBLEM
+    assert "/no/such/key" in unusable.text

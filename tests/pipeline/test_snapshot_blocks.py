@@ -11,6 +11,7 @@ import pytest
 
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
 from tailrace_publisher.errors import SourceBusy
 from tailrace_publisher.snapshot.chunk import Chunk
@@ -86,7 +87,8 @@ class Source:
     def encoder(self, table: PendingTable) -> EnvelopeEncoder:
         key_id = 4 if table.schema.key_columns else None
         hashes = ValueHash.of_options(self.options)
-        return EnvelopeEncoder("s", table.schema, "t", 3, key_id, hashes=hashes)
+        treatment = Treatment(hashes=hashes)
+        return EnvelopeEncoder("s", table.schema, "t", 3, key_id, treatment)
 
     def chunks(
         self, limits: ChunkLimits, resume_key: str | None = None

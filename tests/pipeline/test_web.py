@@ -9,9 +9,10 @@ import httpx
 import pytest
 
 from tailrace.settings import Settings, SettingsError, load
+from tailrace.web.collector import Collector
 from tailrace.web.run import WebOptions, WebRefused, serving
 from tests.pipeline.conftest import Pipe
-from tests.pipeline.running import Running
+from tests.pipeline.running import Running, wait_until
 from tests.pipeline.test_endpoint import url_of
 
 pytestmark = pytest.mark.kafka
@@ -83,6 +84,20 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
                 lambda: len(pipe.topics.snapshot(pipe.source.name, "orders")) == before + 1,
                 "it is read anew",
             )
+
+
+def test_while_nobody_looks_the_parts_are_left_alone_until_somebody_does(
+    pipe: Pipe, tmp_path: Path
+):
+    collector = Collector(settings_of(pipe, tmp_path), None, None, every_s=0.01, watched_s=0.0)
+    collector.start()
+    try:
+        wait_until(lambda: collector.is_resting, "nobody asks for it", 30)
+        seen = collector.model()
+        assert seen is not None
+        wait_until(lambda: collector.model() is not seen, "it looks again", 20)
+    finally:
+        collector.close()
 
 
 def test_who_may_see_it_and_what_cannot_be_served(pipe: Pipe, tmp_path: Path):

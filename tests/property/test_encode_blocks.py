@@ -12,20 +12,23 @@ from hypothesis import strategies as st
 
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
 from tailrace_publisher.encode.forms import Declined, cell_of
+from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
+from tailrace_schemas.position import Operation, unpack_position
 from tailrace_schemas.types import ColumnType
 from tests.property.blocks import HEADER, cells_of
 from tests.property.oracle import KEY_ID, SERVER, VALUE_ID
-from tests.property.test_encode_roundtrip import Page, encoder_of, pages, schema_of
+from tests.property.test_encode_roundtrip import Page, encoder_of, pages, same, schema_of
 from tests.property.values import ALL_TYPES, values
 
 FAST = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def block_encoder(schema: TableSchema) -> BlockEncoder:
+def block_encoder(schema: TableSchema, treatment: Treatment | None = None) -> BlockEncoder:
     key_id = KEY_ID if schema.key_columns else None
-    return BlockEncoder(SERVER, schema, "t.db.dbo.t", VALUE_ID, key_id)
+    return BlockEncoder(SERVER, schema, "t.db.dbo.t", VALUE_ID, key_id, treatment)
 
 
 def block_of(encoder: BlockEncoder, rows: Sequence[Sequence[Any]]) -> EncodedBlock:
@@ -143,6 +146,85 @@ def test_keyless_tables_too(page: Page) -> None:
     encoded = encoder.encode([block_of(encoder, rows)], page.commit_ms)
 
     assert_same(encoded, encoder_of(keyless).encode(rows, page.commit_ms))
+
+
+@FAST
+@given(
+    page=pages(),
+    skipped=st.sets(st.sampled_from(list(Kind))),
+    skips_unchanged=st.booleans(),
+    is_same=st.booleans(),
+)
+def test_what_is_skipped_is_the_same_and_nothing_else_is_gone(
+    page: Page, skipped: set[Kind], skips_unchanged: bool, is_same: bool
+) -> None:
+    schema, rows = narrow(page)
+    if is_same:  # updates that set values to what they were
+        rows = [
+            (*row[:5], *rows[n - 1][5:]) if row[3] == Operation.UPDATE_AFTER else row
+            for n, row in enumerate(rows)
+        ]
+    treatment = Treatment(skipped=skipped, skips_unchanged=skips_unchanged)
+    blocks = block_encoder(schema, treatment)
+    reference = encoder_of(schema, treatment)
+
+    encoded = blocks.encode([block_of(blocks, rows)], page.commit_ms)
+    by_row = reference.encode(rows, page.commit_ms)
+    everything = reference.encode(rows, page.commit_ms, is_whole=False)
+
+    assert encoded == by_row
+    assert everything.skipped == 0
+    assert everything.values == encoder_of(schema).encode(rows, page.commit_ms).values
+    assert len(by_row) + by_row.skipped == len(everything)
+    images = {tuple(row[:4]): row[5:] for row in rows}
+    kept = [value for value, position in zip(everything.values, everything.positions, strict=True)
+            if is_kept(position, images, everything, skipped, skips_unchanged)]  # fmt: skip
+    assert by_row.values == kept
+
+
+@pytest.mark.parametrize("skipped", [{Kind.UPDATE}, {Kind.DELETE}, {Kind.INSERT}])
+def test_events_that_are_left_have_their_own_rows(skipped: set[Kind]) -> None:
+    schema = schema_of([KEY, TEXT])
+    rows = [
+        row(1, 1, 1, "gone"),
+        row(2, 2, 2, "new"),
+        row(3, 3, 2, "new"),
+        row(4, 3, 2, "newer"),
+        row(2, 4, 3, "last"),
+    ]
+    treatment = Treatment(skipped=skipped)
+    blocks, reference = block_encoder(schema, treatment), encoder_of(schema, treatment)
+
+    by_row = reference.encode(rows, {COMMIT: 1})
+
+    assert blocks.encode([block_of(blocks, rows)], {COMMIT: 1}) == by_row
+    everything = encoder_of(schema).encode(rows, {COMMIT: 1})
+    kinds = [Kind.DELETE, Kind.INSERT, Kind.UPDATE, Kind.INSERT]
+    left = [v for v, kind in zip(everything.values, kinds, strict=True) if kind not in skipped]
+    assert by_row.values == left
+
+
+def is_kept(
+    position: bytes,
+    images: dict[Any, Any],
+    everything: EncodedRows,
+    skipped: set[Kind],
+    skips_unchanged: bool,
+) -> bool:
+    commit, command, seqval, operation = unpack_position(position)
+    moved = position[:-1] + bytes([3]) in everything.positions
+    kind = Kind(operation) if operation in {1, 2} else Kind.UPDATE
+    if operation in {3, 4} and moved:
+        kind = Kind.KEY_DELETE if operation == 3 else Kind.KEY_INSERT
+    if kind in skipped:
+        return False
+    before = images.get((commit, command, seqval, 3))
+    after = images.get((commit, command, seqval, 4))
+    return not (skips_unchanged and kind is Kind.UPDATE and same_image(before, after))
+
+
+def same_image(before: Any, after: Any) -> bool:
+    return len(before) == len(after) and all(map(same, before, after))
 
 
 TEXT = SchemaColumn(2, "v", ColumnType("nvarchar", length=5))

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.topics import TableName
@@ -23,9 +24,9 @@ from tests.property.values import ALL_TYPES, values
 FAST = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def encoder_of(schema: TableSchema) -> EnvelopeEncoder:
+def encoder_of(schema: TableSchema, treatment: Treatment | None = None) -> EnvelopeEncoder:
     key_id = KEY_ID if schema.key_columns else None
-    return EnvelopeEncoder(SERVER, schema, "t.db.dbo.t", VALUE_ID, key_id)
+    return EnvelopeEncoder(SERVER, schema, "t.db.dbo.t", VALUE_ID, key_id, treatment)
 
 
 def schema_of(columns: Sequence[SchemaColumn]) -> TableSchema:

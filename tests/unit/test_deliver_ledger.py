@@ -6,8 +6,10 @@ import zlib
 
 import pytest
 
-from tailrace_publisher.deliver.delivery import _choose_partitions, _with_tombstones
+from tailrace_publisher.config import Partitioner
+from tailrace_publisher.deliver.delivery import _with_tombstones
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
+from tailrace_publisher.deliver.partitioning import choose_partitions, murmur2
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
 from tailrace_schemas.framing import frame_header
@@ -62,6 +64,20 @@ def test_counts_bytes_and_hashes_by_partition() -> None:
     ]
 
 
+def test_where_operations_are_left_out_the_ledger_does_not_count_them() -> None:
+    """By creates alone a reader would take keys for new: their deletes may have been left out."""
+    ledger = Ledger()
+    ledger.add(EncodedRows("t", 7, [bytes(24) + b"\2"], [None], [b""]), [0])
+    ledger.add(EncodedRows("t", 7, [bytes(24) + b"\2"], [None], [b""], lacks_operations=True), [0])
+    ledger.entry("t", 0).messages = 2
+    ledger.entry("t", 0).on_delivery(None, Report(0))
+    ledger.entry("t", 0).on_delivery(None, Report(1))
+
+    (counted,) = ledger.progress()
+
+    assert (counted.count, counted.operations) == (2, None)
+
+
 @pytest.mark.parametrize("offsets", [(), (None,), (-1001,), (5, None)])
 def test_an_unknown_offset_is_doubt(offsets: tuple[int | None, ...]) -> None:
     with pytest.raises(OutcomeUnknown, match="topic t partition 1"):
@@ -90,14 +106,14 @@ def test_foreign_records_among_ours_are_refused() -> None:
 
 def test_a_new_key_schema_does_not_move_keys() -> None:
     payloads = [bytes([n, n]) for n in range(100)]
-    first = _choose_partitions([frame_header(1) + payload for payload in payloads], 7)
-    second = _choose_partitions([frame_header(2) + payload for payload in payloads], 7)
+    first = choose_partitions([frame_header(1) + payload for payload in payloads], 7)
+    second = choose_partitions([frame_header(2) + payload for payload in payloads], 7)
     assert first == second == [zlib.crc32(payload) % 7 for payload in payloads]
     assert len(set(first)) == 7
 
 
 def test_events_without_key_keep_their_order_in_partition_0() -> None:
-    assert _choose_partitions([None, None], 7) == [0, 0]
+    assert choose_partitions([None, None], 7) == [0, 0]
 
 
 def test_tombstones_follow_their_deletes() -> None:
@@ -109,3 +125,21 @@ def test_tombstones_follow_their_deletes() -> None:
         [b"1", None, b"2", b"3", None, b"4"],
         [5, 5, 6, 7, 7, 8],
     )
+
+
+@pytest.mark.parametrize(
+    ("data", "signed_hash"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_that_of_kafkas_java_client(data: bytes, signed_hash: int) -> None:
+    """The values of Apache Kafka's own UtilsTest."""
+    assert murmur2(data) == signed_hash & 0xFFFFFFFF
+    (partition,) = choose_partitions([data], 7, Partitioner.MURMUR2)
+    assert partition == (signed_hash & 0x7FFFFFFF) % 7

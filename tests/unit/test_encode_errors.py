@@ -12,6 +12,7 @@ import structlog
 
 from tailrace_publisher.config import Surrogates
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.varint import encode_long
 from tailrace_publisher.errors import EncodeError
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
@@ -27,7 +28,7 @@ COMMIT_MS = {COMMIT: 1_000}
 def encoder(*columns: SchemaColumn, surrogates: Surrogates = Surrogates.FAIL) -> EnvelopeEncoder:
     schema = TableSchema(TableName("db", "dbo", "t"), "dbo_t", Lsn(1, 1, 1), columns)
     key_id = 2 if schema.key_columns else None
-    return EnvelopeEncoder("s", schema, "p.db.dbo.t", 1, key_id, surrogates)
+    return EnvelopeEncoder("s", schema, "p.db.dbo.t", 1, key_id, Treatment(surrogates))
 
 
 def row(operation: int, *values: Any, seqval: bytes = SEQVAL) -> tuple[Any, ...]:

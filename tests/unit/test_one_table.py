@@ -88,6 +88,7 @@ def all_errors(base: type[Exception]) -> set[type[Exception]]:
 
 
 OF_ONE_TABLE = {
+    "ColumnsRefused",
     "DeliveryError",
     "DeliveryRejected",
     "EncodeError",

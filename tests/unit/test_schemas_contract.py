@@ -86,7 +86,23 @@ def test_other_schemas_are_not_ours(record: dict[str, object]) -> None:
         table_schema_of(record)
 
 
-@pytest.mark.parametrize("prefix", ["", "a.b", "_a", "-a", "a b", "ä"])
+@pytest.mark.parametrize("prefix", ["p", "a.b", "a_b.c-d", "A1_"])
+def test_a_topic_gives_its_table_back_under_any_prefix(prefix: str) -> None:
+    names = TopicNames(prefix)
+    table = TableName("shop.db", "dbo", "a_b.c")
+
+    assert names.table_of(names.data(table)) == table
+    for other in (
+        names.offsets,
+        names.progress,
+        names.signals,
+        names.ddl("db"),
+        f"x{prefix}.a.b.c",
+    ):
+        assert names.table_of(other) is None
+
+
+@pytest.mark.parametrize("prefix", ["", ".a", "a.", "a..b", "_a", "-a", "a b", "ä", "a\n"])
 def test_bad_prefixes(prefix: str) -> None:
     with pytest.raises(ValueError, match="topic prefix"):
         TopicNames(prefix)

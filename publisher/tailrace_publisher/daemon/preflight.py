@@ -14,7 +14,7 @@ import structlog
 
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.config import PublisherConfig, is_plain_name
 from tailrace_publisher.daemon.protected_rows import (
     encrypted_problems,
     masked_problems,
@@ -221,6 +221,11 @@ def _option_problems(
                 for column in wanted
                 if column.casefold() not in known
             ]
+    for pattern in config.skip.operations:
+        name = pattern.replace("\\", "")
+        if is_plain_name(pattern) and name.casefold() not in published:
+            text = f"skip.operations: table {name} is not published: check its spelling"
+            problems.append(TableProblem(_named(config, name), text, is_missing=True))
     return problems
 
 

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.one_table import of_one_table
@@ -169,16 +170,17 @@ class RegisteredVersions:
                 raise
             raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
         registered = self.of_topic(topic)
-        kept = [k for k in registered if (k.capture_instance, k.schema_lsn) != identity]
-        registered[:] = [*kept, table_schema_of(value)]
+        now = table_schema_of(value)
+        same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
+        if not same or same[-1] != now:  # other options may have made another one of it before
+            registered[:] = [*(k for k in registered if k not in same), now]
         encoder = EnvelopeEncoder(
             self._config.server_name,
             schema,
             topic,
             value_id,
             key_id,
-            self._config.surrogates,
-            self._hashes,
+            Treatment.of(self._config, self._hashes, schema.table),
         )
         self._known.encoders[identity] = encoder
         return encoder

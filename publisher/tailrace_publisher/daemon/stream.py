@@ -226,12 +226,22 @@ class Stream:
             for page in coming:
                 self._runtime.on_step(Step.PAGE)
                 if isinstance(page, EncodedRows):
-                    yield page
+                    encoded = page
                 elif page.rows:
                     now_ms = self._runtime.clock.now_ms()
-                    encoded = encoder.encode(page.rows, window.commit_ms, now_ms)
+                    encoded = encoder.encode(
+                        page.rows,
+                        window.commit_ms,
+                        now_ms,
+                        is_whole=reading.table.topic not in self._snapshotting,
+                    )
                     self._observe(reading.table.topic, page)
-                    yield encoded
+                else:
+                    continue
+                if encoded.skipped:
+                    skipped = self._runtime.metrics.skipped.labels(topic=encoded.topic)
+                    skipped.inc(encoded.skipped)
+                yield encoded
 
     def _change_pages(
         self,

@@ -55,7 +55,7 @@ class TableTopics:
         holding = set(published)
         self._make(
             {
-                table: data_spec(topic, self._config.kafka, holds_events=table in holding)
+                table: data_spec(table, topic, self._config.kafka, holds_events=table in holding)
                 for table, topic in topics.items()
             }
         )
@@ -67,7 +67,7 @@ class TableTopics:
             TableFailed: it is refused.
         """
         try:
-            self._ensure_topics([data_spec(topic, self._config.kafka)])
+            self._ensure_topics([data_spec(table, topic, self._config.kafka)])
         except DeliveryRejected as error:
             raise TableFailed(table, error) from error
 

@@ -214,6 +214,7 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
         transactions=config.transaction_metadata,
         schema_changes=config.schema_changes,
         topic_settings=config.kafka.topic_settings,
+        partitioner=config.kafka.partitioner,
     )
 
 

@@ -11,15 +11,15 @@ trust in the client.
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import Any, Final
 
+from tailrace_publisher.config import Partitioner
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
+from tailrace_publisher.deliver.partitioning import choose_partitions
 from tailrace_publisher.deliver.producer import (
     TransactionalProducer,
     last_indexes,
@@ -45,7 +45,6 @@ from tailrace_schemas.checkpoint import (
     DatabaseCheckpoint,
     TableCheckpoint,
 )
-from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.schema_changes import (
@@ -82,6 +81,7 @@ class DeliveryOptions:
         transactions: whether there is a topic of begin and end of transactions.
         schema_changes: whether there is a topic of schema changes.
         topic_settings: of these two.
+        partitioner: what chooses the partition of a key.
     """
 
     transactional_id: str
@@ -94,6 +94,7 @@ class DeliveryOptions:
     transactions: bool = False
     schema_changes: bool = False
     topic_settings: Mapping[str, str] = field(default_factory=dict)
+    partitioner: Partitioner = Partitioner.CRC32
 
 
 class KafkaDelivery:
@@ -196,7 +197,7 @@ class KafkaDelivery:
             raise DeliveryRejected(f"topic {encoded.topic}: ensure_topics was not asked for it")
         producer = self._started()
         producer.begin()
-        partitions = _choose_partitions(encoded.keys, count)
+        partitions = choose_partitions(encoded.keys, count, self._options.partitioner)
         self._ledger.add(encoded, partitions)
         self._rows += len(encoded)
         self._bytes += encoded.size
@@ -436,13 +437,6 @@ class KafkaDelivery:
         self._ledger = Ledger()
         self._rows = 0
         self._bytes = 0
-
-
-def _choose_partitions(keys: Sequence[bytes | None], count: int) -> list[int]:
-    if count == 1 or keys[0] is None:
-        return list(repeat(0, len(keys)))
-    crc32 = zlib.crc32
-    return [crc32(key[FRAME_BYTES:]) % count if key is not None else 0 for key in keys]
 
 
 def _with_tombstones(

@@ -41,6 +41,7 @@ class PartitionLedger:
         first_offset: least offset that was reported, None before the first report.
         last_offset: greatest offset that was reported.
         has_unknown: whether a report had no offset.
+        lacks_operations: whether operations are left out, so that the counts say nothing.
         failure: error of a delivery report, None while all is well.
     """
 
@@ -49,6 +50,7 @@ class PartitionLedger:
         "failure",
         "first_offset",
         "has_unknown",
+        "lacks_operations",
         "last_offset",
         "messages",
         "operations",
@@ -71,6 +73,7 @@ class PartitionLedger:
         self.first_offset: int | None = None
         self.last_offset: int | None = None
         self.has_unknown = False
+        self.lacks_operations = False
         self.failure: object = None
 
     def on_delivery(self, error: object, message: _Report) -> None:
@@ -114,7 +117,7 @@ class PartitionLedger:
             signed(self.position_sum),
             sorted(self.schema_ids),
             self.value_bytes,
-            OperationCounts.of_positions(self.operations),
+            None if self.lacks_operations else OperationCounts.of_positions(self.operations),
         )
 
 
@@ -151,6 +154,7 @@ class Ledger:
             entry.position_sum += position_sum
             entry.value_bytes += filled[partition]
             entry.schema_ids.add(encoded.schema_id)
+            entry.lacks_operations |= encoded.lacks_operations
         by_operation = Counter(zip(partitions, map(_OPERATION, encoded.positions), strict=True))
         for (partition, operation), count in by_operation.items():
             entry = self.entry(encoded.topic, partition)

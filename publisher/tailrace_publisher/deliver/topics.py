@@ -18,6 +18,7 @@ from tailrace_publisher.deliver.topic_settings import (
 )
 from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
 from tailrace_publisher.ports import KafkaAccess
+from tailrace_schemas.topics import TableName
 
 _POLL_S: Final = 0.05
 _SIGNALS_KEPT_MS: Final = 7 * 24 * 3600 * 1000
@@ -45,18 +46,22 @@ class TopicSpec:
     is_ledgered: bool = False
 
 
-def data_spec(topic: str, kafka: KafkaConfig, *, holds_events: bool = False) -> TopicSpec:
+def data_spec(
+    table: TableName, topic: str, kafka: KafkaConfig, *, holds_events: bool = False
+) -> TopicSpec:
     """A table's topic.
 
     Args:
+        table: the table.
         topic: its name.
         kafka: the options.
         holds_events: see TopicSpec.
     """
+    rule = kafka.topic_rule(table)
     return TopicSpec(
         topic,
-        kafka.partitions,
-        kafka.topic_settings,
+        rule.partitions or kafka.partitions,
+        rule.settings,
         holds_events,
         is_ledgered=not kafka.allow_compaction,
     )

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final
 
-from tailrace_publisher.config import Surrogates
 from tailrace_publisher.encode.columns import VALUE_ERRORS, column_encoder
 from tailrace_publisher.encode.half_pairs import HalfPairs
 from tailrace_publisher.encode.kinds import (
@@ -38,7 +37,7 @@ from tailrace_publisher.encode.kinds import (
 )
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.source_parts import SourceParts, command_ids, envelope_end, serials
-from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.varint import NULL, PRESENT
 from tailrace_publisher.errors import EncodeError
 from tailrace_schemas.envelope import TableSchema
@@ -59,8 +58,7 @@ class EnvelopeEncoder:
         topic: topic of the events.
         value_schema_id: registry id of ``envelope_schema(prefix, schema)``.
         key_schema_id: registry id of ``key_schema(prefix, schema)``; None for a keyless table.
-        surrogates: what becomes of half a surrogate pair.
-        hashes: makes the hashes of hashed columns.
+        treatment: what the options say of its events.
 
     Raises:
         UnsupportedType: a column has no Avro form.
@@ -74,8 +72,7 @@ class EnvelopeEncoder:
         topic: str,
         value_schema_id: int,
         key_schema_id: int | None,
-        surrogates: Surrogates = Surrogates.FAIL,
-        hashes: ValueHash | None = None,
+        treatment: Treatment | None = None,
     ) -> None:
         if bool(schema.key_columns) != (key_schema_id is not None):
             raise ValueError(f"{schema.table}: key columns and key schema id do not agree")
@@ -84,9 +81,9 @@ class EnvelopeEncoder:
         self.topic = topic
         self.key_schema_id = key_schema_id
         self.schema_id = value_schema_id
-        self.hashes = hashes
-        self._half_pairs = HalfPairs(surrogates, str(schema.table))
-        self._columns = [column_encoder(column, hashes) for column in schema.columns]
+        self.treatment = treatment = treatment or Treatment()
+        self._half_pairs = HalfPairs(treatment.surrogates, str(schema.table))
+        self._columns = [column_encoder(column, treatment.hashes) for column in schema.columns]
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
         self._key_frame = frame_header(key_schema_id) if key_schema_id is not None else b""
         self._source = SourceParts(server_name, schema)
@@ -104,6 +101,8 @@ class EnvelopeEncoder:
         rows: Sequence[RawRow],
         commit_ms: Mapping[bytes, int],
         processed_ms: int | None = None,
+        *,
+        is_whole: bool = True,
     ) -> EncodedRows:
         """Encode a page of change rows in clustered order; 500 to 2000 rows are fastest.
 
@@ -115,6 +114,8 @@ class EnvelopeEncoder:
             rows: (commit_lsn, command_id, seqval, operation, update_mask, *values).
             commit_ms: commit time in milliseconds UTC of every commit LSN in the rows.
             processed_ms: the envelope's ``ts_ms``; null when it is not given.
+            is_whole: whether the snapshot of the table is out. Until then nothing is skipped: rows
+                that the stream tells about are left out of the snapshot.
 
         Raises:
             EncodeError: a value does not fit its Avro type, an update lacks its other half, or a
@@ -127,6 +128,9 @@ class EnvelopeEncoder:
         images = list(map(b"".join, zip(*encoded, strict=True)))
         keys = self._keys(encoded, len(rows))
         events, kinds = self._events(rows, operations, keys)
+        found = len(events)
+        if is_whole and self.treatment.skips:
+            events, kinds = self._without_skipped(events, kinds, self._compared(encoded), masks)
         if len(events) != len(rows):
             commits, commands, seqvals, operations, masks = (
                 tuple(map(values.__getitem__, events))
@@ -157,6 +161,8 @@ class EnvelopeEncoder:
             list(map(b"".join, parts)),
             [index for index, kind in enumerate(kinds) if kind in DELETES],
             str(self.schema.table),
+            found - len(kinds),
+            bool(self.treatment.skipped),
         )
 
     def encode_snapshot(
@@ -232,7 +238,7 @@ class EnvelopeEncoder:
             self.topic,
             self.schema_id,
             self.key_schema_id,
-            hashes=self.hashes,
+            self.treatment,
         )
         twin._half_pairs = self._half_pairs
         return twin
@@ -255,13 +261,47 @@ class EnvelopeEncoder:
         except UnpairedUpdate as error:
             raise self._error("__$operation", rows[error.row], str(error)) from error
 
+    def _compared(self, encoded: list[list[bytes]]) -> list[bytes]:
+        """Row images without large columns: before images may lack their values."""
+        large = set(self._source.mask.large_places)
+        kept = [values for place, values in enumerate(encoded) if place not in large]
+        return list(map(b"".join, zip(*kept, strict=True)))
+
+    def _without_skipped(
+        self,
+        events: Sequence[int],
+        kinds: Sequence[int],
+        images: Sequence[bytes],
+        masks: Sequence[bytes | None],
+    ) -> tuple[list[int], list[int]]:
+        """The events that are published.
+
+        Args:
+            events: row index of each.
+            kinds: of each.
+            images: of the rows, without large columns.
+            masks: of the rows: whether a large column changed only its bit tells.
+        """
+        skipped = self.treatment.skipped
+        kept = [pair for pair in zip(events, kinds, strict=True) if pair[1] not in skipped]
+        if self.treatment.skips_unchanged:
+            is_large = self._source.mask.has_changed_large
+            kept = [
+                (row, kind)
+                for row, kind in kept
+                if kind != Kind.UPDATE or images[row - 1] != images[row] or is_large(masks[row])
+            ]
+        return [row for row, _ in kept], [kind for _, kind in kept]
+
     def _image_parts(
         self, kinds: Sequence[int], events: Sequence[int], images: list[bytes]
     ) -> tuple[Iterable[bytes], ...]:
         """Head, before, middle and after of every event; a page of one kind needs no look-ups."""
         distinct = set(kinds)
         if distinct == {Kind.INSERT}:
-            return repeat(self._heads[Kind.INSERT]), images
+            is_all = len(events) == len(images)
+            after = images if is_all else [images[row] for row in events]
+            return repeat(self._heads[Kind.INSERT]), after
         if distinct == {Kind.UPDATE}:
             return (
                 repeat(self._heads[Kind.UPDATE]),

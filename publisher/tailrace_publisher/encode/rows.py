@@ -18,6 +18,9 @@ class EncodedRows:
         values: framed Avro envelopes.
         deletes: ascending indexes of the events that want a tombstone behind them.
         table: the source table, database.schema.table.
+        skipped: how many events of the rows the options leave out.
+        lacks_operations: whether the options leave out whole operations, so that what is counted by
+            operation says nothing of the table.
     """
 
     topic: str
@@ -27,6 +30,8 @@ class EncodedRows:
     values: list[bytes] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
     table: str = ""
+    skipped: int = 0
+    lacks_operations: bool = False
 
     def __len__(self) -> int:
         """Number of events; tombstones are not counted."""
@@ -49,4 +54,5 @@ class EncodedRows:
             self.values[start:stop],
             [index - start for index in self.deletes[low:high]],
             self.table,
+            lacks_operations=self.lacks_operations,
         )

@@ -58,6 +58,11 @@ class UpdateMask:
         bits = int.from_bytes(mask or b"", "big")
         return tuple(name for bit, name in self._names if bits >> bit & 1)
 
+    def has_changed_large(self, mask: bytes | None) -> bool:
+        """Whether the bit of a large column is set."""
+        bits = int.from_bytes(mask or b"", "big")
+        return any(bits >> large.bit & 1 for large in self._large)
+
     @property
     def large_places(self) -> tuple[int, ...]:
         """Places of the columns that can be unavailable, from 0 on."""

@@ -251,7 +251,7 @@ class BlockPaths:
         schema = reference.schema
         try:
             encoder = ImageEncoder(
-                schema, reference.key_schema_id, identity, hashes=reference.hashes
+                schema, reference.key_schema_id, identity, hashes=reference.treatment.hashes
             )
             blocks = TableBlocks(self.connection, encoder, texts, row_size)
         except Declined as error:
@@ -291,7 +291,7 @@ class BlockPaths:
                 reference.topic,
                 reference.schema_id,
                 reference.key_schema_id,
-                reference.hashes,
+                reference.treatment,
             )
             if rows_of(encoder.cells) < ROWS_MIN:
                 raise Declined("too few rows to a block")  # noqa: TRY301 - one place to say it

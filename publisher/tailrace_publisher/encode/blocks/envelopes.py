@@ -33,7 +33,7 @@ from tailrace_publisher.encode.source_parts import (
     SourceParts,
     envelope_end,
 )
-from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.varint import NULL, PRESENT
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.framing import frame_header
@@ -146,7 +146,7 @@ class BlockEncoder:
         topic: topic of the events.
         value_schema_id: registry id of the envelope's schema.
         key_schema_id: registry id of the key's schema; None for a keyless table.
-        hashes: makes the hashes of hashed columns.
+        treatment: what the options say of its events.
 
     Attributes:
         cells: how each column of a block is taken.
@@ -162,12 +162,13 @@ class BlockEncoder:
         topic: str,
         value_schema_id: int,
         key_schema_id: int | None,
-        hashes: ValueHash | None = None,
+        treatment: Treatment | None = None,
     ) -> None:
         self._source = SourceParts(server_name, schema)
         if self._source.mask.has_large_columns:
             raise Declined("a value may be unavailable")
-        self._rows = ImageEncoder(schema, key_schema_id, hashes=hashes)
+        self._treatment = treatment or Treatment()
+        self._rows = ImageEncoder(schema, key_schema_id, hashes=self._treatment.hashes)
         self.cells = (*HEADER_CELLS, *self._rows.cells)
         self.schema = schema
         self.topic = topic
@@ -218,6 +219,16 @@ class BlockEncoder:
         if self._rows.has_keys:
             keys = pa.concat_arrays([block.keys for block in blocks])
         events, kinds = _events(positions, keys)
+        found = len(kinds)
+        if self._treatment.skips:
+            events, kinds = self._without_skipped(images, events, kinds)
+            if not len(kinds):
+                return EncodedRows(
+                    *(self.topic, self.schema_id),
+                    table=self._table,
+                    skipped=found,
+                    lacks_operations=bool(self._treatment.skipped),
+                )
         if events is not None:
             positions, masks = positions[events], masks[events]
             keys = keys if keys is None else keys.take(pa.array(events))
@@ -239,14 +250,27 @@ class BlockEncoder:
             as_list(values),
             np.flatnonzero(np.isin(kinds, list(DELETES))).tolist(),
             self._table,
+            found - len(kinds),
+            bool(self._treatment.skipped),
         )
+
+    def _without_skipped(
+        self, images: Any, events: Longs | None, kinds: Longs
+    ) -> tuple[Longs, Longs]:
+        """The events that are published; see ``EnvelopeEncoder``. No column is large here."""
+        rows = np.arange(len(kinds)) if events is None else events
+        kept = np.isin(kinds, list(self._treatment.skipped), invert=True)
+        if self._treatment.skips_unchanged:
+            updates = np.flatnonzero(kinds == Kind.UPDATE)
+            kept[updates] &= _differ(images, rows[updates] - 1)
+        return rows[kept], kinds[kept]
 
     def _images(self, images: Any, events: Longs | None, kinds: Longs) -> list[Any]:
         """Head, before, middle and after of every event."""
         distinct = set(np.unique(kinds).tolist())
         heads = _by_kind(self._heads, kinds)
         if distinct == {Kind.INSERT}:
-            return [heads, images]
+            return [heads, images if events is None else images.take(pa.array(events))]
         rows = np.arange(len(kinds)) if events is None else events
         none = len(images)
         images = pa.concat_arrays([images, _NOTHING])
@@ -368,7 +392,7 @@ def _events(positions: Bytes, keys: Any) -> tuple[Longs | None, Longs]:
 
 
 def _differ(keys: Any, rows: Longs) -> Flags:
-    """Whether the key of a row is another one than the next row's."""
+    """Whether the key, or image, of a row is another one than the next row's."""
     same = pc.equal(keys.take(pa.array(rows)), keys.take(pa.array(rows + 1)))
     flags: Flags = ~same.to_numpy(zero_copy_only=False)
     return flags

@@ -1,0 +1,69 @@
+"""Which partition a key goes to (pure): the same key always to the same one, of so many."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from struct import unpack_from
+from typing import Final
+
+from tailrace_publisher.config import Partitioner
+from tailrace_schemas.framing import FRAME_BYTES
+
+_SEED: Final = 0x9747B28C
+_MULTIPLIER: Final = 0x5BD1E995
+_WORD: Final = 0xFFFFFFFF
+_POSITIVE: Final = 0x7FFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Murmur2 as Kafka's Java client computes it, as an unsigned number of 32 bits.
+
+    https://github.com/apache/kafka, ``org.apache.kafka.common.utils.Utils.murmur2``; its own test
+    has the values that ours are compared with.
+    """
+    length = len(data)
+    state = _SEED ^ length
+    words = length >> 2
+    for word in unpack_from(f"<{words}I", data):
+        mixed = word * _MULTIPLIER & _WORD
+        mixed = (mixed ^ mixed >> 24) * _MULTIPLIER & _WORD
+        state = (state * _MULTIPLIER & _WORD) ^ mixed
+    rest = data[words << 2 :]
+    if rest:
+        state = (state ^ int.from_bytes(rest, "little")) * _MULTIPLIER & _WORD
+    state = (state ^ state >> 13) * _MULTIPLIER & _WORD
+    return state ^ state >> 15
+
+
+def _by_crc32(key: bytes) -> int:
+    """Of the key's own bytes: another id of its schema does not move it."""
+    return zlib.crc32(key[FRAME_BYTES:])
+
+
+def _by_murmur2(key: bytes) -> int:
+    """Of all bytes, as the default partitioner of Java's producer takes them."""
+    return murmur2(key) & _POSITIVE
+
+
+_HASHES: Final[dict[Partitioner, Callable[[bytes], int]]] = {
+    Partitioner.CRC32: _by_crc32,
+    Partitioner.MURMUR2: _by_murmur2,
+}
+
+
+def choose_partitions(
+    keys: Sequence[bytes | None], count: int, partitioner: Partitioner = Partitioner.CRC32
+) -> list[int]:
+    """The partition of each framed key; events without a key all go to the first one.
+
+    Args:
+        keys: of one table: all have a key, or none has.
+        count: partitions of the topic.
+        partitioner: by which hash.
+    """
+    if count == 1 or keys[0] is None:
+        return list(repeat(0, len(keys)))
+    hash_of = _HASHES[partitioner]
+    return [hash_of(key) % count if key is not None else 0 for key in keys]

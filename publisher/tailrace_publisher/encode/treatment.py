@@ -1,0 +1,57 @@
+"""What the options say of the events of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace_publisher.config import PublisherConfig, Surrogates
+from tailrace_publisher.encode.kinds import Kind
+from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_schemas.topics import TableName
+
+_KINDS: Final = {
+    "c": {Kind.INSERT},
+    "u": {Kind.UPDATE, Kind.KEY_DELETE, Kind.KEY_INSERT},
+    "d": {Kind.DELETE},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """How events are made, and which are not.
+
+    Attributes:
+        surrogates: what becomes of half a surrogate pair.
+        hashes: makes the hashes of hashed columns.
+        skipped: kinds of events that are not made.
+        skips_unchanged: whether updates are left out whose images are the same.
+    """
+
+    surrogates: Surrogates = Surrogates.FAIL
+    hashes: ValueHash | None = None
+    skipped: Set[int] = frozenset()
+    skips_unchanged: bool = False
+
+    @classmethod
+    def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:
+        """What the options say of a table.
+
+        Args:
+            config: the options.
+            hashes: made of them.
+            table: by the name under which it is published.
+        """
+        kinds = [_KINDS[operation] for operation in config.skip.operations_of(table)]
+        return cls(
+            config.surrogates,
+            hashes,
+            frozenset(int(kind) for found in kinds for kind in found),
+            config.skip.unchanged,
+        )
+
+    @property
+    def skips(self) -> bool:
+        """Whether anything is left out."""
+        return self.skips_unchanged or bool(self.skipped)

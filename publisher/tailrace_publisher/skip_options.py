@@ -1,0 +1,47 @@
+"""The options of changes that are not published."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from tailrace_schemas.options import Section, check_patterns, matches
+from tailrace_schemas.topics import TableName
+
+Operations = Annotated[list[Literal["c", "u", "d"]], Field(min_length=1)]
+
+
+class SkipConfig(Section):
+    """Changes that are not published, though they are read.
+
+    LSNs are closed as if they had been published, and the ledger counts what is in the topics.
+    Until the snapshot of a table is out nothing of it is skipped.
+    """
+
+    unchanged: bool = Field(
+        default=False,
+        description="Skip updates whose two images are the same as they are published: they changed"
+        " only what columns leave out, mask or cut, or set values to what they were; default"
+        " false.",
+    )
+    operations: dict[str, Operations] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " operations that are not published: c, u, d, as the change table has them: it has a change"
+        " of the primary key as d and c. Such a topic does not tell the table's state any more, and"
+        " its ledger does not count by operation: the sink merges whatever comes. Take a new"
+        " snapshot when operations are published again.",
+    )
+
+    @field_validator("operations")
+    @classmethod
+    def _compile(cls, rules: dict[str, list[str]]) -> dict[str, list[str]]:
+        check_patterns(rules)
+        return rules
+
+    def operations_of(self, table: TableName) -> frozenset[str]:
+        """The operations of a table that are not published."""
+        name = f"{table.schema}.{table.table}"
+        found = [given for pattern, given in self.operations.items() if matches([pattern], name)]
+        return frozenset(operation for given in found for operation in given)

@@ -1,0 +1,106 @@
+"""Prefixes with dots, what topics of single tables have, and the partitions that others choose."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from tailrace.topics import consumer_of
+from tests.pipeline.commands import invoke
+from tests.pipeline.conftest import Pipe
+from tests.pipeline.running import Running, wait_until
+from tests.pipeline.test_kafka_settings import admin_of, settings_of
+
+pytestmark = pytest.mark.kafka
+
+
+def test_topics_are_named_and_made_as_the_options_say(pipe: Pipe, tmp_path: Path):
+    """The partitions are those of another implementation: librdkafka's own murmur2."""
+    pipe.topics = replace(pipe.topics, prefix=f"shop_eu.{pipe.topics.prefix}")
+    source = pipe.source
+    for table in ("orders", "log"):
+        source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY, name nvarchar(20))")
+        source.enable(table)
+    kafka: dict[str, Any] = {
+        **pipe.options()["kafka"],
+        "partitioner": "murmur2",
+        "topic_settings": {"retention.ms": "86400000"},
+        "topic_rules": {
+            r"dbo\.orders": {"partitions": 5, "settings": {"retention.ms": "3600000"}},
+            ".*": {"settings": {"segment.bytes": "1048576"}},
+        },
+    }
+    with Running(pipe.config(kafka=kafka)) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshots are out")
+        source.execute(*(f"INSERT dbo.orders VALUES ({n}, N'{n}')" for n in range(20)))
+        publisher.until(pipe.is_caught_up, "the changes are out")
+
+    pipe.assert_exactly_once("orders")
+    topics = admin_of(pipe).list_topics(timeout=10).topics
+    assert len(topics[pipe.topic("orders")].partitions) == 5
+    assert len(topics[pipe.topic("log")].partitions) == 2
+    orders, log = (settings_of(pipe, pipe.topic(table)) for table in ("orders", "log"))
+    assert (orders["retention.ms"], log["retention.ms"]) == ("3600000", "86400000")
+    assert log["segment.bytes"] == "1048576" != orders["segment.bytes"]
+
+    audited = invoke(pipe, tmp_path, "audit", kafka=kafka)
+    assert audited.exit_code == 0, audited.output
+    keys = keys_of(pipe, pipe.topic("orders"))
+    assert len(set(keys.values())) > 1
+    assert keys == partitions_by_librdkafka(pipe, list(keys))
+
+
+def keys_of(pipe: Pipe, topic: str) -> dict[bytes, int]:
+    """The partition of each key."""
+    consumer = consumer_of(pipe.topics.bootstrap)
+    consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(5)])
+    found: dict[bytes, int] = {}
+
+    def has_all() -> bool:
+        for message in consumer.consume(100, 0.1):
+            if message.error() is None:
+                found[message.key() or b""] = message.partition() or 0
+        return len(found) == 20
+
+    wait_until(has_all, "all keys")
+    consumer.close()
+    return found
+
+
+def partitions_by_librdkafka(pipe: Pipe, keys: list[bytes]) -> dict[bytes, int]:
+    topic = f"judge-{uuid.uuid4().hex[:8]}"
+    admin = admin_of(pipe)
+    (made,) = admin.create_topics([NewTopic(topic, 5, 1)]).values()
+    made.result(10)
+    chosen: dict[bytes, int] = {}
+    producer = Producer({"bootstrap.servers": pipe.topics.bootstrap, "partitioner": "murmur2"})
+
+    def note(_: object, message: Any) -> None:
+        chosen[message.key()] = message.partition()
+
+    for key in keys:
+        producer.produce(topic, key=key, on_delivery=note)
+    assert producer.flush(10) == 0
+    return chosen
+
+
+def test_compaction_is_not_set_without_being_allowed(pipe: Pipe):
+    kafka = {**pipe.options()["kafka"], "topic_rules": {"(": {}, ".*": {"partitions": 0}}}
+    told = invoke_options(pipe, kafka)
+    assert "topic_rules" in told
+    compact = {"dbo.t": {"settings": {"cleanup.policy": "compact,delete"}}}
+    assert "needs allow_compaction" in invoke_options(
+        pipe, {**pipe.options()["kafka"], "topic_rules": compact}
+    )
+
+
+def invoke_options(pipe: Pipe, kafka: dict[str, Any]) -> str:
+    with pytest.raises(Exception, match="configuration") as refused:
+        pipe.config(kafka=kafka)
+    return str(refused.value)

@@ -132,7 +132,7 @@ class Published:
                 ]
             elif partition.topic == f"{PREFIX}.offsets":
                 self._note_position(entries)
-            else:
+            elif partition.topic.count(".") == 3:  # the topics beside the data have no ledger
                 parts.append((partition, entries))
         if not progress:
             return

@@ -14,7 +14,9 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 NAMES: Final = (
@@ -32,27 +34,40 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--save", action="store_true", help=f"also write {RESULTS.name}/<date>-<name>.json"
     )
-    chosen, _ = parser.parse_known_args(argv)
+    chosen, options = parser.parse_known_args(argv)
+    parser.add_argument("-h", "--help", action="help", help="behind a name: its options too")
+    if chosen.name == "all":
+        parser.parse_args(argv)
     names = NAMES if chosen.name == "all" else (chosen.name,)
     modules = {name: importlib.import_module(f"bench.{name}") for name in names}
-    parser.add_argument("-h", "--help", action="help")
-    for module in modules.values():
-        if hasattr(module, "add_arguments"):
-            module.add_arguments(parser)
-    arguments = parser.parse_args(argv)
+    # Each has its own parser: two benchmarks may have an option of the same name.
+    given = {name: _options(parser, module, options) for name, module in modules.items()}
     measured: dict[str, Any] = {}
     for name, module in modules.items():
-        result = {"name": name, **_machine(), **module.run(arguments)}
+        result = {"name": name, **_machine(), **module.run(given[name])}
         measured[name] = result
-        if arguments.save:
+        if chosen.save:
             RESULTS.mkdir(exist_ok=True)
             path = RESULTS / f"{result['date']}-{name}.json"
             path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-        if not arguments.json:
+        if not chosen.json:
             _print(result)
-    if arguments.json:
+    if chosen.json:
         print(json.dumps(measured if chosen.name == "all" else measured[chosen.name], indent=2))
     return 0
+
+
+def _options(
+    common: argparse.ArgumentParser, module: ModuleType, options: Sequence[str]
+) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=f"{common.prog} {module.__name__.removeprefix('bench.')}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if hasattr(module, "add_arguments"):
+        module.add_arguments(parser)
+    return parser.parse_args(options)
 
 
 def _machine() -> dict[str, Any]:

@@ -8,7 +8,9 @@ and partitions, so on every core; a leg's ``ratio_to_raw`` is the raw time divid
 A leg with a ratio tells both parts: the log, and the fold into the tables; ``ratio_to_raw`` is of
 the two together. Legs: ``initial_load`` snapshot rows into new tables; ``append`` creates into
 tables that are there; ``catch_up`` creates, updates and deletes mixed; ``merge`` scattered updates
-into filled tables, in seconds; ``steady`` small cuts one after another, in seconds.
+into filled tables, in seconds; ``steady`` small cuts one after another, in seconds; ``latency``
+the seconds from a commit in the topics until a reader that begins sees it, while the sink runs as
+it is run: by ``as_of`` (it is in the log), and in the bare tables.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import statistics
 import sys
 import tempfile
 import threading
@@ -30,6 +31,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 from pyspark.sql import SparkSession
 
+from bench.sink_latency import latency, seen, spread
 from bench.sink_topics import Change, Topics
 from tailrace_compose.local.broker import KafkaBroker
 from tailrace_compose.local.jars import spark_jars
@@ -49,7 +51,7 @@ from tailrace_sink.topic_ranges import TopicRange
 PARTITIONS: Final = 4
 TABLES: Final = 3
 PER_LSN: Final = 5_000
-LEGS: Final = ("initial_load", "append", "catch_up", "merge", "steady")
+LEGS: Final = ("initial_load", "append", "catch_up", "merge", "steady", "latency")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,7 +154,10 @@ def run(arguments: argparse.Namespace) -> Figures:
         Figures by leg: rates in changes per second, durations in seconds, ratios.
     """
     # Standard output belongs to the figures.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    structlog.configure(
+        processors=[seen, *structlog.get_config()["processors"]],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     scale = 10 if getattr(arguments, "quick", False) else 1
     legs = {
         "initial_load": _initial_load,
@@ -160,6 +165,7 @@ def run(arguments: argparse.Namespace) -> Figures:
         "catch_up": _catch_up,
         "merge": _merge,
         "steady": _steady,
+        "latency": _latency,
     }
     wanted = str(getattr(arguments, "legs", ",".join(LEGS))).split(",")
     figures: Figures = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
@@ -335,17 +341,13 @@ def _steady(bench: _Bench) -> Figures:
         figures[f"{tables}_tables"] = {
             "cuts": cuts,
             "changes_per_cut": 300,
-            "log": _spread([one.log_s for one in took[2:]]),
-            "fold": _spread([one.fold_s for one in took[2:]]),
+            "log": spread([one.log_s for one in took[2:]]),
+            "fold": spread([one.fold_s for one in took[2:]]),
         }
     return figures
 
 
-def _spread(seconds: Sequence[float]) -> Figures:
-    ordered = sorted(seconds)
-    last = len(ordered) - 1
-    return {
-        "p50_s": round(statistics.median(ordered), 2),
-        "p99_s": round(ordered[min(last, round(last * 0.99))], 2),
-        "slowest_s": round(ordered[-1], 2),
-    }
+def _latency(bench: _Bench) -> Figures:
+    """The sink as it is run, 300 changes of three tables each second beside it."""
+    topics = bench.topics("latency", partitions=1)
+    return latency(bench.spark, bench.config(topics), topics, 120 // bench.scale)

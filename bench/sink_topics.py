@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -111,12 +112,15 @@ class Topics:
             (topic, partition): 0 for topic in self.data for partition in range(partitions)
         }
 
-    def publish(self, changes: Iterable[Change], snapshotting: Sequence[int] = ()) -> None:
+    def publish(self, changes: Iterable[Change], snapshotting: Sequence[int] = ()) -> str:
         """One source transaction with its progress record.
 
         Args:
             changes: its events in order; a key's events go to one partition.
             snapshotting: numbers of the tables whose snapshot is not finished.
+
+        Returns:
+            Its LSN.
         """
         before = Lsn(1, self._block, 1)
         self._block += 1
@@ -132,7 +136,8 @@ class Topics:
             closed_lsn=str(lsn),
             closed_commit_ms=_FIRST_MS + self._block,
             closed=True,
-            published_ms=_FIRST_MS + self._block,
+            # The sink asks the brokers what they still have where records are old.
+            published_ms=time.time_ns() // 1_000_000,
             partitions=list(parts.values()),
             snapshotting=[self.data[table] for table in snapshotting],
         )
@@ -141,6 +146,7 @@ class Topics:
         self._producer.flush(60)
         self._send(self.names.progress, 0, frame_header(self._progress_id) + body.getvalue())
         self._producer.flush(60)
+        return str(lsn)
 
     def ranges(self, since: Offsets) -> list[TopicRange]:
         """What was published since, by topic."""

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.ledger import PartitionAudit, Problems, by_shard, check_chain, ranges_by_partition
 from tailrace.progress import decode
-from tailrace.topics import consumer_of, existing_data_topics
+from tailrace.topics import arrived, consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.deliver.topic_settings import is_compacted
@@ -175,7 +175,7 @@ def _read(consumer: Consumer, topic: str, partition: int, begin: int, end: int) 
     last = time.monotonic()
     reached = begin
     while reached < end:
-        for message in consumer.consume(_AT_ONCE, _POLL_S):
+        for message in arrived(consumer, _POLL_S, _AT_ONCE):
             error = message.error()
             if error is None:
                 last = time.monotonic()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import fastavro
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tailrace.topics import consumer_of
+from tailrace.topics import arrived, consumer_of
 from tailrace_schemas.framing import split_frame
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics import TopicNames
@@ -200,7 +200,7 @@ class ProgressFollower:
                 self._stop.wait(0.2)
             consumer.assign([TopicPartition(self._names.progress, 0, 0)])
             while not self._stop.is_set():
-                for message in consumer.consume(100, 0.1):
+                for message in arrived(consumer, 0.1):
                     if message.error() is None:
                         self.published.add(decode(cast("bytes", message.value())))
         except Exception as error:  # noqa: BLE001 - handed to the thread that shows it

@@ -17,13 +17,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.moments import Moment
 from tailrace.progress import decode
-from tailrace.topics import AvroDecoder, Event, consumer_of, event_of
+from tailrace.topics import AvroDecoder, Event, arrived, consumer_of, event_of
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.progress import PartitionProgress, Progress
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
 
-_AT_ONCE: Final = 1000
 _WAIT_S: Final = 0.1
 _SILENT_S: Final = 60.0
 
@@ -91,7 +90,7 @@ class EventTail:
             low, _ = consumer.get_watermark_offsets(where, timeout=10)
             consumer.assign([TopicPartition(self.names.progress, 0, low)])
             while not stopped():
-                for message in consumer.consume(_AT_ONCE, _WAIT_S):
+                for message in arrived(consumer, _WAIT_S):
                     error = message.error()
                     value = message.value()
                     if error is None and value is not None:
@@ -121,7 +120,7 @@ class EventTail:
         reader.assign([TopicPartition(*where, begins[where]) for where in sorted(unread)])
         last = time.monotonic()
         while unread:
-            messages = reader.consume(_AT_ONCE, _WAIT_S)
+            messages = arrived(reader, _WAIT_S)
             if messages:
                 last = time.monotonic()
             elif time.monotonic() - last > _SILENT_S:

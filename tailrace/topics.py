@@ -92,6 +92,15 @@ def consumer_of(bootstrap_servers: str, extra: Mapping[str, str] | None = None) 
     )
 
 
+def arrived(consumer: Consumer, timeout_s: float, at_once: int = 1000) -> list[Message]:
+    """The next message and what came with it; empty when none came within a time.
+
+    ``Consumer.consume`` alone waits for as many as it was asked for, or for the whole time.
+    """
+    first = consumer.poll(timeout_s)
+    return [] if first is None else [first, *consumer.consume(at_once, 0)]
+
+
 def existing_data_topics(
     bootstrap_servers: str,
     names: TopicNames,
@@ -177,7 +186,7 @@ def committed_messages(
         consumer.assign(partitions)
         last = time.monotonic()
         while unread:
-            messages = consumer.consume(1000, 0.1)
+            messages = arrived(consumer, 0.1)
             waited = time.monotonic() - last
             if waited > marker_wait_s and undecided >= set(unread):
                 return

@@ -1,7 +1,8 @@
 """Applying one table's changes: an idempotent append, or a MERGE guarded by position.
 
 Which of the two is decided from what the ledger counts (``writes``). The guard (a change is applied
-only over an older position) makes a replayed MERGE a no-op that does not even write a commit.
+only over an older position) makes a replayed MERGE a no-op, which with deletion vectors does not
+even write a commit; a table small enough to be written anew is written once more, the same.
 Appends carry the batch id as Delta's transaction version, which proves a write done only when the
 replay is the same batch (``intent``). It goes by writer options: as session settings they would
 outlive the write and silently drop the next one.

@@ -6,6 +6,7 @@ import queue
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -15,6 +16,7 @@ from tailrace_schemas.types import UnsupportedType
 from tailrace_sink.config import BadRecords
 from tailrace_sink.conflicts import is_refused
 from tailrace_sink.ddl import set_retention
+from tailrace_sink.delta_log import table_bytes
 from tailrace_sink.errors import (
     BadRecord,
     BadRecordRefused,
@@ -28,6 +30,7 @@ from tailrace_sink.errors import (
     UnsupportedSchemaChange,
 )
 from tailrace_sink.jvm_errors import translated
+from tailrace_sink.lake_table import table_path
 from tailrace_sink.maintenance import Maintenance
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import BatchPlan, CutPoint
@@ -36,6 +39,8 @@ from tailrace_sink.table_batch import TableBatch, TableBatches, without
 from tailrace_sink.table_fold import TableFold
 from tailrace_sink.topic_reader import TopicReader
 from tailrace_sink.writes import fits_driver
+
+_SMALL_TABLE_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +74,10 @@ class BatchApplier:
         )
         self._fold = TableFold(config, parts.log, parts.metrics, parts.hook)
         self._pool = ThreadPoolExecutor(config.merge_pool, thread_name_prefix="merge")
-        self._sessions = [TunedSession(spark) for _ in range(config.merge_pool)]
-        self._idle: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
-        for session in self._sessions:
-            self._idle.put(session.spark)
-        self._is_small = True
+        sessions = [TunedSession(spark) for _ in range(config.merge_pool)]
+        self._idle: queue.SimpleQueue[TunedSession] = queue.SimpleQueue()
+        for session in sessions:
+            self._idle.put(session)
         self._reader = TopicReader(spark, config, parts.log)
         self._maintenance = Maintenance(spark, config)
 
@@ -100,7 +104,7 @@ class BatchApplier:
     def _set_retention(self, path: str) -> None:
         session = self._idle.get()
         try:
-            set_retention(session, self._config, path)
+            set_retention(session.spark, self._config, path)
         except (PySparkException, Py4JError) as error:
             raise translated(f"table {path}", error) from error
         finally:
@@ -115,17 +119,16 @@ class BatchApplier:
         """
         sources, stopped = self._batches.of(plan.topics)
         is_small = fits_driver(self._config, plan.count, sum(t.bytes for t in plan.topics))
-        if is_small != self._is_small:
-            for session in self._sessions:
-                session.tune(is_small=is_small)
-            self._is_small = is_small
         stopped |= {
             topic.topic: TopicMadeAnew(topic.topic) for topic in plan.topics if topic.is_made_anew
         }
         sources = without(sources, stopped)
         if is_small:
             sources = self._with_values(sources)
-        futures = [self._pool.submit(self._apply_table, source, plan.point) for source in sources]
+        futures = [
+            self._pool.submit(self._apply_table, source, plan.point, is_small=is_small)
+            for source in sources
+        ]
         wait(futures)
         others: list[Future[dict[str, int]]] = []
         for source, future in zip(sources, futures, strict=True):
@@ -162,11 +165,15 @@ class BatchApplier:
             if isinstance(error, BadRecord | LedgerMismatch | SchemaUnknown | ForeignRecord):
                 raise BadRecordRefused(str(error)) from error
 
-    def _apply_table(self, source: TableBatch, cut: CutPoint) -> dict[str, int]:
+    def _apply_table(self, source: TableBatch, cut: CutPoint, *, is_small: bool) -> dict[str, int]:
         session = self._idle.get()
         try:
             with self._metrics.table_seconds(str(source.table)):
-                return self._fold.apply(session, source, cut)
+                size = table_bytes(session.spark, f"{self._config.lake}/{table_path(source.table)}")
+                # A MERGE of some rows reads the table, too.
+                session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)
+                session.rewrite(rewrites=size <= self._config.rewrite_below_bytes)
+                return self._fold.apply(session.spark, source, cut)
         except (PySparkException, Py4JError) as error:
             if is_refused(error):
                 reason = str(translated("writing", error))

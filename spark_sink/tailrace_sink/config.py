@@ -245,6 +245,15 @@ class SinkConfig(Section):
         " readers that do not know them; a table whose source needs one stops by name until a new"
         " snapshot makes it anew. docs/readers.md has which reader opens what.",
     )
+    rewrite_below_bytes: int = Field(
+        default=131_072,
+        ge=0,
+        le=1_073_741_824,
+        description="Size of a table up to which a MERGE writes its files anew, though it has"
+        " deletion vectors: a third less work, and one file instead of one more with each batch,"
+        " but every version kept is a whole copy; 0 to 1073741824 (1 GiB), default 131072 (128"
+        " KiB). 0 always takes deletion vectors.",
+    )
     table_properties: dict[str, str] = Field(
         default_factory=dict, description="Further properties of new lake tables."
     )

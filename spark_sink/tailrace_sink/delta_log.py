@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -57,6 +58,16 @@ def table_metadata(
     )
 
 
+def table_bytes(spark: SparkSession, path: str) -> int:
+    """Bytes of the files of the Delta table at a path, by its log; 0 when there is none."""
+    snapshot = _snapshot(spark, path)
+    if int(snapshot.version()) < 0:
+        return 0
+    known = snapshot.checksumOpt()
+    # The version's checksum file has it; else Delta reads all of its log, which takes a job.
+    return int(known.get().tableSizeBytes() if known.isDefined() else snapshot.sizeInBytes())
+
+
 def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
     """Sizes in bytes of the files of a Delta table that are smaller than some bytes."""
     files = DataFrame(_snapshot(spark, path).allFiles().toDF(), spark)
@@ -103,11 +114,17 @@ def _log(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm = spark._jvm  # noqa: SLF001 - Delta has no public Python way to a table's version
     if jvm is None:
         raise RuntimeError("the sink needs a Spark session with a JVM, not Spark Connect")
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+    log = _delta_log(jvm).forTable(
         spark._jsparkSession,  # noqa: SLF001 - as above
         path,
     )
     return jvm, log
+
+
+@lru_cache(maxsize=1)
+def _delta_log(jvm: Any) -> Any:
+    """Delta's class: Py4J looks for each part of its name in every jar, each time it is named."""
+    return jvm.org.apache.spark.sql.delta.DeltaLog
 
 
 def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | None:
@@ -119,6 +136,11 @@ def transaction_version(spark: SparkSession, path: str, app_id: str) -> int | No
     snapshot = _snapshot(spark, path)
     if int(snapshot.version()) < 0:
         return None
+    known = snapshot.checksumOpt()
+    if known.isDefined() and known.get().setTransactions().isDefined():
+        listed = known.get().setTransactions().get()
+        every = (listed.apply(index) for index in range(listed.size()))
+        return next((int(one.version()) for one in every if one.appId() == app_id), None)
     found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.config import KafkaConfig
 
-FETCH_WAIT_MS = 20
+FETCH_WAIT_MS = 3
 """With the consumer's default of 500 every read of a small range waits half a second at the end of
 the log (measured)."""
+_READERS: Final = f"tailrace-sink-{uuid.uuid4().hex}"
+"""Consumer group of this process' exact reads. Nothing is committed to it: it is the name under
+which Spark keeps consumers open, by partition. Without one each read opens its own, 50 ms a
+partition, one after another where a cut becomes one file."""
 
 
 def kafka_options(kafka: KafkaConfig) -> dict[str, str]:
@@ -70,6 +76,7 @@ def read_messages(
     reader = (
         spark.read.format("kafka")
         .options(**kafka_options(kafka))
+        .option("kafka.group.id", _READERS)
         .option("assign", json.dumps(assign))
         .option("startingOffsets", offsets_json(first))
         .option("endingOffsets", offsets_json(end))

@@ -29,6 +29,8 @@ _SMALL_BATCH: Final[Mapping[str, str]] = {
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 
+_DELETION_VECTORS: Final = "spark.databricks.delta.merge.deletionVectors.persistent"
+
 
 class TunedSession:
     """A session of its own whose settings fit either some rows or many.
@@ -41,13 +43,23 @@ class TunedSession:
         self.spark = spark.newSession()
         # Unsetting would fall back to Spark's own defaults, not to the application's settings.
         self._for_large = {name: self.spark.conf.get(name) for name in _SMALL_BATCH}
+        self._is_small: bool | None = None
+        self._rewrites: bool | None = None
         self.tune(is_small=True)
 
     def tune(self, *, is_small: bool) -> None:
-        """Set the session up for batches of some thousand rows, or for larger ones."""
-        for name, value in (_SMALL_BATCH if is_small else self._for_large).items():
-            if value is not None:
-                self.spark.conf.set(name, value)
+        """Set the session up for some thousand rows, or for more."""
+        if is_small != self._is_small:
+            for name, value in (_SMALL_BATCH if is_small else self._for_large).items():
+                if value is not None:
+                    self.spark.conf.set(name, value)
+            self._is_small = is_small
+
+    def rewrite(self, *, rewrites: bool) -> None:
+        """Let a MERGE write changed files anew, or deletion vectors for what left them."""
+        if rewrites != self._rewrites:
+            self.spark.conf.set(_DELETION_VECTORS, str(not rewrites).lower())
+            self._rewrites = rewrites
 
 
 def small_batch_session(spark: SparkSession) -> SparkSession:
@@ -87,9 +99,11 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
         # The log's small jobs must not wait behind those of the tables.
         "spark.scheduler.mode": "FAIR",
-        # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
         # How often an idle stream asks Kafka for news; 10 ms, Spark's own, burns a fifth of a core.
         "spark.sql.streaming.pollingDelay": "50ms",
+        # Consumers that are kept open between two cuts, one for each partition (default 64).
+        "spark.kafka.consumer.cache.capacity": "512",
+        # Micro-batches are frequent: keep few of them in the checkpoint and the driver's memory.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "5",
         # Each query's plan is written down as text for the user interface, which is off.

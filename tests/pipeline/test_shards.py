@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Final
 
@@ -10,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
 from tailrace.audit import audit
 from tailrace.progress import decode, last_record
-from tailrace.topics import consumer_of
+from tailrace.topics import arrived, consumer_of
 from tailrace_publisher.errors import DeliveryRejected
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import Progress
@@ -69,7 +70,7 @@ def progress_of(pipe: Pipe, partition: int) -> list[Progress]:
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
         records, reached = [], 0
         while reached < end:
-            for message in consumer.consume(100, 0.2):
+            for message in arrived(consumer, 0.2):
                 reached = int(message.offset() or 0) + (message.error() is None)
                 if message.error() is None:
                     records.append(decode(message.value() or b""))
@@ -179,6 +180,14 @@ def test_signals_are_taken_by_the_shard_of_the_table(shop: Pipe, shards: tuple[S
             "it has a new snapshot",
         )
         assert len(second.told("snapshot_requested")) == 1
+
+
+def test_the_newest_record_is_told_at_once(shop: Pipe, shards: tuple[Shard, Shard]):
+    with Running(shop.config(), shards[0]) as first, Running(shop.config(), shards[1]):
+        first.until(lambda: is_caught_up(shop), "the snapshots are out")
+    begin = time.monotonic()
+    assert last_record(shop.topics.bootstrap, shop.topics.names, timeout_s=60) is not None
+    assert time.monotonic() - begin < 30  # not the time that an answer may take, twice
 
 
 def test_topics_of_another_number_of_shards_are_refused(shop: Pipe, shards: tuple[Shard, Shard]):

@@ -35,11 +35,11 @@ def test_the_least_configuration():
 
 
 def test_all_problems_are_told_together():
-    found = problems(merge_pool=0, prefix="a.b", formats="delta")
+    found = problems(merge_pool=0, prefix="a..b", formats="delta")
 
     assert len(found) == 3
     assert any(p.startswith("merge_pool = 0: ") for p in found)
-    assert any(p.startswith("prefix = 'a.b': topic prefix") for p in found)
+    assert any(p.startswith("prefix = 'a..b': topic prefix") for p in found)
     assert "formats is not an option: check its spelling" in found
 
 

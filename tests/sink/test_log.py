@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_schemas.registry import RegistryRejected
 from tailrace_schemas.signals import SnapshotSignal
+from tailrace_sink import feed
 from tailrace_sink.application import serve
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
 from tailrace_sink.sink import Sink
@@ -203,6 +204,22 @@ def test_what_was_logged_before_it_was_left_out_is_not_passed_over(
     commit = lake.commits()[-1]
     assert set(commit["tables"]) == {"shop/dbo/lines"}
     assert json.loads(commit["stopped"]) == {keyed.topic: EXCLUDED}
+
+
+def test_a_fold_that_is_far_behind_reads_the_log_in_slices(
+    source: Source, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(feed, "_SLICE_CUTS", 2)
+    keyed, lines = tables_of(source)
+    for number in range(5):
+        change(source, keyed, lines, number)
+    sink = lake.sink(changes_per_batch=1)
+    sink.open_log()
+    stream_of(spark, source, sink).catch_up(GO_ON)
+    sink.close()
+
+    assert lake.catch_up() == 3, "two cuts, two cuts, one cut"
+    check(lake, keyed, 5)
 
 
 def test_a_schema_that_nobody_has_stops_its_table_alone(

@@ -2,8 +2,8 @@
 
 The progress topic says which offsets each Kafka transaction filled. So the transactions are read
 one behind the other, and the events of one are merged by their positions: what is shown is in
-commit order, committed, and whole. Of several shards each is so for itself: what comes of them while
-one follows is shown as it arrives.
+commit order, committed, and whole. Of several shards each is so for itself: what comes of them
+while one follows is shown as it arrives.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ SPARK_SESSIONS = {
     "sink": "third",
     "clients/test_spark_jdbc.py": "third",
 }
-"""Which session serves a file or a folder: one for each worker of make test, each about as long."""
+"""Which session serves a file or a folder: three, each about as long."""
 
 
 class GroupScheduling(LoadScopeScheduling):

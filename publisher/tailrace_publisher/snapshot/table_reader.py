@@ -97,9 +97,11 @@ class TableReader:
         self._is_stopped = is_stopped
         instance = table.instance
         self._identity = RowIdentity(table.schema, instance.identity)
-        self._statements = ChunkStatements(instance, table.schema)
+        self._statements = ChunkStatements(instance, table.schema, table.where)
         self._row_size = RowSize(table.schema, leading=0)
-        self._behind = read_resume_key(table.progress.resume_key, instance.identity, instance.key)
+        self._behind = read_resume_key(
+            table.progress.resume_key, instance.identity, instance.key, table.where
+        )
         self._level = self._statements.depth - 1
         self._has_ended = False
         self._rows_read = 0
@@ -177,7 +179,8 @@ class TableReader:
             else:
                 self._level -= 1
         if self._behind is not None:
-            chunk.resume_key = write_resume_key(self.table.instance.identity, self._behind)
+            identity = self.table.instance.identity
+            chunk.resume_key = write_resume_key(identity, self._behind, self.table.where)
 
     def _fetch(self, source: ReadSource, asked: int, left: PageLimit, position: Lsn) -> TableRows:
         """The rows of the next statement."""

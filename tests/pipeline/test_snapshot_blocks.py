@@ -13,7 +13,7 @@ from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
-from tailrace_publisher.errors import SourceBusy
+from tailrace_publisher.errors import SourceBusy, SourceError
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable
@@ -36,6 +36,7 @@ from tests.pipeline.test_blocks import VALUES
 
 ROWS: Final = 900
 LOCK_TIMEOUT: Final = 1222
+NO_SUCH_COLUMN: Final = 207
 ROOMY = ChunkLimits(PageLimit(50_000, 100_000_000), 100_000_000)
 
 KEYS = {
@@ -261,6 +262,10 @@ def test_rows_of_a_condition_are_read_both_ways(source: Source):
     source.where = "v <> 'left?out'"
     anew, _, _ = source.chunks(limits, by_row[0].resume_key)
     assert list(map(len, anew)) == [350, 250]
+    source.where = "gone = 1"
+    with pytest.raises(SourceError, match=r"gone.*snapshot\.where has a condition") as refused:
+        source.chunks(limits)
+    assert refused.value.number == NO_SUCH_COLUMN
 
 
 @pytest.mark.kafka

@@ -20,7 +20,7 @@ import structlog
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.row_identity import RowIdentity
-from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind
+from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
@@ -127,10 +127,16 @@ class TableReader:
         connection = source.connection
         self._check_sees(connection, position)
         chunk = Chunk()
-        if self.table.is_cut:
-            self._read_cut(source, chunk, position)
-        else:
-            self._read_whole(connection, chunk, position)
+        try:
+            if self.table.is_cut:
+                self._read_cut(source, chunk, position)
+            else:
+                self._read_whole(connection, chunk, position)
+        except SourceError as error:
+            if self.table.where is None or type(error) is not SourceError:
+                raise
+            told = f"{error}; snapshot.where has a condition for this table: it may be the cause"
+            raise SourceError(told, sqlstate=error.sqlstate, number=error.number) from error
         if self._is_stopped():
             return None
         end = source.log_ends.read()

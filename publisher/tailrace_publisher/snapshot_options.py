@@ -116,9 +116,9 @@ class SnapshotConfig(Section):
         " matches counts, default: all rows. At most 4000 characters, without comments, ; and ?"
         " outside of texts. A start has the server check it. Changes are not filtered: a row that"
         " was left out arrives with its next change, an update as a row that a reader does not"
-        " have, without the large values that it left alone (the lake has NULL there). A snapshot"
-        " is all of its table: with the next one, rows that do not match any more are gone from"
-        " the lake. Another condition begins a snapshot that is under way again, and what is out"
+        " have; it may lack large values that it left alone (the lake has NULL there then). A"
+        " snapshot is all of its table: with the next one, rows that do not match any more are gone"
+        " from the lake. Another condition begins a snapshot that is under way again, and what is out"
         " by then stays. A statement reads until it has its rows: where few match, and no index"
         " helps, source.query_timeout_s may be too short for it.",
     )

@@ -1,7 +1,7 @@
 """The conditions of snapshot.where, before anything is read by them: the server judges them.
 
 A snapshot with a condition is short of rows, and their changes arrive all the same. What a change
-row does not hold, a large value that the change left alone, is then nowhere.
+row may lack, a large value that the change left alone, is then nowhere.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def warn_of_large_values(options: SnapshotConfig, read: Iterable[CaptureInstance
                 "snapshot_leaves_large_values_out",
                 table=str(table),
                 columns=large,
-                effect="the next update of a row that snapshot.where leaves out does not hold those"
-                " of its large values that it leaves alone: they are unavailable in the event, and"
-                " NULL in the lake",
+                effect="the next update of a row that snapshot.where leaves out may lack those of"
+                " its large values that it leaves alone: they are unavailable in the event then,"
+                " and NULL in the lake",
                 fix="leave the columns out (columns.exclude), or the condition",
             )

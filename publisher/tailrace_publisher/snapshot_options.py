@@ -118,8 +118,8 @@ class SnapshotConfig(Section):
         " was left out arrives with its next change, an update as a row that a reader does not"
         " have; it may lack large values that it left alone (the lake has NULL there then). A"
         " snapshot is all of its table: with the next one, rows that do not match any more are gone"
-        " from the lake. Another condition begins a snapshot that is under way again, and what is out"
-        " by then stays. A statement reads until it has its rows: where few match, and no index"
+        " from the lake. Another condition begins a snapshot that is under way again, and what is"
+        " out by then stays. A statement reads until it has its rows: where few match, and no index"
         " helps, source.query_timeout_s may be too short for it.",
     )
 

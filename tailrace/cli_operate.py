@@ -12,7 +12,7 @@ from tailrace.cli_options import CONFIG, SET, check_options, fail, fail_settings
 
 if TYPE_CHECKING:
     from tailrace.statements import Plan
-    from tailrace_publisher.config import SourceConfig
+    from tailrace_publisher.source_options import SourceConfig
 
 RUN = click.option("--run", is_flag=True, help="Run the statements after showing them.")
 LOGIN = click.option(

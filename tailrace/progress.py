@@ -6,7 +6,7 @@ import heapq
 import io
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +21,7 @@ from tailrace_schemas.topics import TopicNames
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
 
+_WAIT_S = 0.1
 _SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
 
 
@@ -107,18 +108,68 @@ def records_until_now(
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        partitions = _partitions(consumer, names, timeout_s)
-        starts = [
-            _at(partition, consumer.get_watermark_offsets(partition, timeout=timeout_s)[0])
-            for partition in partitions
-        ]
-        if len(starts) == 1:
-            yield from _read(consumer, starts[0], timeout_s)
-            return
-        shards = [list(_read(consumer, start, timeout_s)) for start in starts]
-        yield from heapq.merge(*shards, key=lambda record: record.published_ms)
+        yield from _until_now(consumer, _starts(consumer, names, timeout_s), timeout_s)
     finally:
         consumer.close()
+
+
+def records_from_now(
+    bootstrap_servers: str,
+    names: TopicNames,
+    stopped: Callable[[], bool],
+    *,
+    extra: Mapping[str, str] | None = None,
+    timeout_s: float = 10,
+) -> Iterator[Progress]:
+    """The progress records that there are, then those that come, until told to stop.
+
+    Those of several shards that come are in the order in which they arrive.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+    """
+    consumer = consumer_of(bootstrap_servers, extra)
+    try:
+        reached = _starts(consumer, names, timeout_s)
+        yield from _until_now(consumer, reached, timeout_s)
+        consumer.assign(reached)
+        while not stopped():
+            for message in arrived(consumer, _WAIT_S):
+                error = message.error()
+                if error is None:
+                    yield decode(cast("bytes", message.value()))
+                elif error.name() != "_PARTITION_EOF":
+                    raise KafkaException(error)
+    finally:
+        consumer.close()
+
+
+def _until_now(
+    consumer: Consumer, reached: list[TopicPartition], timeout_s: float
+) -> Iterator[Progress]:
+    """The records of all partitions; moves ``reached`` behind them."""
+    if len(reached) == 1:
+        yield from _moving(consumer, reached, 0, timeout_s)
+        return
+    shards = [list(_moving(consumer, reached, n, timeout_s)) for n in range(len(reached))]
+    yield from heapq.merge(*shards, key=lambda record: record.published_ms)
+
+
+def _moving(
+    consumer: Consumer, reached: list[TopicPartition], number: int, timeout_s: float
+) -> Iterator[Progress]:
+    yield from _read(consumer, reached[number], timeout_s)
+    (position,) = consumer.position([reached[number]])
+    if position.offset >= 0:  # nothing was there otherwise
+        reached[number] = position
+
+
+def _starts(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[TopicPartition]:
+    """The beginnings of all partitions."""
+    return [
+        _at(partition, consumer.get_watermark_offsets(partition, timeout=timeout_s)[0])
+        for partition in _partitions(consumer, names, timeout_s)
+    ]
 
 
 def _partitions(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[TopicPartition]:

@@ -15,12 +15,13 @@ from pydantic import SecretStr
 
 from tailrace.doctor.findings import Finding
 from tailrace.enable import CaptureOptions, enable_database, enable_table, least_grants
-from tailrace_publisher.config import PublisherConfig, SourceConfig
+from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.errors import PreflightError, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.queries import is_cdc_enabled
+from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.topics import TableName
 
 

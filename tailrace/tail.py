@@ -2,7 +2,8 @@
 
 The progress topic says which offsets each Kafka transaction filled. So the transactions are read
 one behind the other, and the events of one are merged by their positions: what is shown is in
-commit order, committed, and whole.
+commit order, committed, and whole. Of several shards each is so for itself: what comes of them
+while one follows is shown as it arrives.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.moments import Moment
-from tailrace.progress import decode
+from tailrace.progress import records_from_now, records_until_now
 from tailrace.topics import AvroDecoder, Event, arrived, consumer_of, event_of
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.progress import PartitionProgress, Progress
@@ -84,23 +85,9 @@ class EventTail:
             reader.close()
 
     def _records(self, *, follow: bool, stopped: Callable[[], bool]) -> Iterator[Progress]:
-        consumer = consumer_of(self.bootstrap, self.extra)
-        try:
-            where = TopicPartition(self.names.progress, 0)
-            low, _ = consumer.get_watermark_offsets(where, timeout=10)
-            consumer.assign([TopicPartition(self.names.progress, 0, low)])
-            while not stopped():
-                for message in arrived(consumer, _WAIT_S):
-                    error = message.error()
-                    value = message.value()
-                    if error is None and value is not None:
-                        yield decode(value)
-                    elif error is not None and error.name() != "_PARTITION_EOF":
-                        raise KafkaException(error)
-                    elif error is not None and not follow:
-                        return
-        finally:
-            consumer.close()
+        if follow:
+            return records_from_now(self.bootstrap, self.names, stopped, extra=self.extra)
+        return records_until_now(self.bootstrap, self.names, extra=self.extra)
 
     def _of_transaction(
         self, reader: Consumer, decoder: AvroDecoder, ranges: Sequence[PartitionProgress]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.source.connection import OdbcConnection
+from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.envelope import SchemaColumn, TableSchema, table_schema_of
 from tailrace_schemas.event_forms import EventForm, form_of
 from tailrace_schemas.lsn import Lsn

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import (
     Field,
-    SecretStr,
     ValidationError,
     field_validator,
     model_validator,
@@ -22,39 +21,19 @@ from pydantic import (
 
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.odbc_options import KEYWORDS, check_login, spelled
+from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.skip_options import SkipConfig
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
+from tailrace_publisher.source_options import SourceConfig
 from tailrace_publisher.start_options import StartConfig
 from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.options import (
     RegistryConfig,
-    SecretUnreadable,
     Section,
     TableSelection,
-    check_patterns,
-    given_once,
-    leave_alone,
-    matches,
     problems,
-    read_extra,
 )
-from tailrace_schemas.topics import TableName, TopicNames
-
-
-class Encrypt(StrEnum):
-    """TLS to SQL Server, by the names that the Microsoft ODBC driver uses."""
-
-    NO = "no"
-    YES = "yes"
-    STRICT = "strict"
-
-
-class ApplicationIntent(StrEnum):
-    """Where an availability group may send the connection."""
-
-    READ_WRITE = "ReadWrite"
-    READ_ONLY = "ReadOnly"
+from tailrace_schemas.topics import TopicNames
 
 
 class OnRename(StrEnum):
@@ -72,24 +51,6 @@ class Surrogates(StrEnum):
     NULL = "null"
 
 
-class Partitioner(StrEnum):
-    """What chooses the partition of an event by its key."""
-
-    CRC32 = "crc32"
-    MURMUR2 = "murmur2"
-
-
-class TopicRule(Section):
-    """What topics of some tables have, when they are created."""
-
-    partitions: int | None = Field(
-        default=None, ge=1, le=10_000, description="Instead of kafka.partitions; 1 to 10000."
-    )
-    settings: dict[str, str] = Field(
-        default_factory=dict, description="Beside kafka.topic_settings, which they override."
-    )
-
-
 class Compatibility(StrEnum):
     """What a new version of a schema must be compatible with, as registries name it."""
 
@@ -100,265 +61,6 @@ class Compatibility(StrEnum):
     FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
     FULL = "FULL"
     FULL_TRANSITIVE = "FULL_TRANSITIVE"
-
-
-class SourceConfig(Section):
-    """The SQL Server database whose changes are published."""
-
-    host: str = Field(
-        min_length=1, description="Host name or address; with an instance name: host\\instance."
-    )
-    port: int = Field(
-        default=1433, ge=1, le=65535, description="TCP port; default 1433, bounds 1 to 65535."
-    )
-    database: str = Field(
-        min_length=1,
-        max_length=128,
-        description="The one database to publish; every database needs a prefix of its own.",
-    )
-    user: str | None = Field(
-        default=None,
-        min_length=1,
-        description="SQL Server login; required but where odbc has another way of logging in.",
-    )
-    password: SecretStr | None = Field(
-        default=None, description="Its password; give this or password_file. Never logged."
-    )
-    password_file: Path | None = Field(
-        default=None,
-        description="File whose first line is the password; read at every connect, so a rotated"
-        " password needs no restart.",
-    )
-    encrypt: Encrypt = Field(
-        default=Encrypt.YES,
-        description="TLS: no (clear text, where the server allows it), yes (default), strict"
-        " (TDS 8: TLS before anything else, certificate always checked).",
-    )
-    trust_server_certificate: bool = Field(
-        default=False,
-        description="Accept any certificate; default false. True is for tests and private"
-        " networks: it leaves the connection open to a man in the middle.",
-    )
-    application_intent: ApplicationIntent = Field(
-        default=ApplicationIntent.READ_WRITE,
-        description="ReadOnly lets an availability group route to a secondary, which may lag.",
-    )
-    login_timeout_s: int = Field(
-        default=15,
-        ge=1,
-        le=300,
-        description="Seconds to wait for a connection; 1 to 300, default 15.",
-    )
-    query_timeout_s: int = Field(
-        default=300,
-        ge=1,
-        le=3600,
-        description="Seconds a query may take; 1 to 3600, default 300. Too low repeats pages of"
-        " a slow server for ever, too high notices a hanging server late.",
-    )
-    odbc: dict[str, SecretStr] = Field(
-        default_factory=dict,
-        description="Further keywords of the driver's connection string, in any case, e.g."
-        " MultiSubnetFailover: Yes for a listener in several subnets, Trusted_Connection: Yes and"
-        " ServerSPN for Kerberos, Authentication: ActiveDirectoryMsi for Entra. Values are never"
-        " logged. Known are " + ", ".join(KEYWORDS) + "; others are refused, as the driver passes"
-        " over what it does not know.",
-    )
-    driver: str | None = Field(
-        default=None,
-        description="ODBC driver name or path of its library; default: the newest installed"
-        " 'ODBC Driver NN for SQL Server', else the one of the package mssql-python-odbc.",
-    )
-
-    readers: int = Field(
-        default=4,
-        ge=1,
-        le=64,
-        description="Connections that read change tables side by side; 1 to 64, default 4. Each is"
-        " opened when so many capture instances have news at once, with a second one for blocks.",
-    )
-    blocks: bool = Field(
-        default=True,
-        description="Read and encode change rows in blocks, several times faster, where numpy and"
-        " pyarrow are installed (the extra `fast`) and a table's types allow it; default true. The"
-        " events are the same. False reads everything row by row.",
-    )
-
-    @field_validator("odbc")
-    @classmethod
-    def _known_keywords(cls, odbc: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        return spelled(odbc)
-
-    @model_validator(mode="after")
-    def _one_login(self) -> Self:
-        given = [self.password, self.password_file].count(None)
-        check_login(self.odbc, self.user, has_password=given < 2, has_both=given == 0)
-        return self
-
-    @property
-    def account(self) -> str:
-        """The login as messages name it; of the process's own account the name is not known."""
-        return self.user or "of this process"
-
-    def read_password(self) -> str:
-        """The password, from the option or from its file.
-
-        Raises:
-            ConfigError: the file cannot be read.
-        """
-        if self.password is not None or self.password_file is None:
-            return self.password.get_secret_value() if self.password else ""
-        try:
-            lines = self.password_file.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise ConfigError(
-                [f"source.password_file {self.password_file}: {error.strerror}; make it readable"]
-            ) from error
-        return lines[0] if lines else ""
-
-
-class KafkaConfig(Section):
-    """The Kafka cluster that takes the events."""
-
-    bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
-    extra: dict[str, SecretStr] = Field(
-        default_factory=dict,
-        description="Further librdkafka options, e.g. security.protocol and sasl.*; they may not"
-        " name what exactly-once delivery rests on. Never logged.",
-    )
-    extra_files: dict[str, Path] = Field(
-        default_factory=dict,
-        description="The same, each from a file: option to path, e.g. sasl.password, whose value is"
-        " the file's first line. Read whenever the program connects anew.",
-    )
-    partitions: int = Field(
-        default=4,
-        ge=1,
-        le=10_000,
-        description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
-        " gives a total order per table, many let consumers share the work.",
-    )
-    replication_factor: int | None = Field(
-        default=None,
-        ge=1,
-        le=32,
-        description="Copies of every topic when it is created; 1 to 32; default (null): the"
-        " brokers' default.replication.factor. Production wants 3. With 3 and more, new topics get"
-        " min.insync.replicas=2, unless the brokers' own default is higher: then what is committed"
-        " survives the loss of a disk. With 2 they keep the brokers' own: 2 of 2 would stop the"
-        " publisher whenever one broker is restarted. Topics that exist are left as they are; one"
-        " copy is told as a warning.",
-    )
-    topic_settings: dict[str, str] = Field(
-        default_factory=dict,
-        description="Settings of data topics when they are created, e.g. retention.ms; default:"
-        " none, which leaves them to the brokers. Topics that exist are left as they are.",
-    )
-    topic_rules: dict[str, TopicRule] = Field(
-        default_factory=dict,
-        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
-        " {partitions, settings} of the topics of these tables when they are created; the first"
-        " pattern that matches counts, and what it does not say is as for all. settings are e.g."
-        " retention.ms or min.insync.replicas; topics that exist are left as they are.",
-    )
-    partitioner: Partitioner = Field(
-        default=Partitioner.CRC32,
-        description="What chooses the partition of a key: crc32 (default) of the key's own bytes;"
-        " murmur2 of all bytes, the schema's id included, as the default partitioner of Java's"
-        " producer (and Debezium) does: it costs a few microseconds an event, and a new version of"
-        " the key's schema moves keys to other partitions. Another one than before moves keys, too:"
-        " the order of a key's events is then that of their positions only.",
-    )
-    allow_compaction: bool = Field(
-        default=False,
-        description="Whether data topics may have cleanup.policy=compact; default false: such a"
-        " topic stops its table, alone, with an error. Compaction keeps the newest event of a key"
-        " and removes others that the ledger counts. So true is for subscribers that want the"
-        " newest state only: tailrace audit says 'not provable' of such topics, and the sink stops"
-        " their tables as soon as compaction overtakes it.",
-    )
-    start_timeout_s: float = Field(
-        default=10.0,
-        ge=1.0,
-        le=300.0,
-        description="Seconds to wait for brokers at a start before it is told and tried again; 1"
-        " to 300, default 10. Too low never gets through slow brokers, too high is silent long.",
-    )
-    transaction_timeout_s: float = Field(
-        default=300.0,
-        ge=10.0,
-        le=3600.0,
-        description="Seconds after which the brokers abort an open transaction by themselves; 10 to"
-        " 3600, default 300. At most transaction.max.timeout.ms of the brokers (900 s by default)."
-        " Too low repeats what a slow source is long in sending, too high keeps readers waiting"
-        " that long behind a publisher that died and was not started again.",
-    )
-    commit_timeout_s: float = Field(
-        default=60.0,
-        ge=1.0,
-        le=3600.0,
-        description="Seconds until a transaction's outcome counts as unknown; 1 to 3600, default"
-        " 60. Then the producer is replaced and the checkpoint read back.",
-    )
-
-    @field_validator("topic_rules")
-    @classmethod
-    def _compile(cls, rules: dict[str, TopicRule]) -> dict[str, TopicRule]:
-        check_patterns(rules)
-        return rules
-
-    @model_validator(mode="after")
-    def _compacted_only_where_allowed(self) -> Self:
-        for pattern, rule in self.topic_rules.items():
-            if "compact" in rule.settings.get("cleanup.policy", "") and not self.allow_compaction:
-                raise ValueError(
-                    f"topic_rules {pattern!r}: cleanup.policy=compact needs allow_compaction: true"
-                )
-        return self
-
-    def topic_rule(self, table: TableName) -> TopicRule:
-        """What a table's topic has when it is created: partitions and settings."""
-        name = f"{table.schema}.{table.table}"
-        found = next((r for p, r in self.topic_rules.items() if matches([p], name)), TopicRule())
-        return TopicRule(
-            partitions=found.partitions or self.partitions,
-            settings={**self.topic_settings, **found.settings},
-        )
-
-    @field_validator("extra", "extra_files")
-    @classmethod
-    def _nothing_protected(cls, extra: dict[str, Any]) -> dict[str, Any]:
-        protected = ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers")
-        leave_alone(extra, protected, "exactly-once delivery sets it")
-        leave_alone(
-            extra, ["transaction.timeout.ms"], "it is the option kafka.transaction_timeout_s"
-        )
-        return extra
-
-    @model_validator(mode="after")
-    def _given_once(self) -> Self:
-        given_once(self.extra, self.extra_files)
-        return self
-
-    def librdkafka_options(self) -> dict[str, str]:
-        """The further options with their secrets, for the clients only.
-
-        Raises:
-            ConfigError: the file of a secret cannot be read.
-        """
-        try:
-            return read_extra(self.extra, self.extra_files)
-        except SecretUnreadable as error:
-            raise ConfigError([str(error)]) from error
-
-    @property
-    def transaction_timeout_ms(self) -> int:
-        """The option transaction_timeout_s in milliseconds."""
-        return round(self.transaction_timeout_s * 1000)
-
-    def connection(self) -> dict[str, str]:
-        """Where the brokers are and how to be let in, as librdkafka options."""
-        return {"bootstrap.servers": self.bootstrap, **self.librdkafka_options()}
 
 
 class CapturedTables(TableSelection):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tailrace_publisher.config import SourceConfig
+from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.options import RegistryConfig
 from tailrace_schemas.registry import RegisteredSchema
 

@@ -15,7 +15,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.transactional_id import look_at_transactional_id
-from tailrace_publisher.config import KafkaConfig
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     is_compacted,
@@ -23,6 +22,7 @@ from tailrace_publisher.deliver.topic_settings import (
     retention_limits,
 )
 from tailrace_publisher.errors import CheckpointForgets, ConfigError
+from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_schemas.topics import TopicNames
 
 _JUDGE: Final = Judge(Part.KAFKA)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_publisher.config import KafkaConfig
+from tailrace_publisher.kafka_options import KafkaConfig
 
 _JUDGE: Final = Judge(Part.KAFKA)
 _SUBJECT: Final = "transactional id"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyodbc
 
-from tailrace_publisher.config import SourceConfig
+from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tests.fix_sqlserver import SourceServer

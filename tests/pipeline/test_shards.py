@@ -10,7 +10,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
 from tailrace.audit import audit
+from tailrace.moments import Moment
 from tailrace.progress import decode, last_record
+from tailrace.tail import EventTail
 from tailrace.topics import arrived, consumer_of
 from tailrace_publisher.errors import DeliveryRejected
 from tailrace_schemas.lsn import Lsn
@@ -93,8 +95,14 @@ def assert_whole(pipe: Pipe, shards: tuple[Shard, Shard]) -> None:
         assert topics == {t for t in map(pipe.topic, TABLES) if shard.has(t)}
     with SchemaRegistry(pipe.topics.registry_url) as registry:
         found = audit(pipe.topics.bootstrap, pipe.topics.names, registry)
+        tail = EventTail(pipe.topics.bootstrap, pipe.topics.names, registry)
+        shown = list(tail.events([pipe.topic(table) for table in TABLES], Moment()))
     assert found.problems.texts == []
     assert set(found.topics) == set(map(pipe.topic, TABLES))
+    assert len(shown) == sum(of.events for of in found.topics.values())
+    for shard in shards:
+        commits = [event.position.commit_lsn for event in shown if shard.has(event.topic)]
+        assert commits == sorted(commits)
     assert found.closed_lsn == min(progress_of(pipe, shard)[-1].closed_lsn for shard in (0, 1))
 
 

@@ -6,12 +6,12 @@ import zlib
 
 import pytest
 
-from tailrace_publisher.config import Partitioner
 from tailrace_publisher.deliver.delivery import _with_tombstones
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
 from tailrace_publisher.deliver.partitioning import choose_partitions, murmur2
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown
+from tailrace_publisher.kafka_options import Partitioner
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.progress import OperationCounts, PartitionProgress
 from tests.property.oracle import position_sum

@@ -13,7 +13,6 @@ import structlog
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.daemon.client_log import CLIENT_LOGGER
 from tailrace_publisher.ports import (
     KafkaAccess,
@@ -25,6 +24,7 @@ from tailrace_publisher.ports import (
 )
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.page_readers import BlockReading
+from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.registry_access import open_registry
 
 _log = structlog.get_logger(__name__)

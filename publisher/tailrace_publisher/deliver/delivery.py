@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from tailrace_publisher.config import Partitioner
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
 from tailrace_publisher.deliver.partitioning import choose_partitions
@@ -37,6 +36,7 @@ from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_par
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
+from tailrace_publisher.kafka_options import Partitioner
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.checkpoint import (
     CHECKPOINT_KEY_SCHEMA,

@@ -8,7 +8,7 @@ from itertools import repeat
 from struct import unpack_from
 from typing import Final
 
-from tailrace_publisher.config import Partitioner
+from tailrace_publisher.kafka_options import Partitioner
 from tailrace_schemas.framing import FRAME_BYTES
 
 _SEED: Final = 0x9747B28C

@@ -9,7 +9,6 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
-from tailrace_publisher.config import KafkaConfig
 from tailrace_publisher.deliver.kafka_errors import kafka_error, translate
 from tailrace_publisher.deliver.topic_settings import (
     broker_defaults,
@@ -17,6 +16,7 @@ from tailrace_publisher.deliver.topic_settings import (
     new_topic_durability,
 )
 from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
+from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.ports import KafkaAccess
 from tailrace_schemas.topics import TableName
 

@@ -9,7 +9,6 @@ from typing import Final, Self
 
 import structlog
 
-from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.encode.blocks.envelopes import BlockEncoder, EncodedBlock
 from tailrace_publisher.encode.blocks.images import ImageEncoder
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
@@ -39,6 +38,7 @@ from tailrace_publisher.source.table_blocks import (
     VALUE_CLASS,
     TableBlocks,
 )
+from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import LSN_BYTES
 from tailrace_schemas.position import unpack_position

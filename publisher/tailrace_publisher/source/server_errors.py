@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.errors import (
     DatabaseUnknown,
     EncryptionRefused,
@@ -15,6 +14,7 @@ from tailrace_publisher.errors import (
     SourceError,
     SourceUnavailable,
 )
+from tailrace_publisher.source_options import SourceConfig
 
 _LOGIN_REFUSED: Final = frozenset({18456, 18470, 18486, 18487, 18488, 4064, 18452})
 _DATABASE_UNKNOWN: Final = frozenset({4060, 911, 916})

@@ -8,7 +8,6 @@ import pyodbc
 import pytest
 from pydantic import ValidationError
 
-from tailrace_publisher.config import SourceConfig
 from tailrace_publisher.errors import (
     DatabaseUnknown,
     EncryptionRefused,
@@ -28,6 +27,7 @@ from tailrace_publisher.source.connection import (
     quote_name,
     quote_text,
 )
+from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.options import problems
 from tailrace_schemas.topics import TableName
 

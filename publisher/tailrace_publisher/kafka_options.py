@@ -1,0 +1,183 @@
+"""Options of the Kafka cluster and of the topics that are made there."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from tailrace_publisher.errors import ConfigError
+from tailrace_schemas.options import (
+    SecretUnreadable,
+    Section,
+    check_patterns,
+    given_once,
+    leave_alone,
+    matches,
+    read_extra,
+)
+from tailrace_schemas.topics import TableName
+
+
+class Partitioner(StrEnum):
+    """What chooses the partition of an event by its key."""
+
+    CRC32 = "crc32"
+    MURMUR2 = "murmur2"
+
+
+class TopicRule(Section):
+    """What topics of some tables have, when they are created."""
+
+    partitions: int | None = Field(
+        default=None, ge=1, le=10_000, description="Instead of kafka.partitions; 1 to 10000."
+    )
+    settings: dict[str, str] = Field(
+        default_factory=dict, description="Beside kafka.topic_settings, which they override."
+    )
+
+
+class KafkaConfig(Section):
+    """The Kafka cluster that takes the events."""
+
+    bootstrap: str = Field(min_length=1, description="Comma-separated host:port of some brokers.")
+    extra: dict[str, SecretStr] = Field(
+        default_factory=dict,
+        description="Further librdkafka options, e.g. security.protocol and sasl.*; they may not"
+        " name what exactly-once delivery rests on. Never logged.",
+    )
+    extra_files: dict[str, Path] = Field(
+        default_factory=dict,
+        description="The same, each from a file: option to path, e.g. sasl.password, whose value is"
+        " the file's first line. Read whenever the program connects anew.",
+    )
+    partitions: int = Field(
+        default=4,
+        ge=1,
+        le=10_000,
+        description="Partitions of a data topic when it is created; 1 to 10000, default 4. One"
+        " gives a total order per table, many let consumers share the work.",
+    )
+    replication_factor: int | None = Field(
+        default=None,
+        ge=1,
+        le=32,
+        description="Copies of every topic when it is created; 1 to 32; default (null): the"
+        " brokers' default.replication.factor. Production wants 3. With 3 and more, new topics get"
+        " min.insync.replicas=2, unless the brokers' own default is higher: then what is committed"
+        " survives the loss of a disk. With 2 they keep the brokers' own: 2 of 2 would stop the"
+        " publisher whenever one broker is restarted. Topics that exist are left as they are; one"
+        " copy is told as a warning.",
+    )
+    topic_settings: dict[str, str] = Field(
+        default_factory=dict,
+        description="Settings of data topics when they are created, e.g. retention.ms; default:"
+        " none, which leaves them to the brokers. Topics that exist are left as they are.",
+    )
+    topic_rules: dict[str, TopicRule] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " {partitions, settings} of the topics of these tables when they are created; the first"
+        " pattern that matches counts, and what it does not say is as for all. settings are e.g."
+        " retention.ms or min.insync.replicas; topics that exist are left as they are.",
+    )
+    partitioner: Partitioner = Field(
+        default=Partitioner.CRC32,
+        description="What chooses the partition of a key: crc32 (default) of the key's own bytes;"
+        " murmur2 of all bytes, the schema's id included, as the default partitioner of Java's"
+        " producer (and Debezium) does: it costs a few microseconds an event, and a new version of"
+        " the key's schema moves keys to other partitions. Another one than before moves keys, too:"
+        " the order of a key's events is then that of their positions only.",
+    )
+    allow_compaction: bool = Field(
+        default=False,
+        description="Whether data topics may have cleanup.policy=compact; default false: such a"
+        " topic stops its table, alone, with an error. Compaction keeps the newest event of a key"
+        " and removes others that the ledger counts. So true is for subscribers that want the"
+        " newest state only: tailrace audit says 'not provable' of such topics, and the sink stops"
+        " their tables as soon as compaction overtakes it.",
+    )
+    start_timeout_s: float = Field(
+        default=10.0,
+        ge=1.0,
+        le=300.0,
+        description="Seconds to wait for brokers at a start before it is told and tried again; 1"
+        " to 300, default 10. Too low never gets through slow brokers, too high is silent long.",
+    )
+    transaction_timeout_s: float = Field(
+        default=300.0,
+        ge=10.0,
+        le=3600.0,
+        description="Seconds after which the brokers abort an open transaction by themselves; 10 to"
+        " 3600, default 300. At most transaction.max.timeout.ms of the brokers (900 s by default)."
+        " Too low repeats what a slow source is long in sending, too high keeps readers waiting"
+        " that long behind a publisher that died and was not started again.",
+    )
+    commit_timeout_s: float = Field(
+        default=60.0,
+        ge=1.0,
+        le=3600.0,
+        description="Seconds until a transaction's outcome counts as unknown; 1 to 3600, default"
+        " 60. Then the producer is replaced and the checkpoint read back.",
+    )
+
+    @field_validator("topic_rules")
+    @classmethod
+    def _compile(cls, rules: dict[str, TopicRule]) -> dict[str, TopicRule]:
+        check_patterns(rules)
+        return rules
+
+    @model_validator(mode="after")
+    def _compacted_only_where_allowed(self) -> Self:
+        for pattern, rule in self.topic_rules.items():
+            if "compact" in rule.settings.get("cleanup.policy", "") and not self.allow_compaction:
+                raise ValueError(
+                    f"topic_rules {pattern!r}: cleanup.policy=compact needs allow_compaction: true"
+                )
+        return self
+
+    def topic_rule(self, table: TableName) -> TopicRule:
+        """What a table's topic has when it is created: partitions and settings."""
+        name = f"{table.schema}.{table.table}"
+        found = next((r for p, r in self.topic_rules.items() if matches([p], name)), TopicRule())
+        return TopicRule(
+            partitions=found.partitions or self.partitions,
+            settings={**self.topic_settings, **found.settings},
+        )
+
+    @field_validator("extra", "extra_files")
+    @classmethod
+    def _nothing_protected(cls, extra: dict[str, Any]) -> dict[str, Any]:
+        protected = ("transactional.id", "enable.idempotence", "acks", "bootstrap.servers")
+        leave_alone(extra, protected, "exactly-once delivery sets it")
+        leave_alone(
+            extra, ["transaction.timeout.ms"], "it is the option kafka.transaction_timeout_s"
+        )
+        return extra
+
+    @model_validator(mode="after")
+    def _given_once(self) -> Self:
+        given_once(self.extra, self.extra_files)
+        return self
+
+    def librdkafka_options(self) -> dict[str, str]:
+        """The further options with their secrets, for the clients only.
+
+        Raises:
+            ConfigError: the file of a secret cannot be read.
+        """
+        try:
+            return read_extra(self.extra, self.extra_files)
+        except SecretUnreadable as error:
+            raise ConfigError([str(error)]) from error
+
+    @property
+    def transaction_timeout_ms(self) -> int:
+        """The option transaction_timeout_s in milliseconds."""
+        return round(self.transaction_timeout_s * 1000)
+
+    def connection(self) -> dict[str, str]:
+        """Where the brokers are and how to be let in, as librdkafka options."""
+        return {"bootstrap.servers": self.bootstrap, **self.librdkafka_options()}

@@ -19,7 +19,7 @@ _LONG: Final = 60
 
 def as_json(event: Event, table: TableName) -> str:
     """One JSON object: where it is, which change it is, and its row images."""
-    envelope = event.envelope or {}
+    envelope = event.as_envelope
     source = envelope["source"]
     return json.dumps(
         {
@@ -44,7 +44,7 @@ def as_json(event: Event, table: TableName) -> str:
 
 def as_line(event: Event, table: TableName) -> str:
     """One line: when, where, what, which row, and of an update what changed."""
-    envelope = event.envelope or {}
+    envelope = event.as_envelope
     source = envelope["source"]
     before, after = envelope["before"], envelope["after"]
     op = envelope["op"]

@@ -76,7 +76,7 @@ class EventTail:
                 if not ranges or begin.is_behind(record):
                     continue
                 for event in self._of_transaction(reader, decoder, ranges):
-                    commit_ms = (event.envelope or {})["source"]["ts_ms"]
+                    commit_ms = event.as_envelope["source"]["ts_ms"]
                     if begin.has_reached(event.position.commit_lsn, commit_ms):
                         yield event
                     if stopped():

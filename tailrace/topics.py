@@ -21,6 +21,7 @@ from confluent_kafka import (
 from tailrace_publisher.checkpoint import high_watermarks
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.envelope import position_of
+from tailrace_schemas.flat import as_envelope
 from tailrace_schemas.framing import split_frame
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.registry import SchemaRegistry
@@ -29,7 +30,7 @@ from tailrace_schemas.topics import TopicNames
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record of a data topic; ``envelope`` is None for a tombstone."""
+    """One record of a data topic; ``envelope`` is its value as it is, None for a tombstone."""
 
     topic: str
     partition: int
@@ -45,6 +46,11 @@ class Event:
         if self.envelope is None:
             raise ValueError(f"{self.topic}[{self.partition}]@{self.offset} is a tombstone")
         return position_of(self.envelope)
+
+    @property
+    def as_envelope(self) -> Mapping[str, Any]:
+        """The value in the shape of an envelope, whichever form it has; empty for a tombstone."""
+        return {} if self.envelope is None else as_envelope(self.envelope)
 
 
 class AvroDecoder:

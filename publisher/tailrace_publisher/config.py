@@ -26,6 +26,7 @@ from tailrace_publisher.skip_options import SkipConfig
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_publisher.start_options import StartConfig
+from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.options import (
     RegistryConfig,
     Section,
@@ -124,6 +125,16 @@ class PublisherConfig(Section):
         " and no event can: fail (default) stops the table, naming column and position; replace"
         " puts U+FFFD in the place of each half; null publishes NULL instead of the value. The last"
         " two are told once per column, and key columns stop their table whatever it says.",
+    )
+    event_form: EventForm = Field(
+        default=EventForm.DEBEZIUM,
+        description="What the value of an event is: debezium (default), the envelope with before,"
+        " after, source, op; flat, the row as it is after the change, of a delete as it was"
+        " before, with __op, __deleted (the texts true and false), __commit_lsn, __source_ts_ms,"
+        " __position, __unavailable and __ts_ms behind its columns, as Debezium's"
+        " ExtractNewRecordState makes it. The sink reads debezium only. Not with"
+        " transaction_metadata. Another form than before is a new version of the topics' schemas"
+        " that registries refuse, unless schema_compatibility is NONE: take another prefix.",
     )
     tombstones: bool = Field(
         default=True,
@@ -275,6 +286,15 @@ class PublisherConfig(Section):
             raise ValueError(
                 f"start.{self.start.given[0]} begins without a snapshot, snapshot.mode:"
                 f" {mode.value} with one: leave one of them out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _numbers_are_in_the_envelope(self) -> Self:
+        if self.transaction_metadata and self.event_form is EventForm.FLAT:
+            raise ValueError(
+                "transaction_metadata: true numbers events in their envelope, and with event_form:"
+                " flat they have none: leave one of them out"
             )
         return self
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from tailrace_schemas.options import Section
+from tailrace_publisher.sql_condition import check_condition
+from tailrace_schemas.options import Section, check_patterns, matches
+from tailrace_schemas.topics import TableName
+
+Condition = Annotated[str, Field(max_length=4_000)]
 
 
 class SnapshotMode(StrEnum):
@@ -105,6 +109,36 @@ class SnapshotConfig(Section):
         " read under SNAPSHOT isolation, each statement by itself, and no lock is waited for;"
         " read_committed: always under the connection's default.",
     )
+    where: dict[str, Condition] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " the condition, in T-SQL, of the rows that its snapshots read; the first pattern that"
+        " matches counts, default: all rows. At most 4000 characters, without comments, ; and ?"
+        " outside of texts. A start has the server check it. Changes are not filtered: a row that"
+        " was left out arrives with its next change, an update as a row that a reader does not"
+        " have; it may lack large values that it left alone (the lake has NULL there then). A"
+        " snapshot is all of its table: with the next one, rows that do not match any more are gone"
+        " from the lake. Another condition begins a snapshot that is under way again, and what is"
+        " out by then stays. A statement reads until it has its rows: where few match, and no index"
+        " helps, source.query_timeout_s may be too short for it.",
+    )
+
+    @field_validator("where")
+    @classmethod
+    def _conditions(cls, rules: dict[str, str]) -> dict[str, str]:
+        check_patterns(rules)
+        for pattern, condition in rules.items():
+            try:
+                check_condition(condition)
+            except ValueError as error:
+                raise ValueError(f"the condition of {pattern!r}: {error}") from error
+        return rules
+
+    def where_of(self, table: TableName) -> str | None:
+        """The condition of the rows that a snapshot of a table reads; None for all of them."""
+        name = f"{table.schema}.{table.table}"
+        found = (text for pattern, text in self.where.items() if matches([pattern], name))
+        return next(found, None)
 
     @property
     def chunk_bytes(self) -> int:

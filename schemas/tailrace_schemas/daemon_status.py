@@ -48,7 +48,7 @@ class TableStatus:
             publisher since this process began.
         snapshot_rows: rows of its snapshot that are out.
         snapshot_estimate: rows of the source table when its snapshot was begun, as the server
-            estimates them.
+            estimates them; None where it does not, or where ``snapshot.where`` leaves rows out.
         schema_lsn: of the schema version in force.
         reason: why it is stopped or lost.
     """

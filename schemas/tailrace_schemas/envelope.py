@@ -23,6 +23,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from tailrace_schemas.avsc import load
+from tailrace_schemas.event_forms import POSITION_FIELD, EventForm, form_of
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import avro_name
 from tailrace_schemas.position import ChangePosition, Operation
@@ -157,18 +158,27 @@ def envelope_schema(prefix: str, schema: TableSchema) -> dict[str, Any]:
 
 
 def position_only(envelope: dict[str, Any]) -> dict[str, Any]:
-    """An envelope schema with nothing but the position: a reader skips the rest undecoded."""
+    """The schema of an event, of either form, with nothing but the position.
+
+    A reader skips the rest undecoded.
+    """
+    if form_of(envelope) is EventForm.FLAT:
+        held = [field for field in envelope["fields"] if field["name"] == POSITION_FIELD]
+        return {**envelope, "fields": held}
     (source,) = [field for field in envelope["fields"] if field["name"] == "source"]
     kept = [field for field in source["type"]["fields"] if field["name"] in _POSITION_FIELDS]
     return {**envelope, "fields": [{**source, "type": {**source["type"], "fields": kept}}]}
 
 
 def position_of(event: Mapping[str, Any]) -> ChangePosition:
-    """The position that an event carries in its ``source``.
+    """The position that an event of either form carries: in its ``source``, or by itself.
 
     Raises:
         ValueError: a field has another form.
     """
+    packed = event.get(POSITION_FIELD)
+    if packed is not None:
+        return ChangePosition.from_bytes(bytes.fromhex(packed))
     source = event["source"]
     return ChangePosition(
         Lsn.parse(source["commit_lsn"]),
@@ -191,14 +201,17 @@ def key_schema(prefix: str, schema: TableSchema) -> dict[str, Any] | None:
 
 
 def table_schema_of(envelope: dict[str, Any]) -> TableSchema:
-    """Rebuild the version from a registered envelope schema.
+    """Rebuild the version from the registered schema of its events, of either form.
 
     Raises:
         ValueError: not an envelope of ours.
     """
     try:
-        row = envelope["fields"][0]["type"][1]
-        columns = tuple(_column_of(field) for field in row["fields"])
+        if form_of(envelope) is EventForm.FLAT:
+            fields = [field for field in envelope["fields"] if "sqlName" in field]
+        else:
+            fields = envelope["fields"][0]["type"][1]["fields"]
+        columns = tuple(_column_of(field) for field in fields)
         return TableSchema(
             table=TableName(*envelope["sqlTable"]),
             capture_instance=envelope["captureInstance"],

@@ -7,7 +7,7 @@ that renames, exchanged names, widened types and missing columns need no Avro al
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -17,9 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
 from tailrace_schemas.envelope import TableSchema, table_schema_of
+from tailrace_schemas.event_forms import EventForm, form_of
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.names import avro_name
-from tailrace_sink.errors import ForeignRecord
+from tailrace_sink.errors import EventFormUnread, ForeignRecord
 from tailrace_sink.lake_table import (
     CHANGED,
     COMMIT_TIME,
@@ -70,11 +71,25 @@ def writer_schema(schema_id: int, schema: dict[str, Any], topic: str) -> WriterS
 
     Raises:
         ForeignRecord: not an envelope of ours.
+        EventFormUnread: an event of ours in another form.
     """
     try:
+        check_form(schema, topic)
         return WriterSchema(schema_id, json.dumps(schema), table_schema_of(schema))
     except ValueError as error:
         raise ForeignRecord(f"topic {topic}, schema id {schema_id}: {error}") from error
+
+
+def check_form(schema: Mapping[str, Any], topic: str) -> None:
+    """Refuse the registered schema of events that are not read.
+
+    Raises:
+        EventFormUnread: the events have another form.
+        ValueError: they have one that is not known here.
+    """
+    form = form_of(schema)
+    if form is not EventForm.DEBEZIUM:
+        raise EventFormUnread(topic, form)
 
 
 def change_rows(

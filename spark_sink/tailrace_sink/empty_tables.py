@@ -6,6 +6,7 @@ from tailrace_schemas.envelope import TableSchema, table_schema_of
 from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.topics import TableName, value_subject
 from tailrace_sink.config import SinkConfig
+from tailrace_sink.decode import check_form
 
 
 def registered_version(config: SinkConfig, topic: str, table: TableName) -> TableSchema | None:
@@ -23,6 +24,7 @@ def registered_version(config: SinkConfig, topic: str, table: TableName) -> Tabl
 
     Raises:
         RegistryError: no answer, or refused.
+        EventFormUnread: its events would have another form than the sink reads.
     """
     with open_registry(config.registry) as registry:
         found = registry.latest(value_subject(topic))
@@ -30,6 +32,9 @@ def registered_version(config: SinkConfig, topic: str, table: TableName) -> Tabl
         return None
     try:
         version = table_schema_of(found.schema)
+        if version.table != table:
+            return None
+        check_form(found.schema, topic)
     except ValueError:
         return None
-    return version if version.table == table else None
+    return version

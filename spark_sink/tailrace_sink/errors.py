@@ -219,6 +219,26 @@ class SchemaUnknown(TableError):
         )
 
 
+class EventFormUnread(TableError):
+    """The publisher was told to write events in another form than the sink reads.
+
+    The table stops alone. A new snapshot does not help as long as its events have that form.
+
+    Attributes:
+        topic: whose events have it.
+        form: the form, as the publisher's option names it.
+    """
+
+    def __init__(self, topic: str, form: str) -> None:
+        self.topic = topic
+        self.form = form
+        super().__init__(
+            f"topic {topic}: its events have the publisher's event_form: {form}, and the sink reads"
+            " event_form: debezium only; publish for the lake under a prefix of its own, with"
+            " event_form: debezium"
+        )
+
+
 class BadRecord(TableError):
     """A record of a data topic that is no change of its table.
 

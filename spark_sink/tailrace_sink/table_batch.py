@@ -12,7 +12,13 @@ from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import TableName, TopicNames
 from tailrace_sink.bad_records import Screen
 from tailrace_sink.decode import WriterSchema, writer_schema
-from tailrace_sink.errors import ForeignRecord, SchemaUnknown, SinkError, TableExcluded
+from tailrace_sink.errors import (
+    EventFormUnread,
+    ForeignRecord,
+    SchemaUnknown,
+    SinkError,
+    TableExcluded,
+)
 from tailrace_sink.progress import SchemaById
 from tailrace_sink.schema_store import SchemaNotKept
 from tailrace_sink.topic_ranges import TopicRange
@@ -95,7 +101,7 @@ class TableBatches:
             topic = topic_range.topic
             try:
                 writers, missing = self._known(topic_range)
-            except ForeignRecord as error:
+            except (ForeignRecord, EventFormUnread) as error:
                 stopped[topic] = error
                 continue
             tables = {writer.version.table for writer in writers}

@@ -41,7 +41,8 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
         return
     for problem in problems:
         name = f"{problem.table.schema}.{problem.table.table}"
-        why = "the first start is refused; later ones leave the table out"
+        later = "go on with its changes" if problem.is_of_snapshot else "leave the table out"
+        why = f"the first start is refused; later ones {later}"
         yield _JUDGE.problem(name, problem.text, why)
     yield from _not_captured(source, config)
     found = read_catalog(source.connection, source.database, config.message_keys, known).instances

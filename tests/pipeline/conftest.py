@@ -52,7 +52,7 @@ class Topics:
         return [
             event
             for event in self.events(database, table)
-            if event.envelope is not None and event.envelope["op"] != "r"
+            if event.envelope is not None and event.as_envelope["op"] != "r"
         ]
 
     def snapshot(self, database: str, table: str) -> list[Event]:
@@ -60,7 +60,7 @@ class Topics:
         return [
             event
             for event in self.events(database, table)
-            if event.envelope is not None and event.envelope["op"] == "r"
+            if event.envelope is not None and event.as_envelope["op"] == "r"
         ]
 
     def positions(self, database: str, table: str) -> Counter[ChangePosition]:
@@ -73,10 +73,10 @@ class Topics:
         for event in self.events(database, table):
             if event.envelope is None:
                 continue
-            if event.envelope["op"] == "d":
-                rows.pop(event.envelope["before"][key], None)
+            if event.as_envelope["op"] == "d":
+                rows.pop(event.as_envelope["before"][key], None)
             else:
-                rows[event.envelope["after"][key]] = event.envelope["after"]
+                rows[event.as_envelope["after"][key]] = event.as_envelope["after"]
         return rows
 
     def progress(self) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash, rules_of
-from tailrace_publisher.errors import SourceBusy
+from tailrace_publisher.errors import SourceBusy, SourceError
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.lanes import Lane
 from tailrace_publisher.snapshot.pending import PendingTable
@@ -36,6 +36,7 @@ from tests.pipeline.test_blocks import VALUES
 
 ROWS: Final = 900
 LOCK_TIMEOUT: Final = 1222
+NO_SUCH_COLUMN: Final = 207
 ROOMY = ChunkLimits(PageLimit(50_000, 100_000_000), 100_000_000)
 
 KEYS = {
@@ -68,6 +69,7 @@ class Source:
         self.database = SourceDatabase(server, f"snap_{uuid.uuid4().hex[:8]}")
         self.config = source_options(self.database)
         self.options = ColumnsConfig()
+        self.where: str | None = None
 
     def make(self, columns: str, *rows: str) -> None:
         self.database.execute(f"CREATE TABLE dbo.t ({columns})")
@@ -82,7 +84,7 @@ class Source:
         columns = current_columns(instance, [], rules_of(self.options))
         schema = TableSchema(instance.table, instance.name, instance.low_watermark, columns)
         progress = SnapshotProgress(SnapshotState.PENDING, None, resume_key, 0)
-        return PendingTable("topic", instance, schema, progress)
+        return PendingTable("topic", instance, schema, progress, self.where)
 
     def encoder(self, table: PendingTable) -> EnvelopeEncoder:
         key_id = 4 if table.schema.key_columns else None
@@ -240,6 +242,30 @@ def test_a_lock_is_waited_for_no_longer_than_its_bound(source: Source):
         writer.close()
         lane.close()
     assert len(blocks) == 1
+
+
+def test_rows_of_a_condition_are_read_both_ways(source: Source):
+    source.make(
+        "a int NOT NULL, b int NOT NULL, v varchar(10), PRIMARY KEY (a, b)",
+        numbered("{n} / 90, {n}, CASE WHEN {n} % 3 = 0 THEN 'left?out' ELSE 'v' END"),
+    )
+    source.where = "v <> 'left?out' OR b = 0"
+    limits = ChunkLimits(PageLimit(350, 10**8), 10**8)
+
+    by_row, in_blocks, statements = source.chunks(limits)
+
+    assert list(map(len, by_row)) == [350, 251]
+    assert in_blocks == by_row
+    assert statements > 0
+    rest, _, _ = source.chunks(limits, by_row[0].resume_key)
+    assert list(map(len, rest)) == [251]
+    source.where = "v <> 'left?out'"
+    anew, _, _ = source.chunks(limits, by_row[0].resume_key)
+    assert list(map(len, anew)) == [350, 250]
+    source.where = "gone = 1"
+    with pytest.raises(SourceError, match=r"gone.*snapshot\.where has a condition") as refused:
+        source.chunks(limits)
+    assert refused.value.number == NO_SUCH_COLUMN
 
 
 @pytest.mark.kafka

@@ -42,7 +42,7 @@ class Board:
 
     Attributes:
         estimates: rows of the source tables that are or were in their snapshot, as the server
-            estimates them; None where it tells none.
+            estimates them; None where it tells none, or where a condition leaves rows out.
     """
 
     def __init__(self, runtime: Runtime, stopped: StoppedTables) -> None:

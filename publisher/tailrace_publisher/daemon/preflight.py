@@ -20,6 +20,10 @@ from tailrace_publisher.daemon.protected_rows import (
     masked_problems,
     warn_of_filters,
 )
+from tailrace_publisher.daemon.snapshot_conditions import (
+    condition_problems,
+    warn_of_large_values,
+)
 from tailrace_publisher.encode.value_hash import rules_of
 from tailrace_publisher.errors import ColumnsRefused, PermissionMissing, PreflightError
 from tailrace_publisher.ports import Connection
@@ -100,11 +104,16 @@ def check_source(
         *_column_problems(config, selected, rules),
         *(TableProblem(*found) for found in encrypted_problems(connection, read)),
         *_mask_problems(config, connection, read),
+        *(
+            TableProblem(*found, is_of_snapshot=True)
+            for found in condition_problems(config.snapshot, connection, selected)
+        ),
     ]
     if not selected:
         raise PreflightError([problem.text for problem in problems] or [_nothing(config, hidden)])
     _warn(config, tables, selected)
     warn_of_filters(connection, selected)
+    warn_of_large_values(config.snapshot, read)
     return problems
 
 
@@ -221,11 +230,15 @@ def _option_problems(
                 for column in wanted
                 if column.casefold() not in known
             ]
-    for pattern in config.skip.operations:
-        name = pattern.replace("\\", "")
-        if is_plain_name(pattern) and name.casefold() not in published:
-            text = f"skip.operations: table {name} is not published: check its spelling"
-            problems.append(TableProblem(_named(config, name), text, is_missing=True))
+    for option, patterns in (
+        ("skip.operations", config.skip.operations),
+        ("snapshot.where", config.snapshot.where),
+    ):
+        for pattern in patterns:
+            name = pattern.replace("\\", "")
+            if is_plain_name(pattern) and name.casefold() not in published:
+                text = f"{option}: table {name} is not published: check its spelling"
+                problems.append(TableProblem(_named(config, name), text, is_missing=True))
     return problems
 
 

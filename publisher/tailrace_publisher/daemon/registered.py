@@ -16,7 +16,9 @@ from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Registry
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.differences import differences
-from tailrace_schemas.envelope import TableSchema, envelope_schema, key_schema, table_schema_of
+from tailrace_schemas.envelope import TableSchema, key_schema, table_schema_of
+from tailrace_schemas.event_forms import EventForm, form_of
+from tailrace_schemas.flat import value_schema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import key_subject, value_subject
@@ -34,12 +36,14 @@ class KnownSchemas:
         ids: of registered schemas, by subject and fingerprint.
         encoders: by capture instance and schema LSN; their schemas are registered.
         compatible: subjects whose compatibility mode is set.
+        forms: the form of each topic's newest version.
     """
 
     versions: dict[str, list[TableSchema]] = field(default_factory=dict)
     ids: dict[tuple[str, bytes], int] = field(default_factory=dict)
     encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = field(default_factory=dict)
     compatible: set[str] = field(default_factory=set)
+    forms: dict[str, EventForm] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Ask again for everything."""
@@ -47,6 +51,7 @@ class KnownSchemas:
         self.ids.clear()
         self.encoders.clear()
         self.compatible.clear()
+        self.forms.clear()
 
 
 class RegisteredVersions:
@@ -103,7 +108,7 @@ class RegisteredVersions:
         for version in versions:
             self._known.ids[subject, _fingerprint(version.schema)] = version.schema_id
         try:
-            return [table_schema_of(version.schema) for version in versions]
+            found = [table_schema_of(version.schema) for version in versions]
         except ValueError as error:
             refused = SchemaRefused(
                 f"subject {subject} of the schema registry: {error}; it belongs to somebody"
@@ -111,6 +116,9 @@ class RegisteredVersions:
             )
             refused.__cause__ = error
             return refused
+        if versions:
+            self._known.forms[topic] = form_of(versions[-1].schema)
+        return found
 
     def register(self, of_topics: Mapping[str, Sequence[TableSchema]]) -> dict[str, TableFailed]:
         """Register versions of many tables at once, and make their encoders.
@@ -161,7 +169,7 @@ class RegisteredVersions:
             return ready
         identity = (schema.capture_instance, schema.schema_lsn)
         key = key_schema(self._config.prefix, schema)
-        value = envelope_schema(self._config.prefix, schema)
+        value = value_schema(self._config.event_form, self._config.prefix, schema)
         try:
             key_id = None if key is None else self._id_of(key_subject(topic), key)
             value_id = self._id_of(value_subject(topic), value)
@@ -170,6 +178,7 @@ class RegisteredVersions:
                 raise
             raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
         registered = self.of_topic(topic)
+        self._known.forms[topic] = self._config.event_form
         now = table_schema_of(value)
         same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
         if not same or same[-1] != now:  # other options may have made another one of it before
@@ -211,6 +220,13 @@ class RegisteredVersions:
         registered = self._known.versions.get(topic)
         if not registered:
             return ""
+        form, wanted = self._known.forms[topic], self._config.event_form
+        if form is not wanted:
+            return (
+                f"; its events so far have event_form: {form}, these would have {wanted}: publish"
+                f" under another prefix, set event_form to {form} again, or have both in one topic"
+                " with schema_compatibility: NONE"
+            )
         newest = registered[-1]
         lines = differences(newest, schema)
         return (

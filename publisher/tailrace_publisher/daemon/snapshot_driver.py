@@ -147,6 +147,7 @@ class SnapshotDriver:
                 reading.instance,
                 reading.schema,
                 self._tables.snapshot_of(reading.table),
+                self._runtime.config.snapshot.where_of(reading.table.name),
             )
             for reading in self._tables.plan.at(position.increment()).all
             if reading.table.topic in topics and reading.covers_from <= position

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tailrace_publisher.daemon.board import Board
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_publisher.source.queries import estimated_rows
 from tailrace_schemas.topics import TableName
 
@@ -16,10 +17,18 @@ class TableSizes:
         connection: of the main loop.
         tables: what is published.
         board: is told.
+        options: of tables that are read in part nobody knows how many rows that is.
     """
 
-    def __init__(self, connection: Connection, tables: PublishedTables, board: Board) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        tables: PublishedTables,
+        board: Board,
+        options: SnapshotConfig,
+    ) -> None:
         self._connection = connection
+        self._options = options
         self._tables = tables
         self._board = board
         self._asked: set[TableName] = set()
@@ -41,4 +50,5 @@ class TableSizes:
         rows = estimated_rows(self._connection)
         for table in new:
             ids = [instance.source_object_id for instance in table.instances]
-            estimates[table.name] = rows.get(ids[-1]) if ids else None
+            is_known = ids and self._options.where_of(table.name) is None
+            estimates[table.name] = rows.get(ids[-1]) if is_known else None

@@ -138,7 +138,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 if config.schema_changes
                 else None,
                 signals=signals,
-                sizes=TableSizes(control, tables, kept.board),
+                sizes=TableSizes(control, tables, kept.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),
         )

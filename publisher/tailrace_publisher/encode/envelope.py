@@ -1,21 +1,8 @@
-"""Change rows to framed envelopes, a page at a time.
+"""Change rows to framed events, a page at a time.
 
-Theory of operation. Of an envelope only the row images, seqval and a few small numbers change from
-row to row. So an event is a join of these parts::
-
-    head    frame, and the branches of before and after that come before the first image
-    before  image, or empty
-    middle  branches between the images
-    after   image, or empty
-    commit  source up to change_lsn: constant per transaction
-    seqval  text of the LSN
-    commit  commit_lsn: constant per transaction
-    serial  event_serial_no: constant per kind
-    command id
-    suffix  operation to op: constant per (kind, update mask, unavailable)
-    end     ts_ms and the transaction branch: constant per page
-
-and each part is a list made by one comprehension. What depends on few values is remembered.
+A page is turned into columns, the columns into row images and keys, the rows into events; what is
+joined to the images of an event is said by its form (``debezium_form``, ``flat_form``). Each part
+is a list made by one comprehension, and what depends on few values is remembered.
 """
 
 from __future__ import annotations
@@ -25,22 +12,17 @@ from itertools import repeat
 from typing import Any, Final
 
 from tailrace_publisher.encode.columns import VALUE_ERRORS, column_encoder
+from tailrace_publisher.encode.debezium_form import DebeziumForm
+from tailrace_publisher.encode.flat_form import FlatForm
 from tailrace_publisher.encode.half_pairs import HalfPairs
-from tailrace_publisher.encode.kinds import (
-    DELETES,
-    HAS_AFTER,
-    HAS_BEFORE,
-    Kind,
-    RawRow,
-    UnpairedUpdate,
-    events_of,
-)
+from tailrace_publisher.encode.kinds import DELETES, Kind, RawRow, UnpairedUpdate, events_of
+from tailrace_publisher.encode.page_events import PageEvents, ValueForm
 from tailrace_publisher.encode.rows import EncodedRows
-from tailrace_publisher.encode.source_parts import SourceParts, command_ids, envelope_end, serials
+from tailrace_publisher.encode.source_parts import SourceParts
 from tailrace_publisher.encode.treatment import Treatment
-from tailrace_publisher.encode.varint import NULL, PRESENT
 from tailrace_publisher.errors import EncodeError
 from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, pack_position
@@ -56,7 +38,7 @@ class EnvelopeEncoder:
         server_name: logical name of the server, ``source.name``.
         schema: the version's columns.
         topic: topic of the events.
-        value_schema_id: registry id of ``envelope_schema(prefix, schema)``.
+        value_schema_id: registry id of ``value_schema(treatment.form, prefix, schema)``.
         key_schema_id: registry id of ``key_schema(prefix, schema)``; None for a keyless table.
         treatment: what the options say of its events.
 
@@ -87,14 +69,10 @@ class EnvelopeEncoder:
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
         self._key_frame = frame_header(key_schema_id) if key_schema_id is not None else b""
         self._source = SourceParts(server_name, schema)
-        frame = frame_header(value_schema_id)
-        self._heads: dict[int, bytes] = {
-            kind: frame + (PRESENT if kind in HAS_BEFORE else NULL + PRESENT) for kind in Kind
-        }
-        self._middles: dict[int, bytes] = {
-            kind: (PRESENT if kind in HAS_AFTER else NULL) if kind in HAS_BEFORE else b""
-            for kind in Kind
-        }
+        is_flat = treatment.form is EventForm.FLAT
+        self._form: ValueForm = (
+            FlatForm(value_schema_id) if is_flat else DebeziumForm(value_schema_id, self._source)
+        )
 
     def encode(
         self,
@@ -113,7 +91,7 @@ class EnvelopeEncoder:
         Args:
             rows: (commit_lsn, command_id, seqval, operation, update_mask, *values).
             commit_ms: commit time in milliseconds UTC of every commit LSN in the rows.
-            processed_ms: the envelope's ``ts_ms``; null when it is not given.
+            processed_ms: the event's ``ts_ms``; null when it is not given.
             is_whole: whether the snapshot of the table is out. Until then nothing is skipped: rows
                 that the stream tells about are left out of the snapshot.
 
@@ -140,25 +118,27 @@ class EnvelopeEncoder:
         unavailable: Iterable[tuple[str, ...]] = repeat(())
         if self._source.mask.has_large_columns:
             unavailable = self._source.mask.unavailable(columns, events, operations, masks)
-        heads, middles = self._commit_parts(rows, set(commits), commit_ms)
-        suffix_keys = zip(kinds, masks, unavailable, strict=False)
-        parts = zip(
-            *self._image_parts(kinds, events, images),
-            map(heads.__getitem__, commits),
-            [seqval.hex(":", -4).encode() for seqval in seqvals],
-            map(middles.__getitem__, commits),
-            serials(kinds),
-            command_ids(commands),
-            map(self._source.suffixes.__getitem__, suffix_keys),
-            repeat(envelope_end(processed_ms)),
-            strict=False,
+        times = self._commit_times(rows, set(commits), commit_ms)
+        positions = list(map(pack_position, commits, commands, seqvals, operations))
+        page = PageEvents(
+            kinds,
+            events,
+            images,
+            positions,
+            commits,
+            commands,
+            seqvals,
+            masks,
+            unavailable,
+            times,
+            processed_ms,
         )
         return EncodedRows(
             self.topic,
             self.schema_id,
-            list(map(pack_position, commits, commands, seqvals, operations)),
+            positions,
             keys,
-            list(map(b"".join, parts)),
+            self._form.values(page),
             [index for index, kind in enumerate(kinds) if kind in DELETES],
             str(self.schema.table),
             found - len(kinds),
@@ -219,11 +199,7 @@ class EnvelopeEncoder:
         """
         if not images:
             return EncodedRows(self.topic, self.schema_id)
-        head = self._heads[Kind.READ]
-        end = self._source.snapshot(fence, read_ms, "true")
-        values = [head + image + end for image in images]
-        if last:
-            values[-1] = head + images[-1] + self._source.snapshot(fence, read_ms, "last")
+        values = self._form.snapshot_values(images, fence, read_ms, last)
         position = ChangePosition.of_snapshot(fence).to_bytes()
         return EncodedRows(self.topic, self.schema_id, [position] * len(images), keys, values)
 
@@ -293,46 +269,15 @@ class EnvelopeEncoder:
             ]
         return [row for row, _ in kept], [kind for _, kind in kept]
 
-    def _image_parts(
-        self, kinds: Sequence[int], events: Sequence[int], images: list[bytes]
-    ) -> tuple[Iterable[bytes], ...]:
-        """Head, before, middle and after of every event; a page of one kind needs no look-ups."""
-        distinct = set(kinds)
-        if distinct == {Kind.INSERT}:
-            is_all = len(events) == len(images)
-            after = images if is_all else [images[row] for row in events]
-            return repeat(self._heads[Kind.INSERT]), after
-        if distinct == {Kind.UPDATE}:
-            return (
-                repeat(self._heads[Kind.UPDATE]),
-                [images[row - 1] for row in events],
-                repeat(self._middles[Kind.UPDATE]),
-                [images[row] for row in events],
-            )
-        pairs = list(zip(kinds, events, strict=True))
-        return (
-            [self._heads[kind] for kind in kinds],
-            [
-                images[row - 1]
-                if kind == Kind.UPDATE
-                else images[row]
-                if kind in HAS_BEFORE
-                else b""
-                for kind, row in pairs
-            ],
-            [self._middles[kind] for kind in kinds],
-            [images[row] if kind in HAS_AFTER else b"" for kind, row in pairs],
-        )
-
-    def _commit_parts(
+    def _commit_times(
         self, rows: Sequence[RawRow], commits: set[bytes], commit_ms: Mapping[bytes, int]
-    ) -> tuple[dict[bytes, bytes], ...]:
+    ) -> dict[bytes, int]:
         missing = commits - commit_ms.keys()
         if missing:
             row = next(row for row in rows if row[0] in missing)
             reason = "cdc.lsn_time_mapping gave no commit time for this LSN"
             raise self._error("__$start_lsn", row, reason)
-        return self._source.commits({commit: commit_ms[commit] for commit in commits})
+        return {commit: commit_ms[commit] for commit in commits}
 
     def _encode_columns(
         self,

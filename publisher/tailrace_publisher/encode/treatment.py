@@ -9,6 +9,7 @@ from typing import Final
 from tailrace_publisher.config import PublisherConfig, Surrogates
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.topics import TableName
 
 _KINDS: Final = {
@@ -27,12 +28,14 @@ class Treatment:
         hashes: makes the hashes of hashed columns.
         skipped: kinds of events that are not made.
         skips_unchanged: whether updates are left out whose images are the same.
+        form: what the value of an event is.
     """
 
     surrogates: Surrogates = Surrogates.FAIL
     hashes: ValueHash | None = None
     skipped: Set[int] = frozenset()
     skips_unchanged: bool = False
+    form: EventForm = EventForm.DEBEZIUM
 
     @classmethod
     def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:
@@ -49,6 +52,7 @@ class Treatment:
             hashes,
             frozenset(int(kind) for found in kinds for kind in found),
             config.skip.unchanged,
+            config.event_form,
         )
 
     @property

@@ -19,12 +19,14 @@ class PendingTable:
         instance: the capture instance that is read now.
         schema: the version in force.
         progress: how far the snapshot is.
+        where: a condition of the rows that it reads; None for all of them.
     """
 
     topic: str
     instance: CaptureInstance
     schema: TableSchema
     progress: SnapshotProgress
+    where: str | None = None
 
     @property
     def is_cut(self) -> bool:

@@ -32,16 +32,19 @@ class ChunkStatements:
     Args:
         instance: the capture instance.
         schema: the version whose columns are wanted.
+        where: a condition that rows must meet; None for all rows.
     """
 
-    def __init__(self, instance: CaptureInstance, schema: TableSchema) -> None:
+    def __init__(
+        self, instance: CaptureInstance, schema: TableSchema, where: str | None = None
+    ) -> None:
+        self._conditions = [] if where is None else [f"({where})"]
         self._keys = instance.identity_columns
         self._width = len(schema.columns)
         self._places = {column.name: place for place, column in enumerate(schema.columns)}
-        source = instance.source_table
-        table = f"{quote_name(source.schema)}.{quote_name(source.table)}"
+        table = _table(instance)
         values = _expressions(instance, schema)
-        self.whole = f"SELECT {', '.join(values)} FROM {table}"
+        self.whole = f"SELECT {', '.join(values)} FROM {table}{self._where()}"
         texts = [server_text(column) for column in self._keys if needs_server_text(column)]
         self.texts = len(texts)
         values += texts
@@ -55,7 +58,7 @@ class ChunkStatements:
 
     def first(self) -> str:
         """The rows from the beginning on; parameter: rows at most."""
-        return self._select + self._order
+        return f"{self._select}{self._where()}{self._order}"
 
     def behind(self, level: int) -> str:
         """The rows behind a key that have its first columns.
@@ -67,7 +70,11 @@ class ChunkStatements:
         equal = [f"{quote_name(c.name)} = {typed_parameter(c)}" for c in self._keys[:level]]
         next_one = self._keys[level]
         greater = f"{quote_name(next_one.name)} > {typed_parameter(next_one)}"
-        return f"{self._select} WHERE {' AND '.join([*equal, greater])}{self._order}"
+        return f"{self._select}{self._where(*equal, greater)}{self._order}"
+
+    def _where(self, *further: str) -> str:
+        conditions = [*self._conditions, *further]
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def values_of(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         """Rows without the texts of the key behind the version's columns."""
@@ -86,6 +93,19 @@ class ChunkStatements:
             else:
                 texts.append(key_text(column, row[self._places[column.name]]))
         return texts
+
+
+def check_statement(instance: CaptureInstance, where: str) -> str:
+    """Reads nothing by a condition of rows: the server says whether it can; parameter: 0 rows.
+
+    With a parameter it goes the way of the others, on which the driver looks for them.
+    """
+    return f"SELECT TOP (?) 1 FROM {_table(instance)} WHERE ({where})"
+
+
+def _table(instance: CaptureInstance) -> str:
+    source = instance.source_table
+    return f"{quote_name(source.schema)}.{quote_name(source.table)}"
 
 
 def _expressions(instance: CaptureInstance, schema: TableSchema) -> list[str]:

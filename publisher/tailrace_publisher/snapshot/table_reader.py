@@ -20,7 +20,7 @@ import structlog
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.row_identity import RowIdentity
-from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind
+from tailrace_publisher.errors import SnapshotTooLarge, SourceBehind, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.pending import PendingTable
@@ -97,9 +97,11 @@ class TableReader:
         self._is_stopped = is_stopped
         instance = table.instance
         self._identity = RowIdentity(table.schema, instance.identity)
-        self._statements = ChunkStatements(instance, table.schema)
+        self._statements = ChunkStatements(instance, table.schema, table.where)
         self._row_size = RowSize(table.schema, leading=0)
-        self._behind = read_resume_key(table.progress.resume_key, instance.identity, instance.key)
+        self._behind = read_resume_key(
+            table.progress.resume_key, instance.identity, instance.key, table.where
+        )
         self._level = self._statements.depth - 1
         self._has_ended = False
         self._rows_read = 0
@@ -125,10 +127,16 @@ class TableReader:
         connection = source.connection
         self._check_sees(connection, position)
         chunk = Chunk()
-        if self.table.is_cut:
-            self._read_cut(source, chunk, position)
-        else:
-            self._read_whole(connection, chunk, position)
+        try:
+            if self.table.is_cut:
+                self._read_cut(source, chunk, position)
+            else:
+                self._read_whole(connection, chunk, position)
+        except SourceError as error:
+            if self.table.where is None or type(error) is not SourceError:
+                raise
+            told = f"{error}; snapshot.where has a condition for this table: it may be the cause"
+            raise SourceError(told, sqlstate=error.sqlstate, number=error.number) from error
         if self._is_stopped():
             return None
         end = source.log_ends.read()
@@ -177,7 +185,8 @@ class TableReader:
             else:
                 self._level -= 1
         if self._behind is not None:
-            chunk.resume_key = write_resume_key(self.table.instance.identity, self._behind)
+            identity = self.table.instance.identity
+            chunk.resume_key = write_resume_key(identity, self._behind, self.table.where)
 
     def _fetch(self, source: ReadSource, asked: int, left: PageLimit, position: Lsn) -> TableRows:
         """The rows of the next statement."""

@@ -108,3 +108,12 @@ def test_a_snapshot_is_bounded_by_default():
     assert (snapshot.chunk_rows, snapshot.chunk_bytes) == (50_000, 32_000_000)
     assert (snapshot.memory_bytes, snapshot.tables_at_once) == (256_000_000, 2)
     assert snapshot.lock_timeout_s == 5.0
+
+
+def test_flat_events_have_no_place_for_transactions():
+    assert PublisherConfig.load(GOOD).event_form == "debezium"
+    assert PublisherConfig.load(GOOD | {"event_form": "flat"}).event_form == "flat"
+    with pytest.raises(ConfigError, match=r"transaction_metadata: true .* event_form: flat"):
+        PublisherConfig.load(GOOD | {"event_form": "flat", "transaction_metadata": True})
+    with pytest.raises(ConfigError, match="event_form"):
+        PublisherConfig.load(GOOD | {"event_form": "json"})

@@ -1,4 +1,4 @@
-"""Blocks of change rows to framed envelopes; the events are those of ``encode.envelope``."""
+"""Blocks of change rows to framed events; the events are those of ``encode.envelope``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from tailrace_publisher.encode.blocks.flat import FlatBlocks
 from tailrace_publisher.encode.blocks.images import ImageEncoder
 from tailrace_publisher.encode.blocks.kernels import NULL_LENGTH, Cells, hexadecimal
 from tailrace_publisher.encode.blocks.pieces import (
@@ -24,6 +24,8 @@ from tailrace_publisher.encode.blocks.pieces import (
     scalar,
     varints,
 )
+from tailrace_publisher.encode.blocks.runs import by_kind, commit_runs, of_kinds, starts_of
+from tailrace_publisher.encode.debezium_form import MIDDLES, heads_of
 from tailrace_publisher.encode.forms import Cell, Declined, Form
 from tailrace_publisher.encode.kinds import DELETES, HAS_AFTER, HAS_BEFORE, Kind
 from tailrace_publisher.encode.rows import EncodedRows
@@ -34,9 +36,8 @@ from tailrace_publisher.encode.source_parts import (
     envelope_end,
 )
 from tailrace_publisher.encode.treatment import Treatment
-from tailrace_publisher.encode.varint import NULL, PRESENT
 from tailrace_schemas.envelope import TableSchema
-from tailrace_schemas.framing import frame_header
+from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.lsn import LSN_BYTES
 from tailrace_schemas.position import POSITION_BYTES, Operation
 
@@ -53,7 +54,6 @@ _LSN_CHARACTERS: Final = 22
 _COMMAND_AT: Final = LSN_BYTES
 _SEQVAL_AT: Final = LSN_BYTES + 4
 _OPERATION_AT: Final = POSITION_BYTES - 1
-_KINDS: Final = max(Kind) + 1
 _DROPPED: Final = -1
 
 
@@ -144,7 +144,7 @@ class BlockEncoder:
         server_name: logical name of the server, ``source.name``.
         schema: the version's columns.
         topic: topic of the events.
-        value_schema_id: registry id of the envelope's schema.
+        value_schema_id: registry id of the schema of its events, in their form.
         key_schema_id: registry id of the key's schema; None for a keyless table.
         treatment: what the options say of its events.
 
@@ -174,14 +174,9 @@ class BlockEncoder:
         self.topic = topic
         self._table = str(schema.table)
         self.schema_id = value_schema_id
-        frame = frame_header(value_schema_id)
-        heads = {kind: frame + (PRESENT if kind in HAS_BEFORE else NULL + PRESENT) for kind in Kind}
-        middles = {
-            kind: (PRESENT if kind in HAS_AFTER else NULL) if kind in HAS_BEFORE else b""
-            for kind in Kind
-        }
-        self._heads = _of_kinds(heads)
-        self._middles = _of_kinds(middles)
+        self._heads = of_kinds(heads_of(value_schema_id))
+        is_flat = self._treatment.form is EventForm.FLAT
+        self._flat = FlatBlocks(value_schema_id) if is_flat else None
 
     def encode_columns(self, columns: Sequence[Cells]) -> EncodedBlock:
         """Encode a block's columns.
@@ -207,7 +202,7 @@ class BlockEncoder:
         Args:
             blocks: at least one row.
             commit_ms: commit time in milliseconds UTC of every commit LSN in the rows.
-            processed_ms: the envelope's ``ts_ms``; null when it is not given.
+            processed_ms: the event's ``ts_ms``; null when it is not given.
 
         Raises:
             Declined: half an update, or no commit time.
@@ -232,16 +227,18 @@ class BlockEncoder:
         if events is not None:
             positions, masks = positions[events], masks[events]
             keys = keys if keys is None else keys.take(pa.array(events))
-        values = joined(
-            [
+        if self._flat is not None:
+            parts = self._flat.parts(images, events, kinds, positions, commit_ms, processed_ms)
+        else:
+            parts = [
                 *self._images(images, events, kinds),
                 *self._commits(positions, commit_ms),
-                _by_kind(_SERIALS, kinds),
+                by_kind(_SERIALS, kinds),
                 varints(_commands(positions), None, b"").array(),
                 self._suffixes(kinds, masks),
                 scalar(envelope_end(processed_ms)),
             ]
-        )
+        values = joined(parts)
         return EncodedRows(
             self.topic,
             self.schema_id,
@@ -268,7 +265,7 @@ class BlockEncoder:
     def _images(self, images: Any, events: Longs | None, kinds: Longs) -> list[Any]:
         """Head, before, middle and after of every event."""
         distinct = set(np.unique(kinds).tolist())
-        heads = _by_kind(self._heads, kinds)
+        heads = by_kind(self._heads, kinds)
         if distinct == {Kind.INSERT}:
             return [heads, images if events is None else images.take(pa.array(events))]
         rows = np.arange(len(kinds)) if events is None else events
@@ -280,21 +277,14 @@ class BlockEncoder:
         return [
             heads,
             images.take(pa.array(before)),
-            _by_kind(self._middles, kinds),
+            by_kind(_MIDDLES, kinds),
             images.take(pa.array(after)),
         ]
 
     def _commits(self, positions: Bytes, commit_ms: Mapping[bytes, int]) -> list[Any]:
         """Source up to commit_lsn."""
-        commits = np.ascontiguousarray(positions[:, :LSN_BYTES])
-        starts = _starts(commits)
-        distinct = commits[starts].view(f"V{LSN_BYTES}")[:, 0].tolist()
-        try:
-            known = np.array([commit_ms[commit] for commit in distinct], np.int64)
-        except KeyError as error:
-            raise Declined("no commit time") from error
-        lengths = np.diff(starts, append=len(positions))
-        times = np.repeat(known, lengths)
+        commits, lengths = commit_runs(positions, commit_ms)
+        times = np.repeat(np.array([ms for _, ms in commits], np.int64), lengths)
         before = self._source.before_seqval
         width = len(before) + 2 * _LSN_CHARACTERS + len(BEFORE_COMMIT_LSN)
         texts = np.empty((len(positions), width), np.uint8)
@@ -304,7 +294,7 @@ class BlockEncoder:
         at += _LSN_CHARACTERS
         behind = at + len(BEFORE_COMMIT_LSN)
         texts[:, at:behind] = np.frombuffer(BEFORE_COMMIT_LSN, np.uint8)
-        _lsn_texts(commits, texts[:, behind:])
+        _lsn_texts(positions[:, :LSN_BYTES], texts[:, behind:])
         return [
             scalar(self._source.before_commit_ms),
             varints(times, None, b"").array(),
@@ -313,7 +303,7 @@ class BlockEncoder:
 
     def _suffixes(self, kinds: Longs, masks: Bytes) -> Any:
         """Source from operation on, and op: by runs of one kind and update mask."""
-        starts = _starts(np.column_stack([kinds.astype(np.uint8), masks]))
+        starts = starts_of(np.column_stack([kinds.astype(np.uint8), masks]))
         suffixes = self._source.suffixes
         found = [
             suffixes[kind, mask.tobytes(), ()]
@@ -325,27 +315,9 @@ class BlockEncoder:
         return binary(found).take(pa.array(np.repeat(np.arange(len(found)), lengths)))
 
 
-def _of_kinds(parts: Mapping[Any, bytes]) -> Any:
-    return binary([parts.get(kind, b"") for kind in range(_KINDS)])
-
-
-_SERIALS: Final = _of_kinds(SERIALS)
+_SERIALS: Final = of_kinds(SERIALS)
+_MIDDLES: Final = of_kinds(MIDDLES)
 _NOTHING: Final = binary([b""])
-
-
-def _by_kind(parts: Any, kinds: Longs) -> Any:
-    """The part of each event's kind; one for all where there is one kind."""
-    if len(kinds) and int(kinds.min()) == int(kinds.max()):
-        return parts[int(kinds[0])]
-    return parts.take(pa.array(kinds))
-
-
-def _starts(cells: Bytes) -> NDArray[np.int64]:
-    """Where runs of equal rows begin."""
-    differs = np.empty(len(cells), np.bool_)
-    differs[:1] = True
-    (cells[1:] != cells[:-1]).any(axis=1, out=differs[1:])
-    return np.flatnonzero(differs).astype(np.int64)
 
 
 def _stacked(masks: Sequence[Bytes]) -> Bytes:

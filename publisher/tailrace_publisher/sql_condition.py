@@ -1,0 +1,49 @@
+"""Conditions that are given as an option: they stay within the parentheses that they are put into.
+
+A condition is the operator's own SQL, and the server says whether it is right. What is refused here
+would change the statement around it: a comment that hides what follows, a parenthesis that closes
+ours, a text that does not end, a question mark that the driver takes for a parameter.
+
+https://learn.microsoft.com/sql/t-sql/language-elements/comment-transact-sql
+https://learn.microsoft.com/sql/relational-databases/databases/database-identifiers
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TOKEN: Final = re.compile(
+    r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"|\[(?:[^\]]|\]\])*+\]|--|/\*|\*/|.", re.DOTALL
+)
+"""A text, a name in quotation marks or brackets, a mark of a comment, or any other character."""
+_REFUSED: Final = {
+    "--": "a comment hides what follows it",
+    "/*": "a comment hides what follows it",
+    "*/": "it ends a comment that did not begin",
+    ";": "it ends the statement",
+    "?": "it stands for a parameter, and there is none",
+    "\0": "it is no character of a statement",
+    "'": "the text that begins there does not end",
+    '"': "the name that begins there does not end",
+    "[": "the name that begins there does not end",
+}
+
+
+def check_condition(text: str) -> None:
+    """Check that a condition ends where its text does, whatever is put behind it.
+
+    Raises:
+        ValueError: it does not; says what is wrong and where.
+    """
+    if not text.strip():
+        raise ValueError("it is empty: give a condition, or leave it out")
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        depth += {"(": 1, ")": -1}.get(token, 0)
+        why = "it closes what was not opened" if depth < 0 else _REFUSED.get(token)
+        if why is not None:
+            raise ValueError(f"{token!r} at character {match.start() + 1}: {why}")
+    if depth:
+        raise ValueError(f"{depth} of its parentheses are not closed")

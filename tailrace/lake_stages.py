@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.lake import CommitRows, newest_logged
-from tailrace.status import Stage, StageUnavailable
+from tailrace.status import Stage, StageUnavailable, tables_stage
 from tailrace_sink.config import SinkConfig
 
 
@@ -39,22 +39,4 @@ class LakeStages:
         Raises:
             StageUnavailable: it cannot be read.
         """
-        from deltalake.exceptions import DeltaError
-
-        path = self._config.commits_path
-        try:
-            rows = self._commits.read()
-        except (DeltaError, OSError) as error:
-            raise StageUnavailable(
-                f"the lake's commit table {path} cannot be read ({error}): check sink.lake and the"
-                " permissions on it"
-            ) from error
-        if not rows:
-            return None
-        committed = rows[-1].closed_commit_time
-        return Stage(
-            rows[-1].closed_lsn,
-            None if committed is None else round(committed.timestamp() * 1000),
-            stopped=rows[-1].stopped,
-            tables=frozenset(rows[-1].tables),
-        )
+        return tables_stage(self._commits, self._config.commits_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from tailrace_schemas.names import topic_part
 from tailrace_schemas.topics import TableName
 
 if TYPE_CHECKING:
+    from tailrace.lake import CommitRows
     from tailrace.settings import Settings
     from tailrace_publisher.config import PublisherConfig
     from tailrace_publisher.ports import Connection
@@ -161,20 +162,22 @@ def published_stage(config: PublisherConfig) -> Stage | None:
     return Stage(record.closed_lsn, record.closed_commit_ms, left_out)
 
 
-def _lake(settings: Settings) -> Stage | None:
+def tables_stage(commits: CommitRows, path: str) -> Stage | None:
+    """How far the lake's tables are; None while there is no cut.
+
+    Args:
+        commits: reads the commit table.
+        path: where it is.
+
+    Raises:
+        StageUnavailable: it cannot be read.
+    """
     from deltalake.exceptions import DeltaError
 
-    from tailrace.lake import CommitRows, dead_letters
-
-    path = settings.sink().commits_path
     try:
-        rows = CommitRows(path).read()
-        put_aside = dead_letters(settings.sink().dead_letters_path)
+        rows = commits.read()
     except (DeltaError, OSError) as error:
-        raise StageUnavailable(
-            f"the lake's commit table {path} cannot be read ({error}): check sink.lake and the"
-            " permissions on it"
-        ) from error
+        raise StageUnavailable(_unreadable("commit table", path, error)) from error
     if not rows:
         return None
     committed = rows[-1].closed_commit_time
@@ -183,7 +186,29 @@ def _lake(settings: Settings) -> Stage | None:
         None if committed is None else round(committed.timestamp() * 1000),
         stopped=rows[-1].stopped,
         tables=frozenset(rows[-1].tables),
-        dead_letters=put_aside,
+    )
+
+
+def _lake(settings: Settings) -> Stage | None:
+    from deltalake.exceptions import DeltaError
+
+    from tailrace.lake import CommitRows, dead_letters
+
+    config = settings.sink()
+    stage = tables_stage(CommitRows(config.commits_path), config.commits_path)
+    if stage is None:
+        return None
+    path = config.dead_letters_path
+    try:
+        return replace(stage, dead_letters=dead_letters(path))
+    except (DeltaError, OSError) as error:
+        raise StageUnavailable(_unreadable("dead letters", path, error)) from error
+
+
+def _unreadable(what: str, path: str, error: Exception) -> str:
+    return (
+        f"the lake's {what} {path} cannot be read ({error}): check sink.lake and the permissions"
+        " on it"
     )
 
 

@@ -9,13 +9,11 @@ from http import HTTPStatus
 import structlog
 from prometheus_client.exposition import choose_encoder
 
+from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint
 from tailrace_schemas.http_service import (
-    Address,
-    HttpService,
     Request,
     Response,
     Route,
-    read_token,
 )
 from tailrace_sink.board import SinkBoard
 from tailrace_sink.config import SinkConfig
@@ -32,13 +30,6 @@ def endpoint(config: SinkConfig, metrics: SinkMetrics, board: SinkBoard) -> Iter
     Raises:
         ConfigError: it cannot listen there, or the token cannot be read.
     """
-    if config.metrics_port is None:
-        yield
-        return
-    try:
-        token = read_token(config.http_token_file)
-    except ValueError as error:
-        raise ConfigError([f"http_token_file {error}"]) from error
     pages = _Pages(metrics, board)
     routes = {
         ("GET", "/health"): Route(pages.health, is_open=True),
@@ -46,18 +37,14 @@ def endpoint(config: SinkConfig, metrics: SinkMetrics, board: SinkBoard) -> Iter
         ("GET", "/metrics"): Route(pages.metrics, is_open=True),
         ("GET", "/status"): Route(pages.status),
     }
+    port, host = config.metrics_port, config.metrics_host
     try:
-        service = HttpService(Address(config.metrics_port, config.metrics_host, token), routes)
-    except OSError as error:
-        raise ConfigError(
-            [
-                f"metrics_host {config.metrics_host}, metrics_port {config.metrics_port}:"
-                f" {error.strerror}; name an address of this machine and a free port"
-            ]
-        ) from error
-    with service:
-        _log.info("http_served", url=f"http://{config.metrics_host}:{service.port}")
-        yield
+        with daemon_endpoint(port, host, config.http_token_file, routes) as service:
+            if service is not None:
+                _log.info("http_served", url=f"http://{host}:{service.port}")
+            yield
+    except EndpointRefused as error:
+        raise ConfigError([str(error)]) from error
 
 
 class _Pages:

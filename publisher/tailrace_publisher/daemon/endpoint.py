@@ -14,14 +14,12 @@ from tailrace_publisher.daemon.ask_snapshot import send_signal
 from tailrace_publisher.daemon.board import Board
 from tailrace_publisher.errors import ConfigError, DeliveryError
 from tailrace_publisher.runtime import Runtime, kafka_access
+from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint
 from tailrace_schemas.http_service import (
-    Address,
-    HttpService,
     Refused,
     Request,
     Response,
     Route,
-    read_token,
 )
 from tailrace_schemas.signals import SnapshotSignal
 
@@ -36,13 +34,6 @@ def endpoint(runtime: Runtime, board: Board) -> Iterator[None]:
         ConfigError: it cannot listen there, or the token cannot be read.
     """
     config = runtime.config
-    if config.metrics_port is None:
-        yield
-        return
-    try:
-        token = read_token(config.http_token_file)
-    except ValueError as error:
-        raise ConfigError([f"http_token_file {error}"]) from error
     pages = _Pages(runtime, board)
     routes = {
         ("GET", "/health"): Route(pages.health, is_open=True),
@@ -51,18 +42,14 @@ def endpoint(runtime: Runtime, board: Board) -> Iterator[None]:
         ("GET", "/status"): Route(pages.status),
         ("POST", "/snapshot"): Route(pages.snapshot),
     }
+    port, host = config.metrics_port, config.metrics_host
     try:
-        service = HttpService(Address(config.metrics_port, config.metrics_host, token), routes)
-    except OSError as error:
-        raise ConfigError(
-            [
-                f"metrics_host {config.metrics_host}, metrics_port {config.metrics_port}:"
-                f" {error.strerror}; name an address of this machine and a free port"
-            ]
-        ) from error
-    with service:
-        _log.info("http_served", url=f"http://{config.metrics_host}:{service.port}")
-        yield
+        with daemon_endpoint(port, host, config.http_token_file, routes) as service:
+            if service is not None:
+                _log.info("http_served", url=f"http://{host}:{service.port}")
+            yield
+    except EndpointRefused as error:
+        raise ConfigError([str(error)]) from error
 
 
 class _Pages:

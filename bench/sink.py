@@ -211,14 +211,14 @@ def _session(folder: Path) -> Iterator[SparkSession]:
 
 
 def _warm(bench: _Bench) -> None:
-    """Both ways once before they are timed: compiling takes longer than the work."""
+    """Both ways before they are timed: compiling them takes longer than the work."""
     topics = bench.topics("warm")
     config = bench.config(topics)
     warm_up(bench.spark, config)
-    keys = range(min(20_000, bench.changes))
+    keys = range(min(60_000, bench.changes))
     since = dict(topics.offsets)
     with bench.sink(config) as catch_up:
-        for op in ("c", "u"):
+        for op in ("c", "u", "u", "u"):
             topics.publish(Change(key % TABLES, op, key) for key in keys)
             catch_up()
     bench.raw(config, topics.ranges(since))

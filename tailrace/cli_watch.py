@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -10,19 +11,24 @@ import click
 from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
 
 
+def _every(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option --every, for a command."""
+    return click.option(
+        "--every",
+        "every_s",
+        default=2.0,
+        show_default=True,
+        type=click.FloatRange(0.2, 3600),
+        metavar="SECONDS",
+        help=text,
+    )
+
+
 @click.command()
 @CONFIG
 @SET
 @click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
-@click.option(
-    "--every",
-    "every_s",
-    default=2.0,
-    show_default=True,
-    type=click.FloatRange(0.2, 3600),
-    metavar="SECONDS",
-    help="With --watch: the pause between two looks.",
-)
+@_every("With --watch: the pause between two looks.")
 @click.option("--worst", is_flag=True, help="Those that are furthest behind first.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a look.")
 def lag(
@@ -69,15 +75,7 @@ def lag(
     " a browser's password, or as Authorization: Bearer. Needed where --host is not a loopback"
     " address.",
 )
-@click.option(
-    "--every",
-    "every_s",
-    default=2.0,
-    show_default=True,
-    type=click.FloatRange(0.2, 3600),
-    metavar="SECONDS",
-    help="The pause between two looks at all parts.",
-)
+@_every("The pause between two looks at all parts.")
 @click.option("--publisher-url", help="Its endpoint, if it is not where metrics_port says.")
 @click.option("--sink-url", help="The same of the sink.")
 def web(

@@ -154,6 +154,18 @@ _OF_GROUPS: Final = {
 _OF_SINGLE_SERVERS: Final = {"restore": 0.3}
 
 
+_ORDERS: Final = {
+    "signal": 2.0,
+    "pause_snapshot": 3.0,
+    "resume_snapshot": 3.0,
+    "stop_snapshot": 2.0,
+    "stop_table": 1.0,
+    "pause": 1.5,
+    "resume": 2.0,
+}
+"""What operators ask for by signals; in some seeds only, whose other steps are as without."""
+
+
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     rng = random.Random(seed)
@@ -179,7 +191,18 @@ def draw(seed: int) -> Scenario:
     drawn = rng.choices(kinds, [weights[kind] for kind in kinds], k=count)
     spread = rng.choice((2, 6, 15, 40))
     steps = tuple(Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)) for kind in drawn)
+    steps = _with_orders(random.Random(seed ^ 0x0DE5), steps, spread)
     return Scenario(seed, around, _options(rng, around), steps)
+
+
+def _with_orders(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
+    if rng.random() < 0.6:
+        return steps
+    mixed = list(steps)
+    for kind in rng.choices(list(_ORDERS), list(_ORDERS.values()), k=rng.choice((2, 5, 10))):
+        step = Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX))
+        mixed.insert(rng.randrange(len(mixed) + 1), step)
+    return tuple(mixed)
 
 
 def _surroundings(rng: random.Random) -> Surroundings:

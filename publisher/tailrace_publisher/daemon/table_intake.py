@@ -223,6 +223,11 @@ class TableIntake:
             self._stopped.add(error.table, error.cause)
             self._stop(tables[topic])
 
+    def stop(self, table: PublishedTable, error: Exception) -> None:
+        """Stop a table for what it cannot go on for."""
+        self._stopped.add(table.name, error)
+        self._stop(table)
+
     def _stop(self, table: PublishedTable) -> None:
         reason = self._stopped.reason_of(table.name)
         known = replace(self._state.of(table.name), stopped_reason=reason)

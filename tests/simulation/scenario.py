@@ -154,15 +154,16 @@ _OF_GROUPS: Final = {
 _OF_SINGLE_SERVERS: Final = {"restore": 0.3}
 
 
-_ORDERS: Final = {
-    "signal": 2.0,
-    "pause_snapshot": 3.0,
-    "resume_snapshot": 3.0,
-    "stop_snapshot": 2.0,
-    "stop_table": 1.0,
-    "pause": 1.5,
-    "resume": 2.0,
-}
+_ORDERS: Final = (
+    ("signal", "pause_snapshot", "resume_snapshot"),
+    ("signal", "stop_snapshot", "signal"),
+    ("signal", "pause_snapshot", "stop_snapshot"),
+    ("pause_snapshot", "resume_snapshot"),
+    ("stop_snapshot", "signal"),
+    ("stop_table", "signal"),
+    ("pause", "resume"),
+    ("pause",),
+)
 """What operators ask for by signals; in some seeds only, whose other steps are as without."""
 
 
@@ -199,9 +200,12 @@ def _with_orders(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tu
     if rng.random() < 0.6:
         return steps
     mixed = list(steps)
-    for kind in rng.choices(list(_ORDERS), list(_ORDERS.values()), k=rng.choice((2, 5, 10))):
-        step = Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX))
-        mixed.insert(rng.randrange(len(mixed) + 1), step)
+    for _ in range(rng.choice((1, 3, 6))):
+        place = rng.choice((rng.randrange(len(mixed) + 1), rng.randrange(6)))
+        for kind in rng.choice(_ORDERS):
+            step = Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX))
+            mixed.insert(place, step)
+            place += rng.choice((1, 1, 2))
     return tuple(mixed)
 
 

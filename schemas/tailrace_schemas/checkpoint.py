@@ -80,6 +80,7 @@ class DatabaseCheckpoint:
             None where it is in none, or nobody counts them.
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
         paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
+        by_function: whether positions are those of the query functions, without command ids.
     """
 
     position: ChangePosition
@@ -94,6 +95,7 @@ class DatabaseCheckpoint:
     open_transaction: Mapping[str, int] | None = field(default=None, hash=False)
     announced_lsn: Lsn | None = None
     paused_since_ms: int | None = None
+    by_function: bool = False
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -111,6 +113,7 @@ class DatabaseCheckpoint:
             "open_transaction": self.open_transaction,
             "announced_lsn": _text(self.announced_lsn),
             "paused_since_ms": self.paused_since_ms,
+            "by_function": self.by_function,
         }
 
     @classmethod
@@ -134,6 +137,7 @@ class DatabaseCheckpoint:
             open_transaction=record["open_transaction"],
             announced_lsn=_lsn(record["announced_lsn"]),
             paused_since_ms=record["paused_since_ms"],
+            by_function=record["by_function"],
         )
 
 
@@ -159,6 +163,8 @@ class TableCheckpoint:
         stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
         snapshot_bytes: of the values of those rows.
         snapshot_paused: whether an operator paused its snapshot.
+        lacks_changes: whether a change that is no creation went to the dead letters since its last
+            snapshot began: a key may be in the lake that the source does not have.
     """
 
     state: str
@@ -174,6 +180,7 @@ class TableCheckpoint:
     stopped_reason: str | None = None
     snapshot_bytes: int = 0
     snapshot_paused: bool = False
+    lacks_changes: bool = False
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -191,6 +198,7 @@ class TableCheckpoint:
             "stopped_reason": self.stopped_reason,
             "snapshot_bytes": self.snapshot_bytes,
             "snapshot_paused": self.snapshot_paused,
+            "lacks_changes": self.lacks_changes,
         }
 
     @classmethod
@@ -214,6 +222,7 @@ class TableCheckpoint:
             stopped_reason=record["stopped_reason"],
             snapshot_bytes=record["snapshot_bytes"],
             snapshot_paused=record["snapshot_paused"],
+            lacks_changes=record["lacks_changes"],
         )
 
 

@@ -193,7 +193,10 @@ def draw(seed: int) -> Scenario:
     spread = rng.choice((2, 6, 15, 40))
     steps = tuple(Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)) for kind in drawn)
     steps = _with_orders(random.Random(seed ^ 0x0DE5), steps, spread)
-    return Scenario(seed, around, _options(rng, around), steps)
+    options = _options(rng, around)
+    if seed % 4 == 3:
+        options["source"]["read_mode"] = "function"
+    return Scenario(seed, around, options, steps)
 
 
 def _with_orders(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tailrace_publisher.change.ranges import is_closed
+from tailrace_publisher.daemon.bad_events import BadEvents
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.publisher_state import PublisherState
@@ -71,6 +72,7 @@ class Committer:
         self._commits: Sequence[CommitTime] = ()
         self._position_ms: int | None = None
         self._closed_ms: int | None = None
+        self._bad = BadEvents(runtime, delivery, state)
         self._numbers: TransactionNumbers | None = None
         if runtime.config.transaction_metadata:
             self._numbers = TransactionNumbers(state.position.commit_lsn, state.open_transaction)
@@ -92,7 +94,7 @@ class Committer:
 
     def add(self, block: Block) -> None:
         """Send a block, committing wherever a transaction is due."""
-        parts = block.parts
+        parts = [self._bad.without_too_large(part) for part in block.parts]
         while parts:
             frontier = block.frontier
             behind: list[EncodedRows] = []
@@ -135,7 +137,7 @@ class Committer:
 
     def add_snapshot(self, parts: Iterable[EncodedRows]) -> None:
         """Send snapshot rows that are current at the closed position; commit follows."""
-        self._send(parts)
+        self._send(self._bad.without_too_large(part) for part in parts)
 
     def heartbeat(self, known_ms: int | None) -> None:
         """Commit a progress record though there may be no rows.
@@ -220,6 +222,7 @@ class Committer:
             position = ChangePosition.from_bytes(place)
             self._metrics.event_committed(topic, position.commit_lsn, position.operation.name)
             self._last = None
+        self._bad.committed()
         self._on_step(Step.COMMITTED if rows else Step.HEARTBEAT)
 
     def _note_commit(self, lsn: Lsn) -> None:
@@ -242,8 +245,8 @@ class Committer:
         if not self._delivery.rows_in_transaction:
             self._opened_at = self._clock.monotonic()
         for part in parts:
-            self._delivery.send(part)
-            self._uncounted[part.topic] += len(part)
+            self._delivery.send(self._bad.note(part))
+            self._uncounted[part.topic] += len(part) - len(part.letters)
             if part.positions and (self._last is None or part.positions[-1] >= self._last[1]):
                 self._last = part.topic, part.positions[-1]
         self._on_step(Step.SENT)

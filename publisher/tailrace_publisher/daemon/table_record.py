@@ -33,6 +33,8 @@ class TableRecord:
         stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
         snapshot_bytes: of the values of those rows.
         snapshot_paused: whether an operator paused its snapshot.
+        lacks_changes: whether a change that is no creation went to the dead letters since its last
+            snapshot began.
     """
 
     state: TableState = TableState.MISSING
@@ -46,6 +48,7 @@ class TableRecord:
     stopped_reason: str | None = None
     snapshot_bytes: int = 0
     snapshot_paused: bool = False
+    lacks_changes: bool = False
 
     @classmethod
     def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:
@@ -67,6 +70,7 @@ class TableRecord:
             stopped_reason=record.stopped_reason,
             snapshot_bytes=record.snapshot_bytes,
             snapshot_paused=record.snapshot_paused,
+            lacks_changes=record.lacks_changes,
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -90,6 +94,7 @@ class TableRecord:
             stopped_reason=self.stopped_reason,
             snapshot_bytes=self.snapshot_bytes,
             snapshot_paused=self.snapshot_paused,
+            lacks_changes=self.lacks_changes,
         )
 
 

@@ -225,6 +225,8 @@ class PublishedTables:
             resume_key=progress.resume_key,
             snapshot_rows=progress.rows,
             snapshot_bytes=progress.size,
+            lacks_changes=event is not TableEvent.SNAPSHOT_WANTED
+            and self._state.of(table.name).lacks_changes,
         )
         self._state.happened(table.name, event, known)
         self._count()

@@ -2,8 +2,9 @@
 
 Data ``<prefix>.<database>.<schema>.<table>``, DDL ``<prefix>.<database>.ddl``, checkpoint
 ``<prefix>.offsets``, progress ``<prefix>.progress``, signals ``<prefix>.signals``, begin and end of
-transactions ``<prefix>.transaction``, the map of shards ``<prefix>.control``. LSNs of two databases
-do not compare, so every database has a prefix of its own.
+transactions ``<prefix>.transaction``, events that could not be published
+``<prefix>.dead_letters``, the map of shards ``<prefix>.control``. LSNs of two databases do not
+compare, so every database has a prefix of its own.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ class TopicNames:
     def transaction(self) -> str:
         """Begin and end of source transactions (tailrace_schemas.transactions)."""
         return f"{self.prefix}.transaction"
+
+    @property
+    def dead_letters(self) -> str:
+        """Events that could not be published (tailrace_schemas.dead_letters)."""
+        return f"{self.prefix}.dead_letters"
 
     def ddl(self, database: str) -> str:
         """DDL events of a database."""

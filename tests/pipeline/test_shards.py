@@ -61,11 +61,21 @@ def is_caught_up(pipe: Pipe, shards: int = 2) -> bool:
         return False
     return (
         found is not None
-        and all(progress_of(pipe, shard) for shard in range(shards))
+        and has_begun(pipe, shards)
         and not found.snapshotting
         and found.closed
         and Lsn.parse(found.closed_lsn) >= pipe.source.max_lsn()
     )
+
+
+def has_begun(pipe: Pipe, shards: int) -> bool:
+    """Whether every shard has sent a record."""
+    where = [TopicPartition(pipe.topics.names.progress, number) for number in range(shards)]
+    consumer = consumer_of(pipe.topics.bootstrap)
+    try:
+        return all(consumer.get_watermark_offsets(part, timeout=10)[1] for part in where)
+    finally:
+        consumer.close()
 
 
 def progress_of(pipe: Pipe, partition: int) -> list[Progress]:

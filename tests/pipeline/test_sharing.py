@@ -13,10 +13,14 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from tailrace.progress import last_record
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.accept import accept_database
+from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.daemon.reshard import reshard
+from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.errors import ConfigError, DeliveryRejected, ReshardRefused, ShardsDiffer
 from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_schemas.lsn import Lsn
@@ -26,7 +30,7 @@ from tailrace_sink.log_plan import plan_cut
 from tailrace_sink.progress import Bound, SinkState, plan_batch
 from tailrace_sink.topic_ranges import ProgressRecord
 from tests.pipeline.conftest import Pipe
-from tests.pipeline.running import Running, live_until_killed
+from tests.pipeline.running import Running, live_until_killed, wait_until
 from tests.pipeline.test_endpoint import url_of
 from tests.pipeline.test_shards import (
     TABLES,
@@ -78,7 +82,8 @@ def shards_of(pipe: Pipe) -> list[Shard]:
 
 def has_all(pipe: Pipe, lsn: Lsn) -> bool:
     """Whether every shard is out up to an LSN."""
-    return all(Lsn.parse(progress_of(pipe, n)[-1].closed_lsn) >= lsn for n in range(3))
+    found = last_record(pipe.topics.bootstrap, pipe.topics.names)
+    return found is not None and Lsn.parse(found.closed_lsn) >= lsn
 
 
 def status(client: httpx.Client) -> DaemonStatus:
@@ -164,14 +169,23 @@ def test_what_one_has_published_goes_to_shards_by_reshard(shop: Pipe):  # noqa: 
         assert not publisher.told("signal_refused")  # it was taken before
     assert accept_database(sharing).position == shop.source.max_lsn()
     with Running(sharing) as publisher:
-        publisher.until(lambda: is_caught_up(shop, 3), "all go on with what was accepted")
-        assert len(publisher.told("checkpoint_found")) == 3
+        publisher.until(lambda: len(publisher.told("checkpoint_found")) == 3, "all go on with it")
     for number in range(3):
         records = [record for record in progress_of(shop, number) if record.shards == 3]
         topics = {part.topic for record in records for part in record.partitions}
         assert topics == {shop.topic(TABLES[number])}
     assert_ledger(shop, 3)
     assert_cuts(shop, 3)
+    admin = TopicAdmin(kafka_at(shop.topics.bootstrap), None, 10)
+    delete_topic(shop, shop.topics.names.control)
+    wait_until(lambda: admin.partitions(shop.topics.names.control) is None, "it is gone")
+    with pytest.raises(ReshardRefused, match="has lost its map"):
+        reshard(shop.config(shards={"count": 4}))
+
+
+def delete_topic(pipe: Pipe, topic: str) -> None:
+    client = AdminClient({"bootstrap.servers": pipe.topics.bootstrap})
+    client.delete_topics([topic])[topic].result(10)
 
 
 def test_reshard_is_refused_while_shards_are_not_at_rest(shop: Pipe):  # noqa: F811

@@ -48,8 +48,8 @@ def agreed_map(config: PublisherConfig, ports: Ports) -> ShardMap:
     if found is None:
         if admin.partitions(names.offsets) is not None:
             raise ShardsDiffer(
-                f"publisher.shards.count is {wanted.shards}, and what is published under prefix"
-                f" {names.prefix} is not divided into shards: set it to 1, or end the publisher and"
+                f"publisher.shards.count is {wanted.shards}, and topic {names.control} has no map,"
+                f" though prefix {names.prefix} is published: set it to 1, or end the publisher and"
                 " run tailrace reshard"
             )
         admin.ensure([control_spec(names.control, wanted.shards)])

@@ -120,6 +120,7 @@ def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
             _old_shard(replace(first, shard=Shard(number, before)))
             for number in range(before.shards)
         ]
+        _check_map_is_whole(first, before, present)
         closed_lsn = _common_lsn(old)
         admin.ensure([control_spec(names.control, after.shards)])
         for topic in (names.control, names.offsets, names.progress):
@@ -196,6 +197,23 @@ def _check_at_rest(
             f" {', '.join(published.snapshotting)}. Let the publisher run until their snapshots are"
             " out; take new ones of stopped tables (tailrace snapshot), or exclude them"
         )
+
+
+def _check_map_is_whole(topics: DatabaseTopics, before: ShardMap, present: int) -> None:
+    """Check that no shard has published that the map does not know.
+
+    Raises:
+        ReshardRefused: one has: the map is lost.
+    """
+    every = ShardMap(1, present)
+    for number in range(before.shards, present):
+        shard = replace(topics, shard=Shard(number, every))
+        if read_checkpoints(shard, _DEADLINE_S).database is not None:
+            raise ReshardRefused(
+                f"topic {topics.names.control} has lost its map: {topics.names.offsets} holds the"
+                f" checkpoint of shard {number}, and the map knows {before.shards}. Bring the topic"
+                " back as it was; without it nobody knows which shard has which table"
+            )
 
 
 def _common_lsn(old: list[_OldShard]) -> Lsn:

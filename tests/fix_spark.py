@@ -14,7 +14,7 @@ SPARK_JAVA = f"{SPARK_QUICK_START} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeV
 """Loading classes is a third of what a Spark does that has just started (measured): those of
 released jars need not be verified."""
 _ROOM = "-Xms768m -Xmn384m"
-"""With the small young generation that it begins with, a tenth of the time went to collecting it."""
+"""With the young generation that it begins with, a tenth of the time was spent collecting it."""
 
 
 @pytest.fixture(scope="session")

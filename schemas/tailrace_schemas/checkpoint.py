@@ -79,6 +79,7 @@ class DatabaseCheckpoint:
         open_transaction: events per table that are out of the transaction that the position is in;
             None where it is in none, or nobody counts them.
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
+        by_function: whether positions are those of the query functions, without command ids.
     """
 
     position: ChangePosition
@@ -92,6 +93,7 @@ class DatabaseCheckpoint:
     signals_offset: int | None = None
     open_transaction: Mapping[str, int] | None = field(default=None, hash=False)
     announced_lsn: Lsn | None = None
+    by_function: bool = False
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -108,6 +110,7 @@ class DatabaseCheckpoint:
             "signals_offset": self.signals_offset,
             "open_transaction": self.open_transaction,
             "announced_lsn": _text(self.announced_lsn),
+            "by_function": self.by_function,
         }
 
     @classmethod
@@ -130,6 +133,7 @@ class DatabaseCheckpoint:
             signals_offset=record["signals_offset"],
             open_transaction=record["open_transaction"],
             announced_lsn=_lsn(record["announced_lsn"]),
+            by_function=record["by_function"],
         )
 
 
@@ -152,6 +156,8 @@ class TableCheckpoint:
         source_object_id: of the source table, which it keeps when it is renamed; None in records of
             earlier releases.
         stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
+        lacks_changes: whether a change that is no creation went to the dead letters since its last
+            snapshot began: a key may be in the lake that the source does not have.
     """
 
     state: str
@@ -165,6 +171,7 @@ class TableCheckpoint:
     written_ms: int = 0
     source_object_id: int | None = None
     stopped_reason: str | None = None
+    lacks_changes: bool = False
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -180,6 +187,7 @@ class TableCheckpoint:
             "written_ms": self.written_ms,
             "source_object_id": self.source_object_id,
             "stopped_reason": self.stopped_reason,
+            "lacks_changes": self.lacks_changes,
         }
 
     @classmethod
@@ -201,6 +209,7 @@ class TableCheckpoint:
             written_ms=record["written_ms"],
             source_object_id=record["source_object_id"],
             stopped_reason=record["stopped_reason"],
+            lacks_changes=record["lacks_changes"],
         )
 
 

@@ -26,6 +26,8 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime, Step, database_topics
+from tailrace_publisher.source.instances import KnownCatalog
+from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.shards import Shard
 
@@ -81,10 +83,12 @@ class _Conductor:
         config = runtime.config
         self._attempts = 0
         self._patience = Patience(runtime.clock.monotonic)
-        self._stopped = StoppedTables(config.snapshot, runtime.metrics)
+        self._stopped = StoppedTables(config.snapshot, runtime.metrics, config.on_bad_event)
         self._fencing = FencingCheck(config.source.database)
         self.board = Board(runtime, self._stopped)
-        self._kept = Kept(self._fencing, self._stopped, self.board)
+        by_function = config.source.read_mode is ReadMode.FUNCTION
+        catalog = KnownCatalog(by_function=by_function)
+        self._kept = Kept(self._fencing, self._stopped, self.board, catalog)
 
     def run(self) -> None:
         while not self._runtime.stop.is_set():
@@ -93,6 +97,9 @@ class _Conductor:
                     self.board.enter("running")
                     session.run()
             except TableFailed as error:
+                if self._stopped.ends_all(error.cause):
+                    _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
+                    raise
                 if not self._stopped.add(error.table, error.cause):
                     raise
                 if self._stopped.is_taken_up(error.cause):

@@ -51,6 +51,7 @@ class PublisherState:
         open_transaction: events per table that are out of the transaction that the position is in;
             None where it is in none, or nobody counts them.
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
+        by_function: whether changes are read through the query functions, without command ids.
         moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
             ones: the checkpoint was lost.
@@ -67,12 +68,14 @@ class PublisherState:
     start_lsn: Lsn | None = None
     open_transaction: Mapping[str, int] | None = None
     announced_lsn: Lsn | None = None
+    by_function: bool = False
     moves: int = 0
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
     _named: set[TableName] = field(default_factory=set)
     _begun: set[TableName] = field(default_factory=set)
     _out_of_cut: list[TableName] | None = None
+    _lacking: set[str] | None = None
     _older: OlderInstances = field(default_factory=lambda: OlderInstances({}))
     _older_keys: list[bytes] = field(default_factory=list)
 
@@ -223,8 +226,22 @@ class PublisherState:
             self.moves += (before.state in PUBLISHED) != (record.state in PUBLISHED)
             if before.state is not record.state:
                 self._out_of_cut = None
+            if before.lacks_changes != record.lacks_changes:
+                self._lacking = None
             if record.state in KEPT or before.state in KEPT:
                 self._changed.add(table)
+
+    def lacks_changes(self, table: str) -> bool:
+        """Whether a table, by its whole name, lacks changes that went to the dead letters."""
+        if self._lacking is None:
+            self._lacking = {str(n) for n, r in self._tables.items() if r.lacks_changes}
+        return table in self._lacking
+
+    def note_lacking(self, table: str) -> None:
+        """Keep that a table, by its whole name, lacks a change from here to its next snapshot."""
+        for name, record in list(self._tables.items()):
+            if str(name) == table and not record.lacks_changes:
+                self.keep(name, replace(record, lacks_changes=True))
 
     def holds_events(self, table: TableName, instances: Iterable[str]) -> bool:
         """Whether a table's events are in its topic, by its record or those of its instances."""
@@ -275,6 +292,7 @@ class PublisherState:
             signals_offset=self.signals_offset,
             open_transaction=self.open_transaction,
             announced_lsn=self.announced_lsn,
+            by_function=self.by_function,
         )
 
     def records_to_write(self, database: DatabaseCheckpoint, now_ms: int) -> Checkpoints:

@@ -21,6 +21,7 @@ from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
+from tailrace_publisher.daemon.read_mode import take_read_mode
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
@@ -38,6 +39,7 @@ from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost, PreflightError
+from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
 from tailrace_publisher.snapshot.fence import FenceSource
@@ -213,6 +215,7 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
         queue_bytes=config.queue_bytes,
         transactions=config.transaction_metadata,
         schema_changes=config.schema_changes,
+        dead_letters=config.on_bad_event is OnBadEvent.DEAD_LETTER,
         topic_settings=config.kafka.topic_settings,
         partitioner=config.kafka.partitioner,
     )
@@ -267,7 +270,9 @@ def _opened_state(
             ) from error
         begin_where_wanted(config, control, topics.kafka, newest, state)
         state.commit = continuity(control, state.position.commit_lsn).commit
+        take_read_mode(state, None, config.source.read_mode)
         return state
+    take_read_mode(state, stored.database, config.source.read_mode)
     tell_ignored(config.start, kept.once, f"there is a checkpoint, at {state.position}")
     _check_continues(control, state, known_identity(stored.database), identity, newest)
     _log.info("checkpoint_found", database=topics.database, position=str(state.position))

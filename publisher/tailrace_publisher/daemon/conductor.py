@@ -20,6 +20,8 @@ from tailrace_publisher.errors import (
     TableFailed,
 )
 from tailrace_publisher.runtime import Runtime, Step, database_topics
+from tailrace_publisher.source.instances import KnownCatalog
+from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.registry import RegistryError
 
 _log = structlog.get_logger(__name__)
@@ -47,7 +49,9 @@ class Conductor:
         self._stopped = StoppedTables(config.snapshot, runtime.metrics, config.on_bad_event)
         self._fencing = FencingCheck(config.source.database)
         self.board = Board(runtime, self._stopped)
-        self._kept = Kept(self._fencing, self._stopped, self.board)
+        by_function = config.source.read_mode is ReadMode.FUNCTION
+        catalog = KnownCatalog(by_function=by_function)
+        self._kept = Kept(self._fencing, self._stopped, self.board, catalog)
 
     def run(self) -> None:
         """Publish until the stop is set, or until nothing more is wanted.

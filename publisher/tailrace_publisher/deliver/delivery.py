@@ -180,9 +180,9 @@ class KafkaDelivery:
     def send(self, encoded: EncodedRows) -> None:
         """Queue events, beginning a transaction when none is open.
 
-        The partition is crc32 of the key's Avro payload modulo the number of partitions; the frame
-        is left out, so that a new version of the key's schema does not move keys. Events without
-        key go to partition 0: any other choice would lose their order.
+        The partition is crc32 of the key's Avro payload modulo the number of partitions, however it
+        is written; the frame is left out, so that a new version of the key's schema does not move
+        keys. Events without key go to partition 0: any other choice would lose their order.
 
         Raises:
             KafkaUnavailable: the queue stays full: the brokers take nothing.
@@ -197,7 +197,7 @@ class KafkaDelivery:
             raise DeliveryRejected(f"topic {encoded.topic}: ensure_topics was not asked for it")
         producer = self._started()
         producer.begin()
-        partitions = choose_partitions(encoded.keys, count, self._options.partitioner)
+        encoded, partitions = self._as_written(encoded, count)
         self._ledger.add(encoded, partitions)
         self._rows += len(encoded)
         self._bytes += encoded.size
@@ -218,6 +218,18 @@ class KafkaDelivery:
             if value is not None and len(value) > _LARGE_BYTES:
                 reports[index] = self._ledger.entry(encoded.topic, partitions[index]).on_delivery
         producer.produce(encoded.topic, zip(keys, values, partitions, strict=True), reports)
+
+    def _as_written(self, encoded: EncodedRows, count: int) -> tuple[EncodedRows, Sequence[int]]:
+        """Events with the bytes that are sent, and the partition of each."""
+        partitioner = self._options.partitioner
+        serializer = encoded.serializer
+        if serializer is None:
+            return encoded, choose_partitions(encoded.keys, count, partitioner)
+        keys = serializer.keys(encoded.keys)
+        # Java's partitioner takes the bytes that are sent, whatever they are.
+        hashed = keys if partitioner is Partitioner.MURMUR2 else encoded.keys
+        partitions = choose_partitions(hashed, count, partitioner)
+        return replace(encoded, keys=keys, values=serializer.values(encoded.values)), partitions
 
     def send_boundaries(self, boundaries: Sequence[Boundary]) -> None:
         """Queue begins and ends of source transactions, beside the events that they speak of.

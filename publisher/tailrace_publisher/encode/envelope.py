@@ -143,6 +143,7 @@ class EnvelopeEncoder:
             str(self.schema.table),
             found - len(kinds),
             bool(self.treatment.skipped),
+            self.treatment.serializer,
         )
 
     def encode_snapshot(
@@ -201,7 +202,10 @@ class EnvelopeEncoder:
             return EncodedRows(self.topic, self.schema_id)
         values = self._form.snapshot_values(images, fence, read_ms, last)
         position = ChangePosition.of_snapshot(fence).to_bytes()
-        return EncodedRows(self.topic, self.schema_id, [position] * len(images), keys, values)
+        return EncodedRows(
+            *(self.topic, self.schema_id, [position] * len(images), keys, values),
+            serializer=self.treatment.serializer,
+        )
 
     def twin(self) -> EnvelopeEncoder:
         """An encoder of the same version for another thread: what they remember is their own.

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Serializer(Protocol):
+    """Writes what is encoded as framed Avro in another way; for one schema version."""
+
+    def keys(self, framed: Sequence[bytes | None]) -> list[bytes | None]:
+        """The keys of events."""
+
+    def values(self, framed: Sequence[bytes]) -> list[bytes]:
+        """The values of events."""
 
 
 @dataclass(slots=True)
@@ -21,6 +33,8 @@ class EncodedRows:
         skipped: how many events of the rows the options leave out.
         lacks_operations: whether the options leave out whole operations, so that what is counted by
             operation says nothing of the table.
+        serializer: writes keys and values in another way than Avro, when they are sent; None: they
+            are sent as they are.
     """
 
     topic: str
@@ -32,6 +46,7 @@ class EncodedRows:
     table: str = ""
     skipped: int = 0
     lacks_operations: bool = False
+    serializer: Serializer | None = None
 
     def __len__(self) -> int:
         """Number of events; tombstones are not counted."""
@@ -55,4 +70,5 @@ class EncodedRows:
             [index - start for index in self.deletes[low:high]],
             self.table,
             lacks_operations=self.lacks_operations,
+            serializer=self.serializer,
         )

@@ -8,6 +8,7 @@ from typing import Final
 
 from tailrace_publisher.config import PublisherConfig, Surrogates
 from tailrace_publisher.encode.kinds import Kind
+from tailrace_publisher.encode.rows import Serializer
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.topics import TableName
@@ -29,6 +30,7 @@ class Treatment:
         skipped: kinds of events that are not made.
         skips_unchanged: whether updates are left out whose images are the same.
         form: what the value of an event is.
+        serializer: writes the events of this version in another way than Avro.
     """
 
     surrogates: Surrogates = Surrogates.FAIL
@@ -36,6 +38,7 @@ class Treatment:
     skipped: Set[int] = frozenset()
     skips_unchanged: bool = False
     form: EventForm = EventForm.DEBEZIUM
+    serializer: Serializer | None = None
 
     @classmethod
     def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:

@@ -16,9 +16,11 @@ EventFormOption = Annotated[
         " after, source, op; flat, the row as it is after the change, of a delete as it was"
         " before, with __op, __deleted (the texts true and false), __commit_lsn, __source_ts_ms,"
         " __position, __unavailable and __ts_ms behind its columns, as Debezium's"
-        " ExtractNewRecordState makes it. The sink reads debezium only. Not with"
-        " transaction_metadata. Another form than before is a new version of the topics' schemas"
-        " that registries refuse, unless schema_compatibility is NONE: take another prefix.",
+        " ExtractNewRecordState makes it; cloudevents, a CloudEvent of structured mode with both"
+        " images, as Debezium's CloudEventsConverter makes it, which needs serialization: json. The"
+        " sink reads debezium only. flat is not to be had with transaction_metadata. Another form"
+        " than before is a new version of the topics' schemas that registries refuse, unless"
+        " schema_compatibility is NONE: take another prefix.",
     ),
 ]
 SerializationOption = Annotated[
@@ -80,6 +82,11 @@ def check_event_options(
         raise ValueError(
             "connect_types: true is for the schemas of serialization: avro, and serialization:"
             f" {shape.serialization.value} says them always: leave it out"
+        )
+    if shape.form is EventForm.CLOUDEVENTS and shape.serialization is not Serialization.JSON:
+        raise ValueError(
+            "event_form: cloudevents is written as JSON, and serialization is"
+            f" {shape.serialization.value}: take serialization: json with it"
         )
     if transaction_metadata and shape.form is EventForm.FLAT:
         raise ValueError(

@@ -23,6 +23,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from tailrace_schemas.avsc import load
+from tailrace_schemas.cloud_events import POSITION_ATTRIBUTE
 from tailrace_schemas.event_forms import POSITION_FIELD, EventForm, form_of, row_fields
 from tailrace_schemas.json_schema import column_fields
 from tailrace_schemas.lsn import Lsn
@@ -173,12 +174,12 @@ def position_only(envelope: dict[str, Any]) -> dict[str, Any]:
 
 
 def position_of(event: Mapping[str, Any]) -> ChangePosition:
-    """The position that an event of either form carries: in its ``source``, or by itself.
+    """The position that an event of any form carries: in its ``source``, or by itself.
 
     Raises:
         ValueError: a field has another form.
     """
-    packed = event.get(POSITION_FIELD)
+    packed = event.get(POSITION_FIELD) or event.get(POSITION_ATTRIBUTE)
     if packed is not None:
         return ChangePosition.from_bytes(bytes.fromhex(packed))
     source = event["source"]

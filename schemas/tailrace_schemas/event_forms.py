@@ -16,6 +16,8 @@ class EventForm(StrEnum):
     """The envelope: both row images, and where the change comes from."""
     FLAT = "flat"
     """One row image with a few fields behind it: ``tailrace_schemas.flat``."""
+    CLOUDEVENTS = "cloudevents"
+    """A CloudEvent with both row images: ``tailrace_schemas.cloud_events``."""
 
 
 FORM_ATTRIBUTE: Final = "eventForm"

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace_schemas.cloud_events import cloud_event_schema
 from tailrace_schemas.connect_types import (
     LOGICAL_VERSION,
     connect_type,
@@ -64,12 +65,13 @@ def json_schema(
         serialization: how it is written; one of JSON's.
         decimals: how decimals are written.
     """
-    return {
+    found = {
         "$schema": DIALECT,
         SERIALIZATION_ATTRIBUTE: serialization.value,
         **{name: value for name, value in avro.items() if name not in _AVRO_ONLY},
         **_Properties(decimals).of(avro),
     }
+    return cloud_event_schema(found) if form_of(avro) is EventForm.CLOUDEVENTS else found
 
 
 class _Properties:
@@ -124,8 +126,10 @@ def column_fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
         KeyError, IndexError, TypeError: not one of ours.
         ValueError: a form of a later release.
     """
-    properties = schema["properties"]
-    if form_of(schema) is not EventForm.FLAT:
+    form, properties = form_of(schema), schema["properties"]
+    if form is EventForm.CLOUDEVENTS:
+        properties = properties["data"]["properties"]
+    if form is not EventForm.FLAT:
         properties = properties["before"]["oneOf"][1]["properties"]
     fields = [_as_avro(found) for found in properties.values() if "sqlName" in found]
     return sorted(fields, key=lambda field: int(field["connect.index"]))

@@ -11,6 +11,7 @@ import httpx
 import jsonschema
 import pytest
 
+from tailrace.topics import committed_messages
 from tailrace_publisher.errors import SchemaRefused
 from tailrace_schemas.topics import TableName, value_subject
 from tailrace_sink.config import SinkConfig
@@ -77,7 +78,7 @@ def registered(pipe: Pipe) -> list[dict[str, Any]]:
 
 
 def test_json_is_what_debeziums_converter_writes(pipe: Pipe, tmp_path: Path):
-    source, options = pipe.source, {"serialization": "json"}
+    source, options = pipe.source, {"serialization": "json", "schema_compatibility": "BACKWARD"}
     source.execute(TABLE, "INSERT dbo.t VALUES (1, 10, 0x00FF, 'n')")
     source.enable("t")
     with Running(pipe.config(**options)) as publisher:
@@ -101,7 +102,7 @@ def test_json_is_what_debeziums_converter_writes(pipe: Pipe, tmp_path: Path):
     for event in events:
         jsonschema.Draft7Validator(told).validate(event)
 
-    with Running(pipe.config()) as publisher:
+    with Running(pipe.config(schema_compatibility="BACKWARD")) as publisher:
         source.execute("INSERT dbo.t VALUES (3, 30, NULL, NULL)")
         error = publisher.ended()
     assert isinstance(error, SchemaRefused)
@@ -165,3 +166,23 @@ def test_connect_json_with_numbered_transactions(pipe: Pipe, tmp_path: Path):
         assert key["schema"]["fields"] == [{"type": "int32", "optional": False, "field": "id"}]
         numbered = value["payload"]["transaction"]
         assert (numbered is None) == (value["payload"]["op"] == "r")
+
+
+def test_cloud_events_say_by_a_header_what_they_are(pipe: Pipe, tmp_path: Path):
+    options = {"event_form": "cloudevents", "serialization": "json"}
+    source = pipe.source
+    source.execute(TABLE, "INSERT dbo.t VALUES (1, 10, 0x00FF, 'n')")
+    source.enable("t")
+    with Running(pipe.config(**options)) as publisher:
+        fill(pipe, publisher)
+
+    look_at(pipe, tmp_path, "event_form: cloudevents, serialization: json", **options)
+    messages = list(committed_messages(pipe.topics.bootstrap, {pipe.topic("t"): 2}))
+    headers = {message.value() is None: message.headers() for message in messages}
+    told = [("content-type", b"application/cloudevents+json; charset=UTF-8")]
+    assert headers == {False: told, True: None}
+    events = [json.loads(m.value() or b"") for m in messages if m.value() is not None]
+    by_op = {event["iodebeziumop"]: event for event in events}
+    assert by_op["u"]["data"]["changed"] == ["the price"]
+    assert by_op["r"]["data"]["after"]["n"] == "n"
+    assert {event["iodebeziumtable"] for event in events} == {"t"}

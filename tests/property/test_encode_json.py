@@ -20,7 +20,7 @@ from tailrace_publisher.encode.json_values import JsonSerializer, JsonWriting
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_schemas.envelope import SchemaColumn, TableSchema, key_schema, position_of
 from tailrace_schemas.event_forms import EventForm
-from tailrace_schemas.flat import value_schema
+from tailrace_schemas.flat import as_envelope, value_schema
 from tailrace_schemas.json_schema import json_schema
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.serializations import JsonDecimals, Serialization
@@ -179,3 +179,50 @@ def test_a_real_has_few_digits() -> None:
     told = [json.loads(value)["after"]["r"] for value in plain.values(avro.values)]
     assert told == [0.1, 16777216.0, 3.4028235e38, 1.4013e-45, None]
     assert plain.keys([None]) == [None]
+
+
+@FAST
+@given(page=pages(), decimals=DECIMALS)
+def test_cloud_events_have_the_images_and_attributes_of_the_envelope(
+    page: Page, decimals: JsonDecimals
+) -> None:
+    schema, form = schema_of(COLUMNS), EventForm.CLOUDEVENTS
+    avro = encoder_of(schema, Treatment(form=form)).encode(page.rows, page.commit_ms, 99)
+    plain = serializer_of(schema, EventForm.DEBEZIUM, Serialization.JSON, decimals)
+    envelopes = [json.loads(value) for value in plain.values(avro.values)]
+    told = json_schema(value_schema(form, PREFIX, schema), Serialization.JSON, decimals)
+    judge = jsonschema.Draft7Validator(told)
+
+    written = serializer_of(schema, form, Serialization.JSON, decimals).values(avro.values)
+
+    events = [json.loads(value) for value in written]
+    assert [position_of(event).to_bytes() for event in events] == avro.positions
+    for event, envelope in zip(events, envelopes, strict=True):
+        judge.validate(event)
+        assert all(type(v) is str for name, v in event.items() if name != "data")
+        assert all(name.isalnum() and name == name.lower() for name in event)
+        source = envelope["source"]
+        assert event["data"] == {
+            name: envelope[name] if name in envelope else source[name]
+            for name in ("before", "after", "changed", "unavailable")
+        }
+        moment = dt.datetime.fromisoformat(event["time"])
+        assert (moment.replace(tzinfo=None) - EPOCH) // dt.timedelta(milliseconds=1) == (
+            source["ts_ms"]
+        )
+        shaped = as_envelope(event)
+        assert (shaped["op"], shaped["after"]) == (envelope["op"], envelope["after"])
+        assert position_of(shaped) == position_of(envelope)
+    assert len({event["id"] for event in events}) == len(set(avro.positions))
+
+
+def test_rows_of_a_snapshot_have_ids_of_their_own() -> None:
+    schema, form = schema_of(COLUMNS[:1]), EventForm.CLOUDEVENTS
+    rows = [[number] for number in range(20)]
+    avro = encoder_of(schema).encode_snapshot(rows, Lsn(1, 1, 1), read_ms=1, last=True)
+
+    written = serializer_of(schema, form, Serialization.JSON, JsonDecimals.TEXT)
+
+    events = [json.loads(value) for value in written.values(avro.values)]
+    assert len({event["id"] for event in events}) == len(rows)
+    assert [event["iodebeziumsnapshot"] for event in events] == ["true"] * 19 + ["last"]

@@ -217,7 +217,9 @@ class KafkaDelivery:
         for index, value in enumerate(values):
             if value is not None and len(value) > _LARGE_BYTES:
                 reports[index] = self._ledger.entry(encoded.topic, partitions[index]).on_delivery
-        producer.produce(encoded.topic, zip(keys, values, partitions, strict=True), reports)
+        headers = None if encoded.serializer is None else encoded.serializer.headers
+        messages_of = zip(keys, values, partitions, strict=True)
+        producer.produce(encoded.topic, messages_of, reports, headers)
 
     def _as_written(self, encoded: EncodedRows, count: int) -> tuple[EncodedRows, Sequence[int]]:
         """Events with the bytes that are sent, and the partition of each."""

@@ -20,12 +20,16 @@ from typing import Any, Final
 
 import fastavro
 
+from tailrace_publisher.encode.cloud_events import cloud_event
+from tailrace_schemas.cloud_events import CONTENT_TYPE
 from tailrace_schemas.connect_types import ConnectSchemas, json_name
 from tailrace_schemas.event_forms import EventForm, form_of, row_fields
 from tailrace_schemas.framing import FRAME_BYTES, frame_header
 from tailrace_schemas.serializations import JsonDecimals, Serialization
 
 _Convert = Callable[[Any], Any]
+_Render = Callable[[Any, bytes], Any]
+_CLOUD_EVENTS: Final = (("content-type", CONTENT_TYPE.encode()),)
 _EXACT: Final = Context(prec=60)
 _SINGLE: Final = struct.Struct("f")
 
@@ -56,6 +60,9 @@ class JsonSerializer:
         value_id: registry id of their JSON Schema.
         key: Avro schema of the keys; None for a keyless table.
         key_id: registry id of theirs.
+
+    Attributes:
+        headers: of records with a value; None where they have none.
     """
 
     def __init__(
@@ -67,9 +74,12 @@ class JsonSerializer:
         key_id: int | None,
     ) -> None:
         self._values = _Records(value, value_id, writing, _event(value, writing.decimals))
+        is_cloud_event = form_of(value) is EventForm.CLOUDEVENTS
+        self.headers = _CLOUD_EVENTS if is_cloud_event else None
         self._keys: _Records | None = None
         if key is not None and key_id is not None:
-            self._keys = _Records(key, key_id, writing, _row(key["fields"], writing.decimals))
+            row = _row(key["fields"], writing.decimals)
+            self._keys = _Records(key, key_id, writing, lambda record, _: row(record))
 
     def keys(self, framed: Sequence[bytes | None]) -> list[bytes | None]:
         """See ``rows.Serializer``."""
@@ -90,11 +100,11 @@ class _Records:
         schema: the Avro schema.
         schema_id: registry id of its JSON Schema.
         writing: how.
-        convert: makes of a record what JSON can say.
+        convert: makes of a record, and of its bytes, what JSON can say.
     """
 
     def __init__(
-        self, schema: Mapping[str, Any], schema_id: int, writing: JsonWriting, convert: _Convert
+        self, schema: Mapping[str, Any], schema_id: int, writing: JsonWriting, convert: _Render
     ) -> None:
         self._schema = fastavro.parse_schema(_without_logical_types(schema))
         self._convert = convert
@@ -109,7 +119,7 @@ class _Records:
         stream = io.BytesIO(framed)
         stream.seek(FRAME_BYTES)
         record = fastavro.schemaless_reader(stream, self._schema, None)
-        return self._head + _dumps(self._convert(record)).encode() + self._end
+        return self._head + _dumps(self._convert(record, framed)).encode() + self._end
 
 
 def _without_logical_types(schema: Any) -> Any:
@@ -125,13 +135,14 @@ def _without_logical_types(schema: Any) -> Any:
     return schema
 
 
-def _event(schema: Mapping[str, Any], decimals: JsonDecimals) -> _Convert:
+def _event(schema: Mapping[str, Any], decimals: JsonDecimals) -> _Render:
     """What makes JSON of an event by its form."""
     fields = row_fields(schema)
     names = {field["name"]: json_name(field) for field in fields}
     row = _row(fields, decimals)
     if form_of(schema) is EventForm.FLAT:
-        return _row(schema["fields"], decimals, {"__unavailable": _named(names)})
+        flat = _row(schema["fields"], decimals, {"__unavailable": _named(names)})
+        return lambda event, _: flat(event)
     said = _named(names)
 
     def envelope(event: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +155,9 @@ def _event(schema: Mapping[str, Any], decimals: JsonDecimals) -> _Convert:
         source["unavailable"] = said(source["unavailable"])
         return event
 
-    return envelope
+    if form_of(schema) is EventForm.CLOUDEVENTS:
+        return lambda event, framed: cloud_event(envelope(event), framed)
+    return lambda event, _: envelope(event)
 
 
 def _named(names: Mapping[str, str]) -> _Convert:

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+Headers = Sequence[tuple[str, bytes]]
+"""Names and values of a record's headers."""
+
 
 class Serializer(Protocol):
-    """Writes what is encoded as framed Avro in another way; for one schema version."""
+    """Writes what is encoded as framed Avro in another way; for one schema version.
+
+    Attributes:
+        headers: of records with a value; None where they have none.
+    """
+
+    headers: Headers | None
 
     def keys(self, framed: Sequence[bytes | None]) -> list[bytes | None]:
         """The keys of events."""

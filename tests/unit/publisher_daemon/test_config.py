@@ -123,6 +123,7 @@ def test_flat_events_have_no_place_for_transactions():
     ("given", "told"),
     [
         ({"serialization": "protobuf"}, "serialization"),
+        ({"event_form": "cloudevents"}, "cloudevents .* serialization is avro: take .*: json"),
         ({"json_decimals": "text"}, "json_decimals: text .* serialization: avro .* leave it out"),
         (
             {"serialization": "json", "connect_types": True},

@@ -122,6 +122,7 @@ class KafkaProducer(Protocol):
         key: Any = None,
         partition: int = -1,
         callback: Any = None,
+        on_delivery: Any = None,
         timestamp: int = 0,
         headers: Any = None,
         /,

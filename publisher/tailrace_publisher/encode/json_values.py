@@ -90,7 +90,8 @@ class JsonSerializer:
 
     def values(self, framed: Sequence[bytes]) -> list[bytes]:
         """See ``rows.Serializer``."""
-        return list(map(self._values.write, framed))
+        write = self._values.write
+        return [write(raw) if raw else raw for raw in framed]
 
 
 class _Records:

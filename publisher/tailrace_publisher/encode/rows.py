@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from tailrace_schemas.dead_letters import DeadLetter
 
 Headers = Sequence[tuple[str, bytes]]
 """Names and values of a record's headers."""
@@ -24,7 +26,7 @@ class Serializer(Protocol):
         """The keys of events."""
 
     def values(self, framed: Sequence[bytes]) -> list[bytes]:
-        """The values of events."""
+        """The values of events; an empty one stays, which is a dead letter's."""
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class EncodedRows:
             operation says nothing of the table.
         serializer: writes keys and values in another way than Avro, when they are sent; None: they
             are sent as they are.
+        letters: by index what goes out as a dead letter instead of an event; its value is empty.
     """
 
     topic: str
@@ -56,9 +59,10 @@ class EncodedRows:
     skipped: int = 0
     lacks_operations: bool = False
     serializer: Serializer | None = None
+    letters: dict[int, DeadLetter] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Number of events; tombstones are not counted."""
+        """Number of events and dead letters; tombstones are not counted."""
         return len(self.values)
 
     @property
@@ -80,4 +84,57 @@ class EncodedRows:
             self.table,
             lacks_operations=self.lacks_operations,
             serializer=self.serializer,
+            letters={i - start: self.letters[i] for i in self.letters if start <= i < stop},
         )
+
+    def written(self) -> tuple[list[bytes | None], list[bytes]]:
+        """Keys and values with the bytes that are sent."""
+        if self.serializer is None:
+            return self.keys, self.values
+        return self.serializer.keys(self.keys), self.serializer.values(self.values)
+
+    def with_letters(self, letters: dict[int, DeadLetter]) -> EncodedRows:
+        """The same with more events put aside."""
+        values = list(self.values)
+        for index in letters:
+            values[index] = b""
+        return replace(
+            self,
+            values=values,
+            deletes=[index for index in self.deletes if index not in letters],
+            letters=dict(sorted({**self.letters, **letters}.items())),
+        )
+
+    def events(self) -> EncodedRows:
+        """Those that go to their topic."""
+        if not self.letters:
+            return self
+        kept = [index for index in range(len(self.values)) if index not in self.letters]
+        places = {index: place for place, index in enumerate(kept)}
+        return replace(
+            self,
+            positions=[self.positions[index] for index in kept],
+            keys=[self.keys[index] for index in kept],
+            values=[self.values[index] for index in kept],
+            deletes=[places[index] for index in self.deletes if index in places],
+            letters={},
+        )
+
+
+def joined_rows(parts: list[EncodedRows]) -> EncodedRows:
+    """Consecutive events of one version in one.
+
+    Args:
+        parts: at least one.
+    """
+    whole = replace(parts[0], positions=[], keys=[], values=[], deletes=[], skipped=0, letters={})
+    for part in parts:
+        whole.serializer = whole.serializer or part.serializer
+        begin = len(whole.values)
+        whole.positions += part.positions
+        whole.keys += part.keys
+        whole.values += part.values
+        whole.deletes += [begin + index for index in part.deletes]
+        whole.skipped += part.skipped
+        whole.letters |= {begin + index: letter for index, letter in part.letters.items()}
+    return whole

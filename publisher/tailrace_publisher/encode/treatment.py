@@ -10,6 +10,7 @@ from tailrace_publisher.config import PublisherConfig, Surrogates
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.rows import Serializer
 from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_publisher.event_options import OnBadEvent
 from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.topics import TableName
 
@@ -31,6 +32,7 @@ class Treatment:
         skips_unchanged: whether updates are left out whose images are the same.
         form: what the value of an event is.
         serializer: writes the events of this version in another way than Avro.
+        around: whether events that do not fit are passed over, as dead letters.
     """
 
     surrogates: Surrogates = Surrogates.FAIL
@@ -39,6 +41,7 @@ class Treatment:
     skips_unchanged: bool = False
     form: EventForm = EventForm.DEBEZIUM
     serializer: Serializer | None = None
+    around: bool = False
 
     @classmethod
     def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:
@@ -56,6 +59,7 @@ class Treatment:
             frozenset(int(kind) for found in kinds for kind in found),
             config.skip.unchanged,
             config.event_form,
+            config.on_bad_event is OnBadEvent.DEAD_LETTER,
         )
 
     @property

@@ -27,6 +27,7 @@ from tailrace_publisher.form_options import (
     EventFormOption,
     JsonDecimalsOption,
     SerializationOption,
+    check_event_options,
 )
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.skip_options import SkipConfig

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
-from tailrace_publisher.deliver.partitioning import choose_partitions
+from tailrace_publisher.deliver.partitioning import as_written
 from tailrace_publisher.deliver.producer import (
     TransactionalProducer,
     last_indexes,
@@ -213,7 +213,7 @@ class KafkaDelivery:
             raise DeliveryRejected(f"topic {encoded.topic}: ensure_topics was not asked for it")
         producer = self._started()
         producer.begin()
-        encoded, partitions = self._as_written(encoded, count)
+        encoded, partitions = as_written(encoded, count, self._options.partitioner)
         self._ledger.add(encoded, partitions)
         self._rows += len(encoded)
         self._bytes += encoded.size
@@ -236,17 +236,6 @@ class KafkaDelivery:
         headers = None if encoded.serializer is None else encoded.serializer.headers
         messages_of = zip(keys, values, partitions, strict=True)
         producer.produce(encoded.topic, messages_of, reports, headers)
-
-    def _as_written(self, encoded: EncodedRows, count: int) -> tuple[EncodedRows, Sequence[int]]:
-        """Events with the bytes that are sent, and the partition of each."""
-        partitioner = self._options.partitioner
-        if encoded.serializer is None:
-            return encoded, choose_partitions(encoded.keys, count, partitioner)
-        keys, values = encoded.written()
-        # Java's partitioner takes the bytes that are sent, whatever they are.
-        hashed = keys if partitioner is Partitioner.MURMUR2 else encoded.keys
-        partitions = choose_partitions(hashed, count, partitioner)
-        return replace(encoded, keys=keys, values=values), partitions
 
     def send_boundaries(self, boundaries: Sequence[Boundary]) -> None:
         """Queue begins and ends of source transactions, beside the events that they speak of.

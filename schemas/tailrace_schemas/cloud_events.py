@@ -43,7 +43,7 @@ def cloud_event_schema(envelope: Mapping[str, Any]) -> dict[str, Any]:
     inner = envelope["properties"]
     lists = inner["source"]["properties"]
     data = {name: inner[name] for name in _DATA} | {name: lists[name] for name in _LISTS}
-    text = {"type": "string"}
+    text: dict[str, Any] = {"type": "string"}
     properties = {name: text for name in _REQUIRED if name != "data"}
     properties["data"] = {
         "type": "object",

@@ -10,25 +10,29 @@ import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from tailrace_compose.local import jars
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.version_schemas import VersionSchemas
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.event_forms import EventForm
+from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.names import avro_name
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType
 from tests.clients.jvm import jvm_with
 
 pytestmark = pytest.mark.slow
 
+GROUPS: tuple[jars.Group, ...] = ("connect", "debezium", "converter")
 TOPIC = "shop.db.dbo.t"
 ADDED = {
     "delete.tombstone.handling.mode": "rewrite",
@@ -75,8 +79,8 @@ def change_rows() -> list[tuple[Any, ...]]:
     ]
 
 
-def published(**options: Any) -> tuple[EncodedRows, list[bytes | None], list[bytes]]:
-    """The events, and their keys and values as they are sent."""
+def published(**options: Any) -> tuple[dict[str, Any], list[bytes | None], list[bytes]]:
+    """The registered schema of the events, and keys and values as they are sent."""
     config = PublisherConfig.load(
         {
             "source": {"host": "h", "database": "db", "user": "u", "password": "p"},
@@ -90,7 +94,7 @@ def published(**options: Any) -> tuple[EncodedRows, list[bytes | None], list[byt
     treatment = Treatment(form=config.event_form, serializer=schemas.serializer(1, 2))
     encoder = EnvelopeEncoder("shop", SCHEMA, TOPIC, 1, 2, treatment)
     rows = encoder.encode(change_rows(), {COMMIT: 1_700_000_000_123}, 1_700_000_000_999)
-    return rows, *rows.written()
+    return schemas.value, *rows.written()
 
 
 class Connect:
@@ -124,9 +128,26 @@ class Connect:
             TOPIC, 0, of_key.schema(), of_key.value(), of_value.schema(), of_value.value(), 0
         )
 
+    def avro_row(self, schema: Mapping[str, Any], value: bytes) -> tuple[dict[str, Any], Any]:
+        """The same of a framed Avro value, without its key."""
+        avro = self._jvm.org.apache.avro
+        parsed = avro.Schema.Parser().parse(json.dumps(schema))
+        payload = avro.io.DecoderFactory.get().binaryDecoder(value[FRAME_BYTES:], None)
+        found = avro.generic.GenericDatumReader(parsed).read(None, payload)
+        data = self._jvm.io.apicurio.registry.utils.converter.avro.AvroData(10)
+        of_value = data.toConnectData(parsed, found)
+        return self._extracted(
+            self._jvm.org.apache.kafka.connect.sink.SinkRecord(
+                TOPIC, 0, None, None, of_value.schema(), of_value.value(), 0
+            )
+        )
+
     def row(self, key: bytes, value: bytes) -> tuple[dict[str, Any], Any]:
         """What the transformation makes of a record, as JSON without schema; and its schema."""
-        made = self.extract.apply(self.record(key, value))
+        return self._extracted(self.record(key, value))
+
+    def _extracted(self, record: Any) -> tuple[dict[str, Any], Any]:
+        made = self.extract.apply(record)
         raw = self._plain.fromConnectData(TOPIC, made.valueSchema(), made.value())
         return json.loads(bytes(raw)), made.valueSchema()
 
@@ -134,9 +155,33 @@ class Connect:
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Any]:
     """A virtual machine with Kafka Connect and Debezium's transformations."""
-    found = {jar.name: jar for jar in (*jars.ensure("connect"), *jars.ensure("debezium"))}
-    with jvm_with(*found.values()) as machine:
+    found = [jar for group in GROUPS for jar in jars.ensure(group)]
+    of_spark = Path(pyspark.__file__).parent / "jars"
+    found += of_spark.glob("avro-[0-9]*.jar")
+    with jvm_with(*{jar.name: jar for jar in found}.values()) as machine:
         yield machine
+
+
+TYPES = {
+    "id": ("int32", None),
+    "the price": ("bytes", "org.apache.kafka.connect.data.Decimal"),
+    "small": ("int16", None),
+    "at": ("int64", "io.debezium.time.MicroTimestamp"),
+    "day": ("int32", "org.apache.kafka.connect.data.Date"),
+    "raw": ("bytes", None),
+    "zoned": ("string", "io.debezium.time.ZonedTimestamp"),
+    "note": ("string", None),
+}
+UNTOLD = {"small": ("int32", None), "at": ("int64", None), "zoned": ("string", None)}
+
+
+def types(schema: Any) -> dict[str, tuple[str, str | None]]:
+    """What Connect takes the columns for."""
+    return {
+        field.name(): (field.schema().type().getName(), field.schema().name())
+        for field in schema.fields()
+        if not field.name().startswith("__")
+    }
 
 
 def without_position(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,19 +200,25 @@ def test_it_takes_our_envelopes_and_makes_our_flat_events(gateway: Any):
     assert [row for row, _ in made] == wanted
     assert [row["__op"] for row, _ in made] == ["c", "u", "d", "d", "c"]
     assert made[2][0]["__unavailable"] == ["note"]
-    schema = made[0][1]
-    told = {
-        field.name(): (field.schema().type().getName(), field.schema().name())
-        for field in schema.fields()
-    }
-    assert {name: told[name] for name in ("id", "the price", "small", "at", "day", "zoned")} == {
-        "id": ("int32", None),
-        "the price": ("bytes", "org.apache.kafka.connect.data.Decimal"),
-        "small": ("int16", None),
-        "at": ("int64", "io.debezium.time.MicroTimestamp"),
-        "day": ("int32", "org.apache.kafka.connect.data.Date"),
-        "zoned": ("string", "io.debezium.time.ZonedTimestamp"),
-    }
+    assert types(made[0][1]) == TYPES
+
+
+@pytest.mark.parametrize("connect_types", [False, True])
+def test_it_takes_our_avro_and_finds_logical_types_by_option(gateway: Any, connect_types: bool):
+    schema, _, values = published(connect_types=connect_types)
+    _, _, flats = published(serialization="json", event_form="flat")
+    connect = Connect(gateway, has_schemas=True)
+
+    made = [connect.avro_row(schema, value) for value in values]
+
+    for (row, _), flat in zip(made, flats, strict=True):
+        event = without_position(json.loads(flat))
+        event[avro_name("the price")] = event.pop("the price")
+        assert row == event
+    told = types(made[0][1])
+    price = told.pop(avro_name("the price"))
+    wanted = TYPES if connect_types else TYPES | UNTOLD
+    assert told | {"the price": price} == wanted
 
 
 def test_decimals_dates_and_bytes_are_javas(gateway: Any):

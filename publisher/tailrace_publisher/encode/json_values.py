@@ -21,6 +21,7 @@ from typing import Any, Final
 import fastavro
 
 from tailrace_publisher.encode.cloud_events import cloud_event
+from tailrace_publisher.encode.rows import Headers
 from tailrace_schemas.cloud_events import CONTENT_TYPE
 from tailrace_schemas.connect_types import ConnectSchemas, json_name
 from tailrace_schemas.event_forms import EventForm, form_of, row_fields
@@ -75,7 +76,7 @@ class JsonSerializer:
     ) -> None:
         self._values = _Records(value, value_id, writing, _event(value, writing.decimals))
         is_cloud_event = form_of(value) is EventForm.CLOUDEVENTS
-        self.headers = _CLOUD_EVENTS if is_cloud_event else None
+        self.headers: Headers | None = _CLOUD_EVENTS if is_cloud_event else None
         self._keys: _Records | None = None
         if key is not None and key_id is not None:
             row = _row(key["fields"], writing.decimals)

@@ -31,8 +31,8 @@ class Treatment:
         skipped: kinds of events that are not made.
         skips_unchanged: whether updates are left out whose images are the same.
         form: what the value of an event is.
-        serializer: writes the events of this version in another way than Avro.
         around: whether events that do not fit are passed over, as dead letters.
+        serializer: writes the events of this version in another way than Avro.
     """
 
     surrogates: Surrogates = Surrogates.FAIL
@@ -40,8 +40,8 @@ class Treatment:
     skipped: Set[int] = frozenset()
     skips_unchanged: bool = False
     form: EventForm = EventForm.DEBEZIUM
-    serializer: Serializer | None = None
     around: bool = False
+    serializer: Serializer | None = None
 
     @classmethod
     def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:

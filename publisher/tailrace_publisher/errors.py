@@ -354,6 +354,28 @@ class ReplicaBehind(SourceError):
     of_one_table = False
 
 
+class OrderUnknown(SourceError):
+    """A transaction moves keys among rows, and its change rows do not tell in which order.
+
+    Attributes:
+        table: database.schema.table.
+        position: of the delete whose order is not known.
+    """
+
+    heals = False
+
+    def __init__(self, table: str, position: str) -> None:
+        self.table = table
+        self.position = position
+        super().__init__(
+            f"table {table}, position {position}: a transaction moves keys from row to row, and"
+            " without command ids nobody can tell whether this delete comes before the insert of"
+            " its key or behind it. Take a new snapshot of the table (tailrace snapshot); read"
+            " change tables themselves (source.read_mode: direct), which have __$command_id on"
+            " every server that Microsoft still mends"
+        )
+
+
 class UnsupportedSchemaChange(SourceError):
     """A column changed in a way that events cannot follow."""
 

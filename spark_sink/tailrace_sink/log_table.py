@@ -50,6 +50,8 @@ _PROPERTIES: Final[Mapping[str, str]] = {
     "delta.autoOptimize.autoCompact": "false",
 }
 _EPOCH_SHIFT: Final = 40
+_COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
+"""Delta's own: the version of the session's last commit. A write that it drops does not set it."""
 _LARGE_FILE: Final = 16 * 1024 * 1024
 _ROWS: Final = pa.schema(
     [
@@ -224,8 +226,8 @@ class LogTable:
         day: dt.date,
         *,
         one_file: bool,
-    ) -> None:
-        """Append one cut, unless the mark is older than the table's.
+    ) -> bool:
+        """Append one cut, unless its mark is not newer than the table's.
 
         Args:
             spark: the session to write in.
@@ -235,6 +237,9 @@ class LogTable:
             events: topic, partition, offset, key and value of the changes.
             day: today, UTC.
             one_file: whether all of it is small enough for one file.
+
+        Returns:
+            Whether it was written: not by a mark that another write of the table had first.
         """
         local = spark.createDataFrame(_local(state, records, progress_topic, day))
         rows = local
@@ -254,6 +259,7 @@ class LogTable:
             ).unionByName(local)
         if one_file:
             rows = rows.coalesce(1)
+        spark.conf.unset(_COMMITTED)
         (
             rows.write.format("delta")
             .mode("append")
@@ -263,6 +269,7 @@ class LogTable:
             .option("userMetadata", state.state.closed_lsn)
             .save(self.path)
         )
+        return spark.conf.get(_COMMITTED, None) is not None
 
     def states(self, after_batch: int, limit: int) -> list[LogState]:
         """State rows of the cuts behind a batch, the oldest first."""

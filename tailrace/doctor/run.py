@@ -43,7 +43,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
     topics: list[str] = []
     try:
         with OdbcConnection(config.source) as connection:
-            source = Source(connection, config.source.database, config.source.account)
+            source = Source(
+                connection,
+                config.source.database,
+                config.source.account,
+                config.source.read_mode,
+            )
             yield from _at_the_source(source, config)
             topics = _topics(source, config)
     except SourceError as error:

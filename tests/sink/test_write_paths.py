@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tailrace_sink.session import small_batch_session
@@ -21,8 +22,8 @@ SIZES = pytest.mark.parametrize("options", [{}, LARGE], ids=["small", "large"])
 
 def ways(lake: Lake, table: str) -> list[str]:
     """What the commits with rows were, oldest first."""
-    found = lake.spark.sql(f"DESCRIBE HISTORY delta.`{lake.location(table)}`").collect()
-    return [row["operation"] for row in reversed(found) if row["operation"] in {"WRITE", "MERGE"}]
+    newest_first = [commit["operation"] for commit in DeltaTable(lake.location(table)).history()]
+    return [operation for operation in reversed(newest_first) if operation in {"WRITE", "MERGE"}]
 
 
 def insert(source: Source, table: SourceTable, *numbers: int) -> None:

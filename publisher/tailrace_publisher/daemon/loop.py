@@ -26,6 +26,8 @@ from tailrace_publisher.errors import (
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime, Step, database_topics
+from tailrace_publisher.source.instances import KnownCatalog
+from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.shards import Shard
 
@@ -84,7 +86,9 @@ class _Conductor:
         self._stopped = StoppedTables(config.snapshot, runtime.metrics, config.on_bad_event)
         self._fencing = FencingCheck(config.source.database)
         self.board = Board(runtime, self._stopped)
-        self._kept = Kept(self._fencing, self._stopped, self.board)
+        by_function = config.source.read_mode is ReadMode.FUNCTION
+        catalog = KnownCatalog(by_function=by_function)
+        self._kept = Kept(self._fencing, self._stopped, self.board, catalog)
 
     def run(self) -> None:
         while not self._runtime.stop.is_set():

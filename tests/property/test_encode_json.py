@@ -17,12 +17,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace_publisher.encode.json_values import JsonSerializer, JsonWriting
+from tailrace_publisher.encode.rows import EncodedRows, joined_rows
 from tailrace_publisher.encode.treatment import Treatment
+from tailrace_schemas.dead_letters import DeadLetter
 from tailrace_schemas.envelope import SchemaColumn, TableSchema, key_schema, position_of
 from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.flat import as_envelope, value_schema
 from tailrace_schemas.json_schema import json_schema
 from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.serializations import JsonDecimals, Serialization
 from tests.property.oracle import KEY_ID, PREFIX, VALUE_ID, Oracle
 from tests.property.test_encode_flat import FlatOracle
@@ -226,3 +229,21 @@ def test_rows_of_a_snapshot_have_ids_of_their_own() -> None:
     events = [json.loads(value) for value in written.values(avro.values)]
     assert len({event["id"] for event in events}) == len(rows)
     assert [event["iodebeziumsnapshot"] for event in events] == ["true"] * 19 + ["last"]
+
+
+def test_what_is_put_aside_is_not_written() -> None:
+    schema = schema_of(COLUMNS[:1])
+    plain = serializer_of(schema, EventForm.DEBEZIUM, Serialization.JSON, JsonDecimals.TEXT)
+    encoder = encoder_of(schema, Treatment(serializer=plain))
+    part = encoder.encode_snapshot([[1], [2], [3]], Lsn(1, 1, 1), read_ms=1, last=True)
+    position = ChangePosition.of_snapshot(Lsn(1, 1, 1))
+    letter = DeadLetter("db.dbo.t", "t.db.dbo.t", position, "RecordTooLarge", "of its size")
+
+    put_aside = part.with_letters({1: letter})
+
+    keys, values = put_aside.written()
+    assert keys == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
+    assert [value and json.loads(value)["after"]["id"] for value in values] == [1, b"", 3]
+    assert put_aside.events().written() == ([keys[0], keys[2]], [values[0], values[2]])
+    empty = EncodedRows(part.topic, part.schema_id)
+    assert joined_rows([empty, part.slice(1, 3)]).written() == part.slice(1, 3).written()

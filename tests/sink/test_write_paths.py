@@ -135,6 +135,29 @@ def test_a_merge_reads_only_files_with_keys_between_those_that_changed(
     assert ways(lake, "t")[-1] == "MERGE"
 
 
+def test_a_batch_like_the_one_before_compiles_nothing_anew(source: Source, lake: Lake):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    insert(source, table, *range(1000, 1020))
+    source.publish()
+    lake.catch_up(**LARGE)
+    compiled = []
+    for number in range(4):
+        source.commit(lambda t, n=number: t.update(table, (1003 + n,), v=0))
+        source.publish()
+        before = generated_classes(lake.spark)
+        lake.catch_up(**LARGE)
+        compiled.append(generated_classes(lake.spark) - before)
+    assert compiled[0] > 0
+    assert compiled[-1] == 0
+    assert lake.cut() == source.cut()
+
+
+def generated_classes(spark: SparkSession) -> int:
+    """How many classes Spark has generated in this JVM."""
+    metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics  # type: ignore[union-attr]
+    return int(metrics.METRIC_COMPILATION_TIME().getCount())
+
+
 def test_large_values_of_few_changes_do_not_pass_the_driver(source: Source, lake: Lake):
     table = source.table("t", KEY, column(2, "body", "nvarchar(max)"))
     for size in (10, 200_000):

@@ -6,7 +6,7 @@ do not change (records, positions) and copies that the interpreter takes in one 
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -32,6 +32,35 @@ _FIGURES: Final = {
     "kafka_transactions": "tailrace_commits_total",
     "source_queries": "tailrace_source_queries_total",
 }
+
+
+class Told(Protocol):
+    """What a publisher tells of itself."""
+
+    @property
+    def phase(self) -> Phase:
+        """The present one."""
+
+    @property
+    def still_s(self) -> float:
+        """Seconds since it has taken a step."""
+
+    @property
+    def still_max_s(self) -> float:
+        """Seconds without a step that time limits explain; beyond it, it hangs."""
+
+    @property
+    def paused(self) -> frozenset[bool]:
+        """Whether an operator has paused it; both where shards differ."""
+
+    def status(self) -> DaemonStatus:
+        """All of it."""
+
+    def records(self) -> dict[str, tuple[str, TableRecord]]:
+        """What is known of each table, and its name as it is written, by that without its case."""
+
+    def measure(self) -> None:
+        """Set the figures that are made of others, before they are read."""
 
 
 class Board:
@@ -94,6 +123,15 @@ class Board:
     def phase(self) -> Phase:
         """The present one."""
         return "paused" if self._phase == "running" and self.is_paused else self._phase
+
+    @property
+    def paused(self) -> frozenset[bool]:
+        """Whether an operator has paused it."""
+        return frozenset({self.is_paused})
+
+    def measure(self) -> None:
+        """Set the figures that are made of others, before they are read."""
+        self._runtime.metrics.show(self.tables())
 
     @property
     def is_paused(self) -> bool:

@@ -15,9 +15,10 @@ from typing import Final
 
 import structlog
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.ask_snapshot import send_signal
-from tailrace_publisher.daemon.board import Board
+from tailrace_publisher.daemon.board import Told
 from tailrace_publisher.daemon.pause import refusal_of as is_so_already
 from tailrace_publisher.daemon.table_orders import refusal_of
 from tailrace_publisher.daemon.table_record import TableRecord
@@ -44,14 +45,19 @@ _ORDERS: Final = {f"/{order.value.replace('_', '-')}": order for order in TableO
 
 
 @contextmanager
-def endpoint(runtime: Runtime, board: Board) -> Iterator[None]:
+def endpoint(runtime: Runtime, board: Told, metrics: Collector) -> Iterator[None]:
     """The endpoint while the block runs, where the option metrics_port asks for one.
+
+    Args:
+        runtime: what all parts share.
+        board: what is told.
+        metrics: for Prometheus.
 
     Raises:
         ConfigError: it cannot listen there, or the token cannot be read.
     """
     config = runtime.config
-    pages = _Pages(runtime, board)
+    pages = _Pages(runtime, board, metrics)
     routes = {
         ("GET", "/health"): Route(pages.health, is_open=True),
         ("GET", "/ready"): Route(pages.ready, is_open=True),
@@ -73,9 +79,10 @@ def endpoint(runtime: Runtime, board: Board) -> Iterator[None]:
 
 
 class _Pages:
-    def __init__(self, runtime: Runtime, board: Board) -> None:
+    def __init__(self, runtime: Runtime, board: Told, metrics: Collector) -> None:
         self._runtime = runtime
         self._board = board
+        self._metrics = metrics
 
     def health(self, _: Request) -> Response:
         board = self._board
@@ -94,8 +101,8 @@ class _Pages:
 
     def metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        self._runtime.metrics.show(self._board.tables())
-        return Response(encode(self._runtime.metrics.registry), content_type)
+        self._board.measure()
+        return Response(encode(self._metrics), content_type)
 
     def status(self, request: Request) -> Response:
         status = self._board.status()
@@ -122,7 +129,7 @@ class _Pages:
     def pause(self, _: Request, *, is_paused: bool) -> Response:
         if self._board.phase in {"starting", "retrying"}:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"not publishing, {self._board.phase}")
-        if self._board.is_paused == is_paused:
+        if self._board.paused == {is_paused}:
             raise Refused(HTTPStatus.CONFLICT, is_so_already(is_paused=is_paused))
         return self._asked(PauseSignal(is_paused), [])
 

@@ -21,7 +21,7 @@ from pydantic import (
 
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.event_options import OnBadEvent
+from tailrace_publisher.event_options import OnBadEvent, UnavailableValues
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.skip_options import SkipConfig
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
@@ -137,6 +137,23 @@ class PublisherConfig(Section):
         " otherwise) in the same Kafka transaction: the topic and the lake lack a change then, and"
         " tailrace_dead_letters_total counts it. A schema that the registry refuses is no event's"
         " fault: dead-letter stops its table, fail ends the publisher.",
+    )
+    unavailable_values: UnavailableValues = Field(
+        default=UnavailableValues.MARK,
+        description="What an event has where the change table does not hold a large value, because"
+        " an update left it alone (and of text, ntext and image in deletes). mark (default): NULL,"
+        " and the column's name in source.unavailable; placeholder: unavailable_placeholder, and"
+        " the name as before, by which the sink goes; reselect: the value that the source has now,"
+        " selected by the table's primary key or unique index, which costs a round trip per ten"
+        " updates. It may be newer than the event. Where the row is gone or locked, the value NULL,"
+        " or the table has no such key, it is marked.",
+    )
+    unavailable_placeholder: str = Field(
+        default="__debezium_unavailable_value",
+        min_length=1,
+        max_length=1000,
+        description="Text of unavailable_values: placeholder; binary columns have its UTF-8 bytes,"
+        " hierarchyid, geometry and geography stay NULL. 1 to 1000 characters, default Debezium's.",
     )
     event_form: EventForm = Field(
         default=EventForm.DEBEZIUM,

@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 import httpx
 
+from tailrace_schemas.serializations import is_json_schema
+
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _FIXES: Final = {
     401: "check registry.user and registry.password, or registry.token",
@@ -24,7 +26,7 @@ _FIXES: Final = {
         "the new schema is not compatible with the registered one: set the subject's compatibility"
         " to NONE, or publish under another prefix"
     ),
-    422: "the registry does not take this as an Avro schema",
+    422: "the registry does not take this as a schema (of JSON, where serialization is not avro)",
 }
 
 
@@ -130,6 +132,10 @@ class SchemaRegistry:
     def register(self, subject: str, schema: dict[str, Any]) -> int:
         """Register a schema under a subject; an equal one that is there gives its id.
 
+        Args:
+            subject: the subject.
+            schema: of Avro, or a JSON Schema.
+
         Returns:
             The schema id, unique in the registry.
 
@@ -145,7 +151,7 @@ class SchemaRegistry:
             "POST",
             f"/subjects/{quote(subject, safe='')}/versions",
             subject,
-            {"schema": text, "schemaType": "AVRO"},
+            {"schema": text, "schemaType": "JSON" if is_json_schema(schema) else "AVRO"},
         )
         schema_id = int(answer["id"])
         self._ids[subject, text] = schema_id

@@ -9,6 +9,7 @@ from typing import Final
 from tailrace_publisher.config import PublisherConfig, Surrogates
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.placeholder import Placeholder
+from tailrace_publisher.encode.rows import Serializer
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.event_options import OnBadEvent, UnavailableValues
 from tailrace_schemas.envelope import TableSchema
@@ -34,6 +35,7 @@ class Treatment:
         form: what the value of an event is.
         around: whether events that do not fit are passed over, as dead letters.
         placeholder: text in the place of values that change tables do not hold; None for NULL.
+        serializer: writes the events of this version in another way than Avro.
     """
 
     surrogates: Surrogates = Surrogates.FAIL
@@ -43,6 +45,7 @@ class Treatment:
     form: EventForm = EventForm.DEBEZIUM
     around: bool = False
     placeholder: str | None = None
+    serializer: Serializer | None = None
 
     @classmethod
     def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:

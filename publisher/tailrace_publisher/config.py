@@ -30,6 +30,7 @@ from tailrace_publisher.form_options import (
     check_event_options,
 )
 from tailrace_publisher.kafka_options import KafkaConfig
+from tailrace_publisher.shard_options import ShardsConfig
 from tailrace_publisher.skip_options import SkipConfig
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
 from tailrace_publisher.source_options import SourceConfig
@@ -42,7 +43,8 @@ from tailrace_schemas.options import (
     problems,
 )
 from tailrace_schemas.serializations import JsonDecimals, Serialization
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.shards import ShardMap, transactional_id
+from tailrace_schemas.topics import TableName, TopicNames
 
 
 class OnRename(StrEnum):
@@ -101,7 +103,7 @@ Columns = Annotated[list[str], Field(min_length=1)]
 
 
 class PublisherConfig(Section):
-    """All options of one publisher: one database, one prefix, one process."""
+    """All options of the publishers of one database, under one prefix."""
 
     source: SourceConfig
     kafka: KafkaConfig
@@ -262,6 +264,7 @@ class PublisherConfig(Section):
     )
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     start: StartConfig = Field(default_factory=StartConfig)
+    shards: ShardsConfig = Field(default_factory=ShardsConfig)
     metrics_port: int | None = Field(
         default=None,
         ge=0,
@@ -313,6 +316,16 @@ class PublisherConfig(Section):
         )
         return self
 
+    @model_validator(mode="after")
+    def _one_counts_a_transaction(self) -> Self:
+        if self.transaction_metadata and self.shards.count > 1:
+            raise ValueError(
+                "transaction_metadata: true numbers the events of a source transaction, and with"
+                f" shards.count: {self.shards.count} no publisher has all of them: leave one of"
+                " them out"
+            )
+        return self
+
     @property
     def event_shape(self) -> EventShape:
         """What the events are, and how they are written."""
@@ -339,9 +352,29 @@ class PublisherConfig(Section):
         return TopicNames(self.prefix)
 
     @property
+    def shard_map(self) -> ShardMap:
+        """The map of shards that the options ask for, as the first of its topics.
+
+        Raises:
+            ValueError: a pinned table can have no topic.
+        """
+        database, names = self.source.database, self.topics
+        pinned = {
+            names.data(TableName(database, *table.split(".", 1))): shard
+            for table, shard in self.shards.pinned.items()
+        }
+        return ShardMap(1, self.shards.count, pinned)
+
+    @property
     def transactional_id(self) -> str:
         """Stable per prefix and database: whoever takes it fences the one before."""
         return f"tailrace-{self.prefix}-{self.source.database}"
+
+    @property
+    def transactional_ids(self) -> list[str]:
+        """Of each shard, in the order of their numbers."""
+        database, count = self.source.database, self.shards.count
+        return [transactional_id(self.prefix, database, count, n) for n in range(count)]
 
     @classmethod
     def load(cls, options: Mapping[str, Any]) -> PublisherConfig:

@@ -579,5 +579,13 @@ class CheckpointLost(CheckpointError):
         )
 
 
+class ShardsDiffer(CheckpointError):
+    """The topics are divided into shards in another way than the configuration says."""
+
+
+class ReshardRefused(CheckpointError):
+    """What is published cannot be divided anew, or not now; says what to do first."""
+
+
 class LeaseLost(CheckpointError):
     """Another publisher with the same transactional id has taken over: this one must end."""

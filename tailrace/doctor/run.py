@@ -58,7 +58,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
             "nothing of the source could be looked at from here on",
             Fix("mend this first, then run tailrace doctor again"),
         )
-    yield from look_at_brokers(config.kafka, config.topics, topics, config.transactional_id)
+    yield from look_at_brokers(config.kafka, config.topics, topics, config.transactional_ids)
     yield from look_at_registry(config.registry)
     yield from look_at_registry_clock(config.registry)
     if lake is not None:

@@ -32,7 +32,7 @@ class WebOptions:
         token_file: has the token that every request needs; needed where the address is not a
             loopback one.
         every_s: seconds between two looks at all parts.
-        publisher_url: where the publisher's endpoint is; default: as its options say.
+        publisher_urls: where the publishers' endpoints are; default: as their options say.
         sink_url: the same of the sink.
     """
 
@@ -40,7 +40,7 @@ class WebOptions:
     port: int = 0
     token_file: Path | None = None
     every_s: float = 2.0
-    publisher_url: str | None = None
+    publisher_urls: tuple[str, ...] = ()
     sink_url: str | None = None
 
 
@@ -61,13 +61,15 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
         address = Address(options.port, options.host, read_token(options.token_file))
     except ValueError as error:
         raise WebRefused(f"--token-file {error}") from error
-    publisher = _address(options.publisher_url, address_of(settings.publisher()))
+    own = address_of(settings.publisher())
+    given = [_address(url, own) for url in options.publisher_urls or (None,)]
+    publishers = [address for address in given if address is not None]
     sink = None
     if settings.has_sink:
         import deltalake  # noqa: F401 - where it is missing, the command says which extra has it
 
         sink = _address(options.sink_url, address_of(settings.sink()))
-    collector = Collector(settings, publisher, sink, options.every_s)
+    collector = Collector(settings, publishers, sink, options.every_s)
     site = Site(settings, collector, Details(settings))
     try:
         service = HttpService(address, site.routes())

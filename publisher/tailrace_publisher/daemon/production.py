@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from tailrace_publisher.daemon.client_log import CLIENT_LOGGER
 from tailrace_publisher.ports import (
+    GroupMember,
     KafkaAccess,
     KafkaAdmin,
     KafkaConsumer,
@@ -79,6 +80,7 @@ def production_ports() -> Ports:
         clock=SystemClock(),
         executor=_threads,
         connect_blocks=_connect_blocks,
+        join=_join,
     )
 
 
@@ -102,6 +104,10 @@ def _connect_blocks(config: SourceConfig) -> BlockReading | None:
     except (ImportError, OSError) as error:
         _log.info("rows_are_read_one_by_one", reason=str(error))
         return None
+
+
+def _join(options: Mapping[str, Any]) -> GroupMember:
+    return Consumer(dict(options), logger=_CLIENT_LOG)
 
 
 def _threads(purpose: str) -> Executor:

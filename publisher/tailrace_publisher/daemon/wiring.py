@@ -15,6 +15,7 @@ import structlog
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.config import OnRename, PublisherConfig
+from tailrace_publisher.daemon.agreed_map import check_map
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.kept import Kept
@@ -91,6 +92,8 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
+        if not runtime.shard.is_whole:
+            check_map(topics)
         state = _opened_state(config, control, topics, kept)
         kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
         versions = RegisteredVersions(runtime, registry, kept.schemas)

@@ -47,7 +47,7 @@ from tailrace_schemas.checkpoint import (
 )
 from tailrace_schemas.dead_letters import DeadLetter
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
 from tailrace_schemas.schema_changes import (
     SCHEMA_CHANGE_KEY_SCHEMA,
     SCHEMA_CHANGE_SCHEMA,
@@ -334,6 +334,7 @@ class KafkaDelivery:
             published_ms=self._target.kafka.clock.now_ms(),
             partitions=partitions,
             snapshotting=list(snapshotting),
+            shards=self._shards,
         )
         self._send_progress(producer, progress, again)
         if checkpoints:
@@ -421,7 +422,10 @@ class KafkaDelivery:
         """The fixed records' schemas, by subject."""
         topics = self._topics
         found = [
-            (value_subject(topics.progress), PROGRESS_SCHEMA),
+            (
+                value_subject(topics.progress),
+                ONE_SHARD_SCHEMA if self._shards == 1 else PROGRESS_SCHEMA,
+            ),
             (key_subject(topics.offsets), CHECKPOINT_KEY_SCHEMA),
             (value_subject(topics.offsets), CHECKPOINT_SCHEMA),
         ]

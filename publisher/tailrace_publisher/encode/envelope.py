@@ -103,7 +103,7 @@ class EnvelopeEncoder:
         if not rows:
             return EncodedRows(self.topic, self.schema_id)
         commits, commands, seqvals, operations, masks, *columns = zip(*rows, strict=True)
-        values = columns
+        values: list[Sequence[Any]] = list(columns)
         if self._placeholder is not None and self._source.mask.has_large_columns:
             values = self._placeholder.filled(columns, operations, masks)
         encoded = self._encode_columns(values, rows)

@@ -60,17 +60,25 @@ def lag(
 @click.command()
 @CONFIG
 @SET
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    envvar="TAILRACE_WEB_HOST",
+    help="Address to listen on.",
+)
 @click.option(
     "--port",
     default=9406,
     show_default=True,
     type=click.IntRange(0, 65535),
+    envvar="TAILRACE_WEB_PORT",
     help="0 takes a free one.",
 )
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
+    envvar="TAILRACE_WEB_TOKEN_FILE",
     help="File whose first line is the token (16 characters or more) that every request needs: as"
     " a browser's password, or as Authorization: Bearer. Needed where --host is not a loopback"
     " address.",

@@ -1,7 +1,7 @@
 """The images' health checks: asks a part of the stack whether it works; the exit status tells.
 
-``python health.py tds|kafka|registry|publisher|sink``, configured by the same environment variables
-as the part itself. Standard library only, because it runs every few seconds.
+``python health.py PART`` (tds, kafka, registry, publisher, sink, web), configured by the same
+environment variables as the part itself. Standard library only, because it runs every few seconds.
 """
 
 from __future__ import annotations
@@ -65,12 +65,18 @@ def check_sink(environ: Mapping[str, str]) -> None:
     _endpoint(environ, "SINK", "/ready")
 
 
+def check_web(environ: Mapping[str, str]) -> None:
+    """Asks the page whether it is served."""
+    _page(environ.get("TAILRACE_WEB_HOST", ""), environ.get("TAILRACE_WEB_PORT", "9406"), "/health")
+
+
 CHECKS: dict[str, Callable[[Mapping[str, str]], None]] = {
     "tds": check_tds,
     "kafka": check_kafka,
     "registry": check_registry,
     "publisher": check_publisher,
     "sink": check_sink,
+    "web": check_web,
 }
 
 

@@ -42,6 +42,11 @@ bench: setup ## measure beside the ceilings; prints JSON (ARGS="encode --json")
 
 check: lint quick ## lint, then quick: what to run before a commit
 
+docs: ## the documentation site, in .cache/site; a broken link is an error
+	@$(require_python)
+	@$(PYTHON) -m venv .cache/docs && .cache/docs/bin/pip install -q $$($(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'])")
+	.cache/docs/bin/sphinx-build --fail-on-warning --keep-going --builder html docs .cache/site $(ARGS)
+
 audit: setup-python ## known holes in the locked versions, by PyPI's advisories (needs the network)
 	@$(PYTHON) -m venv .cache/audit && .cache/audit/bin/pip install -q pip-audit==2.10.1
 	.cache/audit/bin/pip-audit --require-hashes --disable-pip -r requirements.lock $(ARGS)

@@ -83,6 +83,18 @@ def lag(
     " a browser's password, or as Authorization: Bearer. Needed where --host is not a loopback"
     " address.",
 )
+@click.option(
+    "--certificate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="TAILRACE_WEB_CERTIFICATE",
+    help="Certificate (PEM, with its chain) to serve the page with TLS.",
+)
+@click.option(
+    "--key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="TAILRACE_WEB_KEY",
+    help="Its key (PEM, without a password), if that is not in the same file.",
+)
 @_every("The pause between two looks at all parts.")
 @click.option("--publisher-url", help="Its endpoint, if it is not where metrics_port says.")
 @click.option("--sink-url", help="The same of the sink.")
@@ -92,6 +104,8 @@ def web(
     host: str,
     port: int,
     token_file: Path | None,
+    certificate: Path | None,
+    key: Path | None,
     every_s: float,
     publisher_url: str | None,
     sink_url: str | None,
@@ -105,7 +119,7 @@ def web(
     from tailrace.web.run import WebOptions, WebRefused, serving
     from tailrace_compose.stop_signal import StopSignal
 
-    options = WebOptions(host, port, token_file, every_s, publisher_url, sink_url)
+    options = WebOptions(host, port, token_file, certificate, key, every_s, publisher_url, sink_url)
     try:
         with quiet_logs(), StopSignal() as stop, serving(settings, options) as url:
             click.echo(f"The page is at {url}")

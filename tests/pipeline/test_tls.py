@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import ssl
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
-from tailrace_publisher.errors import EncryptionRefused
+from tailrace.web.run import WebOptions, serving
+from tailrace_compose.images import health
+from tailrace_publisher.errors import ConfigError, EncryptionRefused
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source_options import SourceConfig
@@ -24,6 +29,8 @@ from tests.fix_kafka import SharedBroker
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
+from tests.pipeline.test_endpoint import url_of
+from tests.pipeline.test_web import settings_of
 
 BAD = {
     "elsewhere": (lambda chain: (chain.elsewhere, chain.root), "is for another name"),
@@ -139,3 +146,41 @@ def certified(tmp_path_factory: pytest.TempPathFactory, chain: Chain) -> Iterato
         yield server
     finally:
         server.stop()
+
+
+@pytest.mark.kafka
+def test_the_endpoint_and_the_page_with_a_chain(
+    pipe: Pipe, chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pipe.source.execute("CREATE TABLE dbo.orders (id int PRIMARY KEY)")
+    pipe.source.enable("orders")
+    shown = {"http_certificate": str(chain.server.chain), "http_key": str(chain.server.key)}
+    page = WebOptions(certificate=chain.server.both, every_s=0.2)
+    trusted = ssl.create_default_context(cafile=chain.root)
+    with Running(pipe.config(metrics_port=0, **shown)) as publisher:
+        publisher.until(pipe.is_caught_up, "it publishes")
+        url = url_of(publisher)
+        assert httpx.get(f"{url}/ready", verify=trusted, trust_env=False).text == "publishing\n"
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(url.replace("https:", "http:") + "/health", trust_env=False)
+        port = url.rpartition(":")[2]
+        environ = {"METRICS_PORT": port, "HTTP_CERTIFICATE": shown["http_certificate"]}
+        health.check_publisher({f"TAILRACE__PUBLISHER__{k}": v for k, v in environ.items()})
+        for authority, words in ((chain.root, None), (chain.stranger, "authority that is not")):
+            monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+            options = replace(page, publisher_url=url)
+            with serving(settings_of(pipe, tmp_path), options) as address:
+                seen = httpx.get(
+                    f"{address}model.json", verify=trusted, trust_env=False, timeout=30
+                )
+            told = seen.json()["problems"].get("publisher")
+            assert told is None if words is None else words in told
+    for options, words in (
+        ({"http_key": str(chain.server.key)}, "a key needs its certificate"),
+        ({**shown, "http_key": str(chain.client_key)}, "do not go together"),
+        ({"http_certificate": "/no/such/file"}, "there is no file /no/such/file"),
+    ):
+        with Running(pipe.config(metrics_port=0, **options)) as publisher:
+            error = publisher.ended()
+        assert isinstance(error, ConfigError)
+        assert words in str(error)

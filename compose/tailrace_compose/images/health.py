@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 import struct
 import sys
 import urllib.error
@@ -67,7 +68,8 @@ def check_sink(environ: Mapping[str, str]) -> None:
 
 def check_web(environ: Mapping[str, str]) -> None:
     """Asks the page whether it is served."""
-    _page(environ.get("TAILRACE_WEB_HOST", ""), environ.get("TAILRACE_WEB_PORT", "9406"), "/health")
+    host, port = environ.get("TAILRACE_WEB_HOST", ""), environ.get("TAILRACE_WEB_PORT", "9406")
+    _page(host, port, "/health", is_tls=bool(environ.get("TAILRACE_WEB_CERTIFICATE")))
 
 
 CHECKS: dict[str, Callable[[Mapping[str, str]], None]] = {
@@ -82,17 +84,23 @@ CHECKS: dict[str, Callable[[Mapping[str, str]], None]] = {
 
 def _endpoint(environ: Mapping[str, str], section: str, path: str) -> str:
     prefix = f"TAILRACE__{section}__METRICS"
-    return _page(environ.get(f"{prefix}_HOST", ""), environ[f"{prefix}_PORT"], path)
+    is_tls = bool(environ.get(f"TAILRACE__{section}__HTTP_CERTIFICATE"))
+    return _page(environ.get(f"{prefix}_HOST", ""), environ[f"{prefix}_PORT"], path, is_tls=is_tls)
 
 
 def _reachable(host: str) -> str:
     return "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104 - read, not bound
 
 
-def _page(host: str, port: str, path: str) -> str:
-    url = f"http://{_reachable(host)}:{port}{path}"
-    # A proxy from the environment is not asked for what runs in this container.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def _page(host: str, port: str, path: str, *, is_tls: bool = False) -> str:
+    url = f"{'https' if is_tls else 'http'}://{_reachable(host)}:{port}{path}"
+    # A proxy from the environment is not asked for what runs in this container, and its own
+    # certificate is for the name under which others know it.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+    )
     try:
         with opener.open(url, timeout=_LIMIT_S) as answer:
             return str(answer.read().decode())

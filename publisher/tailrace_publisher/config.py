@@ -21,6 +21,7 @@ from pydantic import (
 
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.kafka_options import KafkaConfig
 from tailrace_publisher.skip_options import SkipConfig
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
@@ -125,6 +126,17 @@ class PublisherConfig(Section):
         " and no event can: fail (default) stops the table, naming column and position; replace"
         " puts U+FFFD in the place of each half; null publishes NULL instead of the value. The last"
         " two are told once per column, and key columns stop their table whatever it says.",
+    )
+    on_bad_event: OnBadEvent = Field(
+        default=OnBadEvent.STOP_TABLE,
+        description="What becomes of an event that cannot be published: a value that its column's"
+        " type does not hold, or more bytes than the producer or the topic allows. stop-table"
+        " (default) stops its table, by name, and the others go on; fail ends the publisher, which"
+        " meets it again at each start; dead-letter goes on without the event and puts it into"
+        " <prefix>.dead_letters (one partition, kept for ever unless kafka.topic_settings say"
+        " otherwise) in the same Kafka transaction: the topic and the lake lack a change then, and"
+        " tailrace_dead_letters_total counts it. A schema that the registry refuses is no event's"
+        " fault: dead-letter stops its table, fail ends the publisher.",
     )
     event_form: EventForm = Field(
         default=EventForm.DEBEZIUM,

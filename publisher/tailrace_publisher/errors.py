@@ -35,10 +35,12 @@ class PublisherError(Exception):
     Attributes:
         retryable: whether waiting helps.
         of_one_table: whether it concerns one table alone when it comes while that one is handled.
+        of_events: whether it is about events that cannot be published (``on_bad_event``).
         waited_for_s: seconds for which waiting may help; None for as long as it takes.
     """
 
     retryable: ClassVar[bool] = False
+    of_events: ClassVar[bool] = False
     waited_for_s: ClassVar[float | None] = None
     of_one_table: ClassVar[bool] = True
 
@@ -407,6 +409,8 @@ class ColumnsRefused(PublisherError):
 class SchemaRefused(PublisherError):
     """The schema registry refused a schema for good; the text names the subject and the fix."""
 
+    of_events = True
+
 
 class EncodeError(PublisherError):
     """A value does not fit its Avro type: never a silent NULL.
@@ -415,12 +419,19 @@ class EncodeError(PublisherError):
         table: database.schema.table.
         column: name of the column.
         position: text form of the change's position.
+        brief: the reason without any value, where it is the value of one event that does not fit;
+            None where the change table is damaged.
     """
 
-    def __init__(self, table: str, column: str, position: str, reason: str) -> None:
+    of_events = True
+
+    def __init__(
+        self, table: str, column: str, position: str, reason: str, brief: str | None = None
+    ) -> None:
         self.table = table
         self.column = column
         self.position = position
+        self.brief = brief
         super().__init__(f"table {table}, column {column}, position {position}: {reason}")
 
 
@@ -483,6 +494,8 @@ class TopicCompacted(TopicRefused):
 
 class RecordTooLarge(TopicRefused):
     """An event is larger than the producer or its topic allows."""
+
+    of_events = True
 
 
 class OutcomeUnknown(DeliveryError):

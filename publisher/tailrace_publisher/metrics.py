@@ -42,6 +42,12 @@ class Metrics:
             ["topic"],
             registry=self.registry,
         )
+        self.dead_letters = Counter(
+            "tailrace_dead_letters",
+            "Events that went to the dead letters instead of their topic (on_bad_event).",
+            ["table"],
+            registry=self.registry,
+        )
         self.transactions = Counter(
             "tailrace_transactions", "Source transactions seen.", registry=self.registry
         )

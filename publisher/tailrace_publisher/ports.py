@@ -122,6 +122,9 @@ class KafkaProducer(Protocol):
         key: Any = None,
         partition: int = -1,
         callback: Any = None,
+        on_delivery: Any = None,
+        timestamp: int = 0,
+        headers: Any = None,
         /,
     ) -> None: ...
     def poll(self, timeout: float, /) -> int: ...  # noqa: D102

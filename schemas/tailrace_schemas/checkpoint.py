@@ -152,6 +152,8 @@ class TableCheckpoint:
         source_object_id: of the source table, which it keeps when it is renamed; None in records of
             earlier releases.
         stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
+        lacks_changes: whether a change that is no creation went to the dead letters since its last
+            snapshot began: a key may be in the lake that the source does not have.
     """
 
     state: str
@@ -165,6 +167,7 @@ class TableCheckpoint:
     written_ms: int = 0
     source_object_id: int | None = None
     stopped_reason: str | None = None
+    lacks_changes: bool = False
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -180,6 +183,7 @@ class TableCheckpoint:
             "written_ms": self.written_ms,
             "source_object_id": self.source_object_id,
             "stopped_reason": self.stopped_reason,
+            "lacks_changes": self.lacks_changes,
         }
 
     @classmethod
@@ -201,6 +205,7 @@ class TableCheckpoint:
             written_ms=record["written_ms"],
             source_object_id=record["source_object_id"],
             stopped_reason=record["stopped_reason"],
+            lacks_changes=record["lacks_changes"],
         )
 
 

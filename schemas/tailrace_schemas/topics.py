@@ -2,7 +2,8 @@
 
 Data ``<prefix>.<database>.<schema>.<table>``, DDL ``<prefix>.<database>.ddl``, checkpoint
 ``<prefix>.offsets``, progress ``<prefix>.progress``, signals ``<prefix>.signals``, begin and end of
-transactions ``<prefix>.transaction``. LSNs of two databases do not compare, so every database has a
+transactions ``<prefix>.transaction``, events that could not be published ``<prefix>.dead_letters``.
+LSNs of two databases do not compare, so every database has a
 prefix of its own.
 """
 
@@ -69,6 +70,11 @@ class TopicNames:
     def transaction(self) -> str:
         """Begin and end of source transactions (tailrace_schemas.transactions)."""
         return f"{self.prefix}.transaction"
+
+    @property
+    def dead_letters(self) -> str:
+        """Events that could not be published (tailrace_schemas.dead_letters)."""
+        return f"{self.prefix}.dead_letters"
 
     def ddl(self, database: str) -> str:
         """DDL events of a database."""

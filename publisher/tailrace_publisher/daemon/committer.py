@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tailrace_publisher.change.ranges import is_closed
+from tailrace_publisher.daemon.bad_events import BadEvents
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.publisher_state import PublisherState
@@ -70,6 +71,7 @@ class Committer:
         self._commits: Sequence[CommitTime] = ()
         self._position_ms: int | None = None
         self._closed_ms: int | None = None
+        self._bad = BadEvents(runtime, delivery, state)
         self._numbers: TransactionNumbers | None = None
         if runtime.config.transaction_metadata:
             self._numbers = TransactionNumbers(state.position.commit_lsn, state.open_transaction)
@@ -91,7 +93,7 @@ class Committer:
 
     def add(self, block: Block) -> None:
         """Send a block, committing wherever a transaction is due."""
-        parts = block.parts
+        parts = [self._bad.without_too_large(part) for part in block.parts]
         while parts:
             frontier = block.frontier
             behind: list[EncodedRows] = []
@@ -134,7 +136,7 @@ class Committer:
 
     def add_snapshot(self, parts: Iterable[EncodedRows]) -> None:
         """Send snapshot rows that are current at the closed position; commit follows."""
-        self._send(parts)
+        self._send(self._bad.without_too_large(part) for part in parts)
 
     def heartbeat(self, known_ms: int | None) -> None:
         """Commit a progress record though there may be no rows.
@@ -214,6 +216,7 @@ class Committer:
         for topic, sent in self._uncounted.items():
             self._metrics.rows.labels(topic=topic).inc(sent)
         self._uncounted.clear()
+        self._bad.committed()
         self._on_step(Step.COMMITTED if rows else Step.HEARTBEAT)
 
     def _note_commit(self, lsn: Lsn) -> None:
@@ -236,8 +239,8 @@ class Committer:
         if not self._delivery.rows_in_transaction:
             self._opened_at = self._clock.monotonic()
         for part in parts:
-            self._delivery.send(part)
-            self._uncounted[part.topic] += len(part)
+            self._delivery.send(self._bad.note(part))
+            self._uncounted[part.topic] += len(part) - len(part.letters)
         self._on_step(Step.SENT)
 
     def _close(self, frontier: bytes) -> None:

@@ -81,7 +81,7 @@ class _Conductor:
         config = runtime.config
         self._attempts = 0
         self._patience = Patience(runtime.clock.monotonic)
-        self._stopped = StoppedTables(config.snapshot, runtime.metrics)
+        self._stopped = StoppedTables(config.snapshot, runtime.metrics, config.on_bad_event)
         self._fencing = FencingCheck(config.source.database)
         self.board = Board(runtime, self._stopped)
         self._kept = Kept(self._fencing, self._stopped, self.board)
@@ -93,6 +93,9 @@ class _Conductor:
                     self.board.enter("running")
                     session.run()
             except TableFailed as error:
+                if self._stopped.ends_all(error.cause):
+                    _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
+                    raise
                 if not self._stopped.add(error.table, error.cause):
                     raise
                 if self._stopped.is_taken_up(error.cause):

@@ -73,6 +73,7 @@ class PublisherState:
     _named: set[TableName] = field(default_factory=set)
     _begun: set[TableName] = field(default_factory=set)
     _out_of_cut: list[TableName] | None = None
+    _lacking: set[str] | None = None
     _older: OlderInstances = field(default_factory=lambda: OlderInstances({}))
     _older_keys: list[bytes] = field(default_factory=list)
 
@@ -223,8 +224,22 @@ class PublisherState:
             self.moves += (before.state in PUBLISHED) != (record.state in PUBLISHED)
             if before.state is not record.state:
                 self._out_of_cut = None
+            if before.lacks_changes != record.lacks_changes:
+                self._lacking = None
             if record.state in KEPT or before.state in KEPT:
                 self._changed.add(table)
+
+    def lacks_changes(self, table: str) -> bool:
+        """Whether a table, by its whole name, lacks changes that went to the dead letters."""
+        if self._lacking is None:
+            self._lacking = {str(n) for n, r in self._tables.items() if r.lacks_changes}
+        return table in self._lacking
+
+    def note_lacking(self, table: str) -> None:
+        """Keep that a table, by its whole name, lacks a change from here to its next snapshot."""
+        for name, record in list(self._tables.items()):
+            if str(name) == table and not record.lacks_changes:
+                self.keep(name, replace(record, lacks_changes=True))
 
     def holds_events(self, table: TableName, instances: Iterable[str]) -> bool:
         """Whether a table's events are in its topic, by its record or those of its instances."""

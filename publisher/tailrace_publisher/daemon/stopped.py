@@ -26,6 +26,7 @@ from tailrace_publisher.errors import (
     StillStopped,
     TableRenamed,
 )
+from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.snapshot_options import SnapshotConfig
 from tailrace_schemas.lsn import Lsn
@@ -51,11 +52,18 @@ class StoppedTables:
     Args:
         options: says what becomes of a table with a gap.
         metrics: counts.
+        on_bad_event: says what becomes of events that cannot be published.
     """
 
-    def __init__(self, options: SnapshotConfig, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        options: SnapshotConfig,
+        metrics: Metrics,
+        on_bad_event: OnBadEvent = OnBadEvent.STOP_TABLE,
+    ) -> None:
         self._options = options
         self._metrics = metrics
+        self._on_bad_event = on_bad_event
         self._errors: dict[TableName, Exception] = {}
         self._missing: dict[TableName, str] = {}
         self._asked: set[TableName] = set()
@@ -66,6 +74,11 @@ class StoppedTables:
         known = table in self._errors
         self._errors[table] = error
         return not known
+
+    def ends_all(self, error: Exception | None) -> bool:
+        """Whether the configuration wants the publisher to end with a table's error."""
+        is_of_events = isinstance(error, PublisherError) and error.of_events
+        return is_of_events and self._on_bad_event is OnBadEvent.FAIL
 
     def error_of(self, table: TableName) -> Exception | None:
         """What the table cannot go on for."""

@@ -12,6 +12,7 @@ from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.coverage import Reading
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.tables import PublishedTables
+from tailrace_publisher.encode.around import encoding_of
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import (
@@ -84,6 +85,7 @@ class Stream:
         self._committer = committer
         self._state = committer.state
         self._observe = observe
+        self._encode = encoding_of(runtime.config.on_bad_event)
         self._row_sizes: dict[str, RowSize] = {}
         self._snapshotting: set[str] = set()
 
@@ -229,7 +231,8 @@ class Stream:
                     encoded = page
                 elif page.rows:
                     now_ms = self._runtime.clock.now_ms()
-                    encoded = encoder.encode(
+                    encoded = self._encode(
+                        encoder,
                         page.rows,
                         window.commit_ms,
                         now_ms,

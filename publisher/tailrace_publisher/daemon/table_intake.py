@@ -224,6 +224,9 @@ class TableIntake:
             self._stop(tables[topic])
 
     def _stop(self, table: PublishedTable) -> None:
+        cause = self._stopped.error_of(table.name)
+        if cause is not None and self._stopped.ends_all(cause):
+            raise TableFailed(table.name, cause)
         reason = self._stopped.reason_of(table.name)
         known = replace(self._state.of(table.name), stopped_reason=reason)
         self._state.happened(table.name, TableEvent.FAILED, known)

@@ -31,6 +31,8 @@ class TableRecord:
         source_object_id: of the source table that it was begun with; None where it was not, or by
             an earlier release.
         stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
+        lacks_changes: whether a change that is no creation went to the dead letters since its last
+            snapshot began.
     """
 
     state: TableState = TableState.MISSING
@@ -42,6 +44,7 @@ class TableRecord:
     snapshot_rows: int = 0
     source_object_id: int | None = None
     stopped_reason: str | None = None
+    lacks_changes: bool = False
 
     @classmethod
     def from_checkpoint(cls, record: TableCheckpoint) -> TableRecord:
@@ -61,6 +64,7 @@ class TableRecord:
             snapshot_rows=record.snapshot_rows,
             source_object_id=record.source_object_id,
             stopped_reason=record.stopped_reason,
+            lacks_changes=record.lacks_changes,
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -82,6 +86,7 @@ class TableRecord:
             written_ms=now_ms,
             source_object_id=self.source_object_id,
             stopped_reason=self.stopped_reason,
+            lacks_changes=self.lacks_changes,
         )
 
 

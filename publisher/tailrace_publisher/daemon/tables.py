@@ -204,6 +204,8 @@ class PublishedTables:
             snapshot_fence=progress.fence,
             resume_key=progress.resume_key,
             snapshot_rows=progress.rows,
+            lacks_changes=event is not TableEvent.SNAPSHOT_WANTED
+            and self._state.of(table.name).lacks_changes,
         )
         self._state.happened(table.name, event, known)
         self._count()

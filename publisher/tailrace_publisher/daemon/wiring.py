@@ -38,6 +38,7 @@ from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.daemon.watch import CaptureWatch
 from tailrace_publisher.deliver.delivery import DeliveryOptions, KafkaDelivery
 from tailrace_publisher.errors import CheckpointLost, ConfigError, LeaseLost, PreflightError
+from tailrace_publisher.event_options import OnBadEvent
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import DatabaseTopics, Runtime, database_topics
 from tailrace_publisher.snapshot.fence import FenceSource
@@ -213,6 +214,7 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
         queue_bytes=config.queue_bytes,
         transactions=config.transaction_metadata,
         schema_changes=config.schema_changes,
+        dead_letters=config.on_bad_event is OnBadEvent.DEAD_LETTER,
         topic_settings=config.kafka.topic_settings,
         partitioner=config.kafka.partitioner,
     )

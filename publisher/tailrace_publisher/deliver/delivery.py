@@ -45,6 +45,7 @@ from tailrace_schemas.checkpoint import (
     DatabaseCheckpoint,
     TableCheckpoint,
 )
+from tailrace_schemas.dead_letters import DeadLetter
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.schema_changes import (
@@ -57,6 +58,7 @@ from tailrace_schemas.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA, 
 
 _COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
 _LARGE_BYTES: Final = 100_000  # from here on each record is reported: a broker may refuse it
+_HEADERS_BYTES: Final = 10_000  # of a dead letter
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
@@ -80,7 +82,8 @@ class DeliveryOptions:
         queue_bytes: messages that wait to be sent may take so much memory.
         transactions: whether there is a topic of begin and end of transactions.
         schema_changes: whether there is a topic of schema changes.
-        topic_settings: of these two.
+        dead_letters: whether events that cannot be published go to a topic of their own.
+        topic_settings: of these three.
         partitioner: what chooses the partition of a key.
     """
 
@@ -93,6 +96,7 @@ class DeliveryOptions:
     queue_bytes: int = 128_000_000
     transactions: bool = False
     schema_changes: bool = False
+    dead_letters: bool = False
     topic_settings: Mapping[str, str] = field(default_factory=dict)
     partitioner: Partitioner = Partitioner.CRC32
 
@@ -113,9 +117,11 @@ class KafkaDelivery:
         self._partition = topics.partition
         self._producer: TransactionalProducer | None = None
         self._partitions: dict[str, int] = {}
+        self._largest: dict[str, int] = {}
         self._records: dict[str, RecordEncoder] = {}
         self._progress_bytes_max = largest_record(topics.kafka.options, {})
         self._ledger = Ledger()
+        self._letters = PartitionLedger(self._topics.dead_letters, 0)
         self._rows = 0
         self._bytes = 0
 
@@ -172,13 +178,20 @@ class KafkaDelivery:
         """
         admin = self._admin()
         found = admin.ensure(specs)
-        ledgered = [spec.name for spec in specs if spec.is_ledgered]
-        for topic, settings in admin.settings(ledgered).items():
-            check_not_compacted(topic, settings)
+        ledgered = {spec.name for spec in specs if spec.is_ledgered}
+        asked = list(found) if self._options.dead_letters else sorted(ledgered)
+        for topic, settings in admin.settings(asked).items():
+            if topic in ledgered:
+                check_not_compacted(topic, settings)
+            self._largest[topic] = largest_record(self._target.kafka.options, settings)
         self._partitions.update(found)
 
+    def largest_event(self, topic: str) -> int:
+        """Bytes that key and value of an event may have together, before they are compressed."""
+        return self._largest.get(topic) or largest_record(self._target.kafka.options, {})
+
     def send(self, encoded: EncodedRows) -> None:
-        """Queue events, beginning a transaction when none is open.
+        """Queue events and dead letters, beginning a transaction when none is open.
 
         The partition is crc32 of the key's Avro payload modulo the number of partitions; the frame
         is left out, so that a new version of the key's schema does not move keys. Events without
@@ -190,6 +203,9 @@ class KafkaDelivery:
             DeliveryRejected: its topic was never ensured.
             OutcomeUnknown, LeaseLost: the producer is used up.
         """
+        if encoded.letters:
+            self._send_letters(list(encoded.letters.values()))
+            encoded = encoded.events()
         if not len(encoded):
             return
         count = self._partitions.get(encoded.topic)
@@ -235,6 +251,19 @@ class KafkaDelivery:
             KafkaUnavailable, OutcomeUnknown, LeaseLost: as :meth:`send`.
         """
         self._send_beside(self._topics.ddl(self._target.database), _CHANGE_SCHEMAS, changes)
+
+    def _send_letters(self, letters: Sequence[DeadLetter]) -> None:
+        producer = self._started()
+        producer.begin()
+        topic = self._topics.dead_letters
+        most = self.largest_event(topic) - _HEADERS_BYTES
+        for letter in letters:
+            value = letter.value()
+            if value is not None and len(value) + len(letter.key or b"") > most:
+                value = None  # its headers say which row it is
+            report = self._letters.on_delivery
+            producer.produce_one(topic, letter.key, value, 0, letter.headers(), report)
+        self._rows += len(letters)
 
     def _send_beside(
         self,
@@ -380,7 +409,11 @@ class KafkaDelivery:
             names.append(self._topics.transaction)
         if options.schema_changes:
             names.append(self._topics.ddl(self._target.database))
-        return [TopicSpec(name, 1, options.topic_settings) for name in names]
+        specs = [TopicSpec(name, 1, options.topic_settings) for name in names]
+        if options.dead_letters:
+            settings = {**_KEPT, **options.topic_settings}
+            specs.append(TopicSpec(self._topics.dead_letters, 1, settings))
+        return specs
 
     def _schemas(self) -> list[tuple[str, dict[str, Any]]]:
         """The fixed records' schemas, by subject."""
@@ -423,7 +456,7 @@ class KafkaDelivery:
         tell_durability(admin.copies(names), settings)
 
     def _failure(self) -> PublisherError | None:
-        entry = self._ledger.failed()
+        entry = self._letters if self._letters.failure else self._ledger.failed()
         if entry is None:
             return None
         return undelivered(entry.topic, entry.partition, entry.failure)
@@ -435,6 +468,7 @@ class KafkaDelivery:
 
     def _reset(self) -> None:
         self._ledger = Ledger()
+        self._letters = PartitionLedger(self._topics.dead_letters, 0)
         self._rows = 0
         self._bytes = 0
 

@@ -158,6 +158,27 @@ class TransactionalProducer:
         except (KafkaException, SystemError) as error:
             raise self._failed(f"sending to topic {topic}", error, topic) from error
 
+    def produce_one(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int,
+        headers: Sequence[tuple[str, bytes]],
+        report: OnDelivery,
+    ) -> None:
+        """Queue a message with headers; see :meth:`produce`, also for what it raises."""
+        producer = self._alive()
+        message = (value, key, partition, report, None, 0, list(headers))
+        try:
+            try:
+                producer.produce(topic, *message)
+            except BufferError:
+                self._produce_when_room(producer, topic, *message)
+            producer.poll(0)
+        except (KafkaException, SystemError) as error:
+            raise self._failed(f"sending to topic {topic}", error, topic) from error
+
     def flush(self, failure: Callable[[], PublisherError | None] = lambda: None) -> None:
         """Wait until every message is delivered and reported.
 

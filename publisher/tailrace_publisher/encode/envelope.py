@@ -199,9 +199,11 @@ class EnvelopeEncoder:
         """
         if not images:
             return EncodedRows(self.topic, self.schema_id)
+        table = str(self.schema.table)
         values = self._form.snapshot_values(images, fence, read_ms, last)
         position = ChangePosition.of_snapshot(fence).to_bytes()
-        return EncodedRows(self.topic, self.schema_id, [position] * len(images), keys, values)
+        positions = [position] * len(images)
+        return EncodedRows(self.topic, self.schema_id, positions, keys, values, table=table)
 
     def twin(self) -> EnvelopeEncoder:
         """An encoder of the same version for another thread: what they remember is their own.
@@ -297,9 +299,10 @@ class EnvelopeEncoder:
             try:
                 encoded.append(self._encode_column(index, values))
             except VALUE_ERRORS as error:
-                row, reason = self._blame(index, values, error)
+                row, reason, brief = self._blame(index, values, error)
                 name = self.schema.columns[index].name
-                raise self._error(name, rows[row] if rows else snapshot, reason) from error
+                where = rows[row] if rows else snapshot
+                raise self._error(name, where, reason, brief) from error
         return encoded
 
     def _encode_column(self, index: int, values: Sequence[Any]) -> list[bytes]:
@@ -311,25 +314,32 @@ class EnvelopeEncoder:
                 raise
             return self._columns[index](whole)
 
-    def _blame(self, index: int, values: Sequence[Any], error: Exception) -> tuple[int, str]:
-        """Row and reason of the first value that does not fit."""
+    def _blame(self, index: int, values: Sequence[Any], error: Exception) -> tuple[int, str, str]:
+        """Row and reason of the first value that does not fit, and the reason without it."""
         declared = self.schema.columns[index].type
+        brief = f"a value does not fit {declared}: {type(error).__name__}"
         if self.schema.columns[index].transform is not None:
-            return 0, f"what is read for it does not fit {declared}: {type(error).__name__}"
+            told = f"what is read for it does not fit {declared}: {type(error).__name__}"
+            return 0, told, brief
         for row, value in enumerate(values):
             try:
                 self._columns[index]((value,))
             except VALUE_ERRORS as single:
                 shown = repr(value)[:_VALUE_CHARACTERS_MAX]
-                return row, f"{shown} ({type(value).__name__}) does not fit {declared}: {single}"
-        return 0, f"a value does not fit {declared}: {error}"
+                told = f"{shown} ({type(value).__name__}) does not fit {declared}: {single}"
+                return row, told, brief
+        return 0, f"a value does not fit {declared}: {error}", brief
 
     def _error(
-        self, column: str, where: RawRow | ChangePosition | None, reason: str
+        self,
+        column: str,
+        where: RawRow | ChangePosition | None,
+        reason: str,
+        brief: str | None = None,
     ) -> EncodeError:
         if where is None or isinstance(where, ChangePosition):
             position = str(where)
         else:
             commit, command_id, seqval, operation = where[:4]
             position = f"{commit.hex(':', -4)}/{command_id}/{seqval.hex(':', -4)}/{operation}"
-        return EncodeError(str(self.schema.table), column, position, reason)
+        return EncodeError(str(self.schema.table), column, position, reason, brief)

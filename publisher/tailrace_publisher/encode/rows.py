@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from tailrace_schemas.dead_letters import DeadLetter
 
 
 @dataclass(slots=True)
@@ -21,6 +23,7 @@ class EncodedRows:
         skipped: how many events of the rows the options leave out.
         lacks_operations: whether the options leave out whole operations, so that what is counted by
             operation says nothing of the table.
+        letters: by index what goes out as a dead letter instead of an event; its value is empty.
     """
 
     topic: str
@@ -32,9 +35,10 @@ class EncodedRows:
     table: str = ""
     skipped: int = 0
     lacks_operations: bool = False
+    letters: dict[int, DeadLetter] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Number of events; tombstones are not counted."""
+        """Number of events and dead letters; tombstones are not counted."""
         return len(self.values)
 
     @property
@@ -55,4 +59,50 @@ class EncodedRows:
             [index - start for index in self.deletes[low:high]],
             self.table,
             lacks_operations=self.lacks_operations,
+            letters={i - start: self.letters[i] for i in self.letters if start <= i < stop},
         )
+
+    def with_letters(self, letters: dict[int, DeadLetter]) -> EncodedRows:
+        """The same with more events put aside."""
+        values = list(self.values)
+        for index in letters:
+            values[index] = b""
+        return replace(
+            self,
+            values=values,
+            deletes=[index for index in self.deletes if index not in letters],
+            letters=dict(sorted({**self.letters, **letters}.items())),
+        )
+
+    def events(self) -> EncodedRows:
+        """Those that go to their topic."""
+        if not self.letters:
+            return self
+        kept = [index for index in range(len(self.values)) if index not in self.letters]
+        places = {index: place for place, index in enumerate(kept)}
+        return replace(
+            self,
+            positions=[self.positions[index] for index in kept],
+            keys=[self.keys[index] for index in kept],
+            values=[self.values[index] for index in kept],
+            deletes=[places[index] for index in self.deletes if index in places],
+            letters={},
+        )
+
+
+def joined_rows(parts: list[EncodedRows]) -> EncodedRows:
+    """Consecutive events of one version in one.
+
+    Args:
+        parts: at least one.
+    """
+    whole = replace(parts[0], positions=[], keys=[], values=[], deletes=[], skipped=0, letters={})
+    for part in parts:
+        begin = len(whole.values)
+        whole.positions += part.positions
+        whole.keys += part.keys
+        whole.values += part.values
+        whole.deletes += [begin + index for index in part.deletes]
+        whole.skipped += part.skipped
+        whole.letters |= {begin + index: letter for index, letter in part.letters.items()}
+    return whole

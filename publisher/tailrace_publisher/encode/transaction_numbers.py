@@ -54,6 +54,7 @@ class TransactionNumbers:
             (position, place, index)
             for place, part in enumerate(numbered)
             for index, position in enumerate(part.positions)
+            if index not in part.letters
         )
         boundaries: list[Boundary] = []
         block = b""

@@ -9,6 +9,7 @@ from typing import Final
 from tailrace_publisher.config import PublisherConfig, Surrogates
 from tailrace_publisher.encode.kinds import Kind
 from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_publisher.event_options import OnBadEvent
 from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.topics import TableName
 
@@ -29,6 +30,7 @@ class Treatment:
         skipped: kinds of events that are not made.
         skips_unchanged: whether updates are left out whose images are the same.
         form: what the value of an event is.
+        around: whether events that do not fit are passed over, as dead letters.
     """
 
     surrogates: Surrogates = Surrogates.FAIL
@@ -36,6 +38,7 @@ class Treatment:
     skipped: Set[int] = frozenset()
     skips_unchanged: bool = False
     form: EventForm = EventForm.DEBEZIUM
+    around: bool = False
 
     @classmethod
     def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:
@@ -53,6 +56,7 @@ class Treatment:
             frozenset(int(kind) for found in kinds for kind in found),
             config.skip.unchanged,
             config.event_form,
+            config.on_bad_event is OnBadEvent.DEAD_LETTER,
         )
 
     @property

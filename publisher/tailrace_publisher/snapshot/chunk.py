@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tailrace_publisher.source.page_readers import TableRows
+from tailrace_schemas.dead_letters import DeadLetter
 from tailrace_schemas.lsn import Lsn
 
 _ROW_BYTES: Final = 140
@@ -25,6 +26,7 @@ class Chunk:
         is_last: whether no row is behind it.
         log_end: where the log of the server that was read ended behind the reading; None where
             that cannot be asked for.
+        letters: by place rows that do not fit; they have no image.
     """
 
     images: list[bytes] = field(default_factory=list)
@@ -34,6 +36,7 @@ class Chunk:
     resume_key: str | None = None
     is_last: bool = False
     log_end: Lsn | None = None
+    letters: dict[int, DeadLetter] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -41,6 +44,8 @@ class Chunk:
 
     def take(self, rows: TableRows) -> None:
         """Add rows that are behind those that it has."""
+        begin = len(self.images)
+        self.letters |= {begin + place: letter for place, letter in rows.letters.items()}
         self.images += rows.images
         self.keys += rows.keys
         self.identities += rows.identities

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import structlog
 
+from tailrace_publisher.encode.around import encode_images_around
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.forms import Declined
 from tailrace_publisher.encode.row_identity import RowIdentity
@@ -250,5 +251,8 @@ class TableReader:
         return self._in_blocks[1]
 
     def _encoded(self, rows: Sequence[Sequence[Any]], position: Lsn) -> TableRows:
-        images, keys = self._encoder.encode_images(rows, position)
-        return TableRows(images, keys, self._identity.of(rows) or [])
+        if self._encoder.treatment.around:
+            images, keys, letters = encode_images_around(self._encoder, rows, position)
+        else:
+            (images, keys), letters = self._encoder.encode_images(rows, position), {}
+        return TableRows(images, keys, self._identity.of(rows) or [], letters=letters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final
@@ -22,6 +23,7 @@ from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
 from tailrace_publisher.snapshot.untold import UntoldValues
 from tailrace_publisher.source.windows import milliseconds
 from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.position import ChangePosition
 
 _log = structlog.get_logger(__name__)
 
@@ -174,12 +176,21 @@ class TableSnapshot:
         if kept is not None and not self.table.is_cut:
             return None
         read_ms = milliseconds(fence.moment, utc_offset_minutes)
-        if kept is None:
-            images, keys = chunk.images, chunk.keys
-        else:
+        places: Sequence[int] = range(len(chunk))
+        images, keys = chunk.images, chunk.keys
+        if kept is not None:
             found = self._without_changed(encoder, reading, chunk, kept, position)
-            images, keys = list(found.values()), [chunk.keys[index] for index in found]
+            places, images = list(found), list(found.values())
+            keys = [chunk.keys[place] for place in places]
         rows = encoder.snapshot_events(images, keys, position, read_ms, chunk.is_last)
+        at = ChangePosition.of_snapshot(position)
+        letters = {
+            index: chunk.letters[place].at(at)
+            for index, place in enumerate(places)
+            if place in chunk.letters
+        }
+        if letters:
+            rows = rows.with_letters(letters)
         progress = SnapshotProgress(
             SnapshotState.DONE if chunk.is_last else SnapshotState.RUNNING,
             position,
@@ -215,7 +226,7 @@ class TableSnapshot:
         if self._untold is None:
             return images
         for index, identity in enumerate(chunk.identities):
-            if index not in images:
+            if index not in images and index not in chunk.letters:
                 image = self._untold.completed(
                     identity, chunk.images[index], reading.told_at, encoder, position
                 )

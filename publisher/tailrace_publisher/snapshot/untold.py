@@ -17,6 +17,7 @@ from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.image_columns import ImageColumns
 from tailrace_publisher.encode.update_mask import UpdateMask
+from tailrace_publisher.errors import EncodeError
 from tailrace_publisher.source.page_size import RowSize
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.lsn import Lsn
@@ -127,7 +128,12 @@ class UntoldValues:
         untold = [place for place, at in zip(self._large, told.known, strict=True) if at < since]
         if not untold:
             return None
-        (last,), _ = encoder.encode_images([told.values], position)
+        try:
+            (last,), _ = encoder.encode_images([told.values], position)
+        except EncodeError:
+            if not encoder.treatment.around:
+                raise
+            return None  # its event is a dead letter
         return self._images.put_together(last, image, untold)
 
     def forget_but(self, identities: Set[bytes]) -> None:

@@ -12,6 +12,7 @@ from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.page_size import PageLimit, RowSize
 from tailrace_publisher.source.queries import lsn_or_none
+from tailrace_schemas.dead_letters import DeadLetter
 from tailrace_schemas.lsn import Lsn
 
 NEWEST: Final = "SELECT sys.fn_cdc_get_max_lsn(); "
@@ -90,6 +91,7 @@ class TableRows:
         identities: by what the rows are told apart.
         last: values of the last row, at least those that tell rows apart; None without rows.
         is_cut: whether the statement may have had more rows, beyond the bytes.
+        letters: by place those that do not fit; they have no image.
     """
 
     images: list[bytes] = field(default_factory=list)
@@ -97,6 +99,7 @@ class TableRows:
     identities: list[bytes] = field(default_factory=list)
     last: Sequence[Any] | None = None
     is_cut: bool = False
+    letters: dict[int, DeadLetter] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.images)

@@ -27,7 +27,7 @@ def locked() -> dict[str, list[str]]:
 def test_each_line_is_a_version_with_hashes_or_belongs_to_one():
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     for line in text.splitlines():
-        assert line.startswith(("#", "    ")) or _PIN.match(line), line
+        assert not line or line.startswith(("#", "    ")) or _PIN.match(line), line
     assert not re.search(r"(?m)^(-e|git\+|https?:|--index|--extra-index|--trusted)", text)
     for name, hashes in locked().items():
         assert hashes, name

@@ -22,8 +22,8 @@ setup-python:
 demo: setup ## real flights from SQL Server change tables to Delta tables, verified (ARGS="--days 7 --rate 0")
 	@$(BIN)/tailrace demo $(ARGS)
 
-test: setup ## all tests, in three workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
-	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: setup ## all tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one process)
+	$(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 quick: setup ## the tests of every day: no broker, no Spark, no container, nothing slow (ARGS="-k lsn")
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property tests/conformance tests/wire $(ARGS)

@@ -7,26 +7,22 @@ could: nothing but Kafka and the schema registry is asked. Memory holds the ledg
 from __future__ import annotations
 
 import heapq
-import io
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import fastavro
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.ledger import PartitionAudit, Problems, by_shard, check_chain, ranges_by_partition
 from tailrace.progress import decode
+from tailrace.record_decoder import PositionDecoder
 from tailrace.topics import arrived, consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_publisher.deliver.topic_settings import is_compacted
 from tailrace_publisher.deliver.topics import TopicAdmin
 from tailrace_publisher.ports import KafkaAccess
-from tailrace_schemas.envelope import position_of, position_only
-from tailrace_schemas.framing import split_frame
-from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.progress import PartitionProgress, Progress
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
@@ -112,7 +108,7 @@ def audit(
         settings = admin.settings(list(topics))
         result.not_provable = [name for name in topics if is_compacted(settings.get(name, {}))]
         ledger = ranges_by_partition(records, topics.keys() - set(result.not_provable))
-        positions = _Positions(registry)
+        positions = PositionDecoder(registry)
         for entries in ledger.values():
             _audit_partition(consumer, positions, entries, result)
     finally:
@@ -137,7 +133,10 @@ def _progress(kafka: KafkaAccess, consumer: Consumer, names: TopicNames) -> list
 
 
 def _audit_partition(
-    consumer: Consumer, positions: _Positions, entries: Sequence[PartitionProgress], into: Audit
+    consumer: Consumer,
+    positions: PositionDecoder,
+    entries: Sequence[PartitionProgress],
+    into: Audit,
 ) -> None:
     topic, number = entries[0].topic, entries[0].partition
     low, _ = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_S)
@@ -190,21 +189,3 @@ def _read(consumer: Consumer, topic: str, partition: int, begin: int, end: int) 
                 f"topic {topic} partition {partition} could be read up to offset {reached} of {end}"
                 f" only: no further record for {_TIMEOUT_S:g} s"
             )
-
-
-class _Positions:
-    """Positions of framed events; nothing else of them is decoded."""
-
-    def __init__(self, registry: SchemaRegistry) -> None:
-        self._registry = registry
-        self._schemas: dict[int, tuple[Any, Any]] = {}
-
-    def of(self, framed: bytes) -> ChangePosition:
-        schema_id, payload = split_frame(framed)
-        if schema_id not in self._schemas:
-            schema = self._registry.schema_by_id(schema_id)
-            reader = fastavro.parse_schema(position_only(schema))
-            self._schemas[schema_id] = (fastavro.parse_schema(schema), reader)
-        writer, reader = self._schemas[schema_id]
-        event: Any = fastavro.schemaless_reader(io.BytesIO(payload), writer, reader)
-        return position_of(event)

@@ -1,4 +1,4 @@
-"""Commands of whoever sets it up and keeps it running: init, enable, grants, doctor."""
+"""Commands of whoever sets it up and keeps it running: init, enable, grants, doctor, reshard."""
 
 from __future__ import annotations
 
@@ -207,6 +207,34 @@ def init(
         click.echo(f"  tailrace {command} --config {file}")
 
 
+@click.command()
+@CONFIG
+@SET
+def reshard(config: Path | None, flags: tuple[str, ...]) -> None:
+    """Divide what is published among as many shards as publisher.shards says (docs/scaling.md).
+
+    End all publishers of the database before, and start them with the same configuration behind it.
+    The sink and subscribers may run. What it cannot do now it refuses, and nothing has changed.
+    """
+    settings = settings_of(config, flags, "publisher", "source")
+    checked = check_options(settings.publisher)
+    from tailrace_publisher.daemon.reshard import reshard as divide
+    from tailrace_publisher.errors import PublisherError
+    from tailrace_schemas.registry import RegistryError
+
+    try:
+        done = divide(checked)
+    except (PublisherError, RegistryError) as error:
+        fail(str(error))
+    click.echo(
+        f"Divided among {done.after.shards} shards instead of {done.before.shards}, from"
+        f" {done.closed_lsn} (closed LSN) on; {done.moved} tables have another shard than before."
+    )
+    for number, tables in enumerate(done.tables):
+        click.echo(f"  shard {number}: {tables} tables")
+    click.echo("Start the publishers with this configuration.")
+
+
 def _show_or_run(
     plan: Plan, source: SourceConfig, *, run: bool, login: str | None, password_file: Path | None
 ) -> None:
@@ -232,4 +260,4 @@ def _show_or_run(
     click.echo(f"-- {len(plan.statements)} statements were run; tailrace doctor proves it.")
 
 
-OPERATE = (init, enable, grants, doctor)
+OPERATE = (init, enable, grants, doctor, reshard)

@@ -96,7 +96,12 @@ def lag(
     help="Its key (PEM, without a password), if that is not in the same file.",
 )
 @_every("The pause between two looks at all parts.")
-@click.option("--publisher-url", help="Its endpoint, if it is not where metrics_port says.")
+@click.option(
+    "--publisher-url",
+    "publisher_urls",
+    multiple=True,
+    help="Its endpoint, if it is not where metrics_port says; once for each of several.",
+)
 @click.option("--sink-url", help="The same of the sink.")
 def web(
     config: Path | None,
@@ -107,7 +112,7 @@ def web(
     certificate: Path | None,
     key: Path | None,
     every_s: float,
-    publisher_url: str | None,
+    publisher_urls: tuple[str, ...],
     sink_url: str | None,
 ) -> None:
     """Serve one page that shows source, capture, topics and lake, and how far each is."""
@@ -119,7 +124,9 @@ def web(
     from tailrace.web.run import WebOptions, WebRefused, serving
     from tailrace_compose.stop_signal import StopSignal
 
-    options = WebOptions(host, port, token_file, certificate, key, every_s, publisher_url, sink_url)
+    options = WebOptions(
+        host, port, token_file, certificate, key, every_s, publisher_urls, sink_url
+    )
     try:
         with quiet_logs(), StopSignal() as stop, serving(settings, options) as url:
             click.echo(f"The page is at {url}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tailrace_publisher.source.catalog import METADATA_TABLES
 from tailrace_publisher.source.connection import quote_name, quote_text
+from tailrace_publisher.source_options import ReadMode
 
 
 def enable_database() -> str:
@@ -54,20 +56,23 @@ def enable_table(schema: str, table: str, options: CaptureOptions | None = None)
     return f"EXEC sys.sp_cdc_enable_table {', '.join(parts)}"
 
 
-def least_grants(user: str, schemas: Iterable[str], roles: Iterable[str]) -> list[tuple[str, str]]:
+def least_grants(
+    user: str, schemas: Iterable[str], roles: Iterable[str], mode: ReadMode = ReadMode.DIRECT
+) -> list[tuple[str, str]]:
     """What the publisher's login needs in the source's database, and nothing else.
 
     Args:
         user: the database user.
         schemas: of the published tables.
         roles: gating roles of their capture instances.
+        mode: ``source.read_mode``: with ``function`` no change table is opened to the login.
 
     Returns:
         Statements, each with what it is for.
     """
     name = quote_name(user)
     return [
-        (f"GRANT SELECT ON SCHEMA::cdc TO {name}", "change tables, their catalog, commit times"),
+        *_of_schema_cdc(name, mode),
         *(
             (f"GRANT SELECT ON SCHEMA::{quote_name(schema)} TO {name}", "snapshots, column types")
             for schema in sorted(set(schemas))
@@ -80,4 +85,15 @@ def least_grants(user: str, schemas: Iterable[str], roles: Iterable[str]) -> lis
             for role in sorted(set(roles))
         ),
         (f"GRANT VIEW DATABASE STATE TO {name}", "how far the capture job and the log are"),
+    ]
+
+
+def _of_schema_cdc(name: str, mode: ReadMode) -> list[tuple[str, str]]:
+    if mode is ReadMode.DIRECT:
+        what = "change tables, their catalog, commit times"
+        return [(f"GRANT SELECT ON SCHEMA::cdc TO {name}", what)]
+    what = "the catalog of capture instances, DDL, commit times: no rows of any table"
+    return [
+        *((f"GRANT SELECT ON cdc.{table} TO {name}", what) for table in METADATA_TABLES),
+        (f"GRANT VIEW DEFINITION ON SCHEMA::cdc TO {name}", "types of captured columns"),
     ]

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.topics import arrived, consumer_of
 from tailrace_schemas.framing import split_frame
-from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
 from tailrace_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 _WAIT_S = 0.1
 _SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
+_ONE_SHARD_SCHEMA = fastavro.parse_schema(ONE_SHARD_SCHEMA)
 
 
 def decode(framed: bytes) -> Progress:
     """A progress record from the bytes of its message."""
     _, payload = split_frame(framed)
-    record = cast("dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(payload), _SCHEMA, None))
-    return Progress.from_record(record)
+    try:
+        record = fastavro.schemaless_reader(io.BytesIO(payload), _SCHEMA, None)
+    except EOFError:  # what it lacks is the last field
+        record = fastavro.schemaless_reader(io.BytesIO(payload), _ONE_SHARD_SCHEMA, None)
+    return Progress.from_record(cast("dict[str, Any]", record))
 
 
 def last_record(

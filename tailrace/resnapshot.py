@@ -14,6 +14,7 @@ from tailrace.table_names import splits
 from tailrace.terminal import shown
 from tailrace.topics import existing_data_topics
 from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.daemon.agreed_map import all_shards
 from tailrace_publisher.daemon.ask_snapshot import send_signal
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import DeliveryError, PublisherError
@@ -25,6 +26,8 @@ from tailrace_schemas.topics import TableName, value_subject
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
+    from tailrace_publisher.ports import Registry
+    from tailrace_schemas.shards import Shard
 
 _PAUSE_S = 0.5
 _PAUSE = threading.Event()
@@ -117,19 +120,20 @@ def send(config: PublisherConfig, signal: bytes) -> int:
 
 
 def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:
-    """Wait until the checkpoint says that the signal was taken."""
+    """Wait until the checkpoints of all shards say that the signal was taken, or is not theirs."""
     deadline = time.monotonic() + wait_s
     ports = production_ports()
     with ports.registry(config.registry) as registry:
-        topics = database_topics(config, ports, registry)
+        waiting: list[Shard] | None = None
         while True:
             try:
-                own = read_checkpoints(topics, config.kafka.start_timeout_s).database
+                waiting = all_shards(config, ports) if waiting is None else waiting
+                waiting = [s for s in waiting if not _has_taken(config, registry, s, offset)]
             except (PublisherError, RegistryError) as error:
                 raise SnapshotNotAsked(
                     f"asked, but the checkpoint cannot be read: {error}"
                 ) from error
-            if own is not None and (own.signals_offset or 0) > offset:
+            if not waiting:
                 return
             if time.monotonic() > deadline:
                 raise SnapshotNotAsked(
@@ -137,3 +141,9 @@ def _wait(config: PublisherConfig, offset: int, wait_s: float) -> None:
                     " signal is kept for seven days"
                 )
             _PAUSE.wait(_PAUSE_S)
+
+
+def _has_taken(config: PublisherConfig, registry: Registry, shard: Shard, offset: int) -> bool:
+    topics = database_topics(config, production_ports(), registry, shard)
+    own = read_checkpoints(topics, config.kafka.start_timeout_s).database
+    return own is not None and (own.signals_offset or 0) > offset

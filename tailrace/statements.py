@@ -170,9 +170,8 @@ def plan_grants(config: PublisherConfig, user: str) -> Plan:
             f"there is no user {user} in {config.source.database}: CREATE LOGIN and CREATE USER"
             " come first"
         )
-    plan.statements += [
-        Statement(sql, purpose) for sql, purpose in least_grants(user, schemas, roles)
-    ]
+    grants = least_grants(user, schemas, roles, config.source.read_mode)
+    plan.statements += [Statement(sql, purpose) for sql, purpose in grants]
     return plan
 
 

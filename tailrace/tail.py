@@ -18,7 +18,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.moments import Moment
 from tailrace.progress import records_from_now, records_until_now
-from tailrace.topics import AvroDecoder, Event, arrived, consumer_of, event_of
+from tailrace.record_decoder import RecordDecoder
+from tailrace.topics import Event, arrived, consumer_of, event_of
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.progress import PartitionProgress, Progress
 from tailrace_schemas.registry import SchemaRegistry
@@ -68,7 +69,7 @@ class EventTail:
             TimeoutError: a range of a topic could not be read to its end.
         """
         wanted = set(topics)
-        decoder = AvroDecoder(self.registry)
+        decoder = RecordDecoder(self.registry)
         reader = consumer_of(self.bootstrap, self.extra)
         try:
             for record in self._records(follow=follow, stopped=stopped):
@@ -90,7 +91,7 @@ class EventTail:
         return records_until_now(self.bootstrap, self.names, extra=self.extra)
 
     def _of_transaction(
-        self, reader: Consumer, decoder: AvroDecoder, ranges: Sequence[PartitionProgress]
+        self, reader: Consumer, decoder: RecordDecoder, ranges: Sequence[PartitionProgress]
     ) -> Iterator[Event]:
         """Events of one Kafka transaction, its partitions merged by position."""
         begins = {

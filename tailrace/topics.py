@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import heapq
-import io
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import fastavro
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -18,11 +16,11 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from tailrace.record_decoder import RecordDecoder
 from tailrace_publisher.checkpoint import high_watermarks
 from tailrace_publisher.daemon.production import kafka_at
 from tailrace_schemas.envelope import position_of
 from tailrace_schemas.flat import as_envelope
-from tailrace_schemas.framing import split_frame
 from tailrace_schemas.position import ChangePosition
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
@@ -51,28 +49,6 @@ class Event:
     def as_envelope(self) -> Mapping[str, Any]:
         """The value in the shape of an envelope, whichever form it has; empty for a tombstone."""
         return {} if self.envelope is None else as_envelope(self.envelope)
-
-
-class AvroDecoder:
-    """Decodes Confluent-framed Avro by the writer's registered schema."""
-
-    def __init__(self, registry: SchemaRegistry) -> None:
-        self._registry = registry
-        self._schemas: dict[int, Any] = {}
-
-    def decode(self, framed: bytes) -> tuple[int, dict[str, Any]]:
-        """(schema id, record) of a framed value.
-
-        Raises:
-            ValueError: not framed.
-        """
-        schema_id, payload = split_frame(framed)
-        schema = self._schemas.get(schema_id)
-        if schema is None:
-            schema = fastavro.parse_schema(self._registry.schema_by_id(schema_id))
-            self._schemas[schema_id] = schema
-        record = fastavro.schemaless_reader(io.BytesIO(payload), schema, None)
-        return schema_id, record  # type: ignore[return-value]  # our schemas are records
 
 
 def consumer_of(bootstrap_servers: str, extra: Mapping[str, str] | None = None) -> Consumer:
@@ -149,7 +125,7 @@ def read_all(
     Raises:
         TimeoutError: the end of a partition was not reached in time.
     """
-    decoder = AvroDecoder(registry)
+    decoder = RecordDecoder(registry)
     for message in committed_messages(bootstrap_servers, topics, timeout_s=timeout_s):
         yield event_of(decoder, message)
 
@@ -229,7 +205,7 @@ def in_commit_order(events: Iterable[Event]) -> list[Event]:
     return [event for _, event in merged]
 
 
-def event_of(decoder: AvroDecoder, message: Any) -> Event:
+def event_of(decoder: RecordDecoder, message: Any) -> Event:
     """The event of a message of a data topic."""
     key = message.key()
     value = message.value()

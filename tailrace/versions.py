@@ -9,7 +9,7 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.envelope import SchemaColumn, TableSchema, table_schema_of
-from tailrace_schemas.event_forms import EventForm, form_of
+from tailrace_schemas.event_forms import EventShape
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TableName, value_subject
@@ -24,7 +24,7 @@ class Version:
         schema_id: in the registry.
         schema: the table's columns.
         changes: against the version before, one sentence each; of the first one, its columns, and
-            the form of its events where it is not the envelope.
+            the form of its events where it is not the envelope in Avro.
         ddl: the statement that began it, where the source still knows it.
     """
 
@@ -50,12 +50,12 @@ def versions_of(
         ValueError: the subject belongs to somebody else.
     """
     found: list[Version] = []
-    form = EventForm.DEBEZIUM
+    shape = EventShape()
     for registered in registry.versions(value_subject(topic)):
         schema = table_schema_of(registered.schema)
         before = found[-1].schema.columns if found else None
-        form_before, form = form, form_of(registered.schema)
-        changes = [] if form is form_before else [f"event_form: {form}"]
+        shape_before, shape = shape, EventShape.of(registered.schema)
+        changes = [] if shape == shape_before else [shape.differences(shape_before)]
         found.append(
             Version(
                 registered.version,

@@ -22,19 +22,29 @@ from pydantic import (
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.event_options import OnBadEvent
+from tailrace_publisher.form_options import (
+    ConnectTypesOption,
+    EventFormOption,
+    JsonDecimalsOption,
+    SerializationOption,
+    check_event_options,
+)
 from tailrace_publisher.kafka_options import KafkaConfig
+from tailrace_publisher.shard_options import ShardsConfig
 from tailrace_publisher.skip_options import SkipConfig
 from tailrace_publisher.snapshot_options import SnapshotConfig, SnapshotMode
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_publisher.start_options import StartConfig
-from tailrace_schemas.event_forms import EventForm
+from tailrace_schemas.event_forms import EventForm, EventShape
 from tailrace_schemas.options import (
     RegistryConfig,
     Section,
     TableSelection,
     problems,
 )
-from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.serializations import JsonDecimals, Serialization
+from tailrace_schemas.shards import ShardMap, transactional_id
+from tailrace_schemas.topics import TableName, TopicNames
 
 
 class OnRename(StrEnum):
@@ -93,7 +103,7 @@ Columns = Annotated[list[str], Field(min_length=1)]
 
 
 class PublisherConfig(Section):
-    """All options of one publisher: one database, one prefix, one process."""
+    """All options of the publishers of one database, under one prefix."""
 
     source: SourceConfig
     kafka: KafkaConfig
@@ -138,16 +148,10 @@ class PublisherConfig(Section):
         " tailrace_dead_letters_total counts it. A schema that the registry refuses is no event's"
         " fault: dead-letter stops its table, fail ends the publisher.",
     )
-    event_form: EventForm = Field(
-        default=EventForm.DEBEZIUM,
-        description="What the value of an event is: debezium (default), the envelope with before,"
-        " after, source, op; flat, the row as it is after the change, of a delete as it was"
-        " before, with __op, __deleted (the texts true and false), __commit_lsn, __source_ts_ms,"
-        " __position, __unavailable and __ts_ms behind its columns, as Debezium's"
-        " ExtractNewRecordState makes it. The sink reads debezium only. Not with"
-        " transaction_metadata. Another form than before is a new version of the topics' schemas"
-        " that registries refuse, unless schema_compatibility is NONE: take another prefix.",
-    )
+    event_form: EventFormOption = EventForm.DEBEZIUM
+    serialization: SerializationOption = Serialization.AVRO
+    json_decimals: JsonDecimalsOption = JsonDecimals.BASE64
+    connect_types: ConnectTypesOption = False
     tombstones: bool = Field(
         default=True,
         description="Follow each delete by a record with its key and a null value (a tombstone);"
@@ -260,6 +264,7 @@ class PublisherConfig(Section):
     )
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     start: StartConfig = Field(default_factory=StartConfig)
+    shards: ShardsConfig = Field(default_factory=ShardsConfig)
     metrics_port: int | None = Field(
         default=None,
         ge=0,
@@ -311,13 +316,29 @@ class PublisherConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _numbers_are_in_the_envelope(self) -> Self:
-        if self.transaction_metadata and self.event_form is EventForm.FLAT:
+    def _events_fit_together(self) -> Self:
+        check_event_options(
+            self.event_shape,
+            self.json_decimals,
+            connect_types=self.connect_types,
+            transaction_metadata=self.transaction_metadata,
+        )
+        return self
+
+    @model_validator(mode="after")
+    def _one_counts_a_transaction(self) -> Self:
+        if self.transaction_metadata and self.shards.count > 1:
             raise ValueError(
-                "transaction_metadata: true numbers events in their envelope, and with event_form:"
-                " flat they have none: leave one of them out"
+                "transaction_metadata: true numbers the events of a source transaction, and with"
+                f" shards.count: {self.shards.count} no publisher has all of them: leave one of"
+                " them out"
             )
         return self
+
+    @property
+    def event_shape(self) -> EventShape:
+        """What the events are, and how they are written."""
+        return EventShape(self.event_form, self.serialization)
 
     @property
     def pages_bytes(self) -> int:
@@ -340,9 +361,29 @@ class PublisherConfig(Section):
         return TopicNames(self.prefix)
 
     @property
+    def shard_map(self) -> ShardMap:
+        """The map of shards that the options ask for, as the first of its topics.
+
+        Raises:
+            ValueError: a pinned table can have no topic.
+        """
+        database, names = self.source.database, self.topics
+        pinned = {
+            names.data(TableName(database, *table.split(".", 1))): shard
+            for table, shard in self.shards.pinned.items()
+        }
+        return ShardMap(1, self.shards.count, pinned)
+
+    @property
     def transactional_id(self) -> str:
         """Stable per prefix and database: whoever takes it fences the one before."""
         return f"tailrace-{self.prefix}-{self.source.database}"
+
+    @property
+    def transactional_ids(self) -> list[str]:
+        """Of each shard, in the order of their numbers."""
+        database, count = self.source.database, self.shards.count
+        return [transactional_id(self.prefix, database, count, n) for n in range(count)]
 
     @classmethod
     def load(cls, options: Mapping[str, Any]) -> PublisherConfig:

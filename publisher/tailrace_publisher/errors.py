@@ -354,6 +354,28 @@ class ReplicaBehind(SourceError):
     of_one_table = False
 
 
+class OrderUnknown(SourceError):
+    """A transaction moves keys among rows, and its change rows do not tell in which order.
+
+    Attributes:
+        table: database.schema.table.
+        position: of the delete whose order is not known.
+    """
+
+    heals = False
+
+    def __init__(self, table: str, position: str) -> None:
+        self.table = table
+        self.position = position
+        super().__init__(
+            f"table {table}, position {position}: a transaction moves keys from row to row, and"
+            " without command ids nobody can tell whether this delete comes before the insert of"
+            " its key or behind it. Take a new snapshot of the table (tailrace snapshot); read"
+            " change tables themselves (source.read_mode: direct), which have __$command_id on"
+            " every server that Microsoft still mends"
+        )
+
+
 class UnsupportedSchemaChange(SourceError):
     """A column changed in a way that events cannot follow."""
 
@@ -555,6 +577,14 @@ class CheckpointLost(CheckpointError):
             " Going on would leave a gap without a word. Bring the topic back, or accept the loss:"
             " tailrace accept-checkpoint-loss, which takes new snapshots of all tables"
         )
+
+
+class ShardsDiffer(CheckpointError):
+    """The topics are divided into shards in another way than the configuration says."""
+
+
+class ReshardRefused(CheckpointError):
+    """What is published cannot be divided anew, or not now; says what to do first."""
 
 
 class LeaseLost(CheckpointError):

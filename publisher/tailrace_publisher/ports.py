@@ -195,6 +195,22 @@ class Clock(Protocol):
         """Let time pass; less when the stop is set before."""
 
 
+class GroupMember(Protocol):
+    """What is used of a ``confluent_kafka.Consumer`` that joins a group."""
+
+    def subscribe(  # noqa: D102 - the client's own
+        self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any
+    ) -> None: ...
+    def poll(self, timeout: float, /) -> Any: ...  # noqa: D102
+    def incremental_assign(self, partitions: list[Any], /) -> None: ...  # noqa: D102
+    def incremental_unassign(self, partitions: list[Any], /) -> None: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+
+
+def _no_group(_: Mapping[str, Any]) -> GroupMember:
+    raise NotImplementedError("these ports join no consumer group: set shards.count to 1")
+
+
 def _no_blocks(_: SourceConfig) -> None:
     """Everything is read row by row."""
 
@@ -211,6 +227,7 @@ class Ports:
         executor: an executor for a purpose, by name: with one thread, but for "registry".
         connect_blocks: makes a reader of blocks (``source.page_readers``), or None where there can
             be none.
+        join: makes a client that joins a consumer group, from librdkafka options.
     """
 
     connect: Callable[[SourceConfig], Connection]
@@ -219,6 +236,7 @@ class Ports:
     clock: Clock
     executor: Callable[[str], Executor]
     connect_blocks: Callable[[SourceConfig], Any] = _no_blocks
+    join: Callable[[Mapping[str, Any]], GroupMember] = _no_group
 
 
 @dataclass(frozen=True, slots=True)

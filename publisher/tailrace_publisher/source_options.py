@@ -28,6 +28,13 @@ class ApplicationIntent(StrEnum):
     READ_ONLY = "ReadOnly"
 
 
+class ReadMode(StrEnum):
+    """Through what the changes of a capture instance are read."""
+
+    DIRECT = "direct"
+    FUNCTION = "function"
+
+
 class SourceConfig(Section):
     """The SQL Server database whose changes are published."""
 
@@ -96,6 +103,15 @@ class SourceConfig(Section):
         " 'ODBC Driver NN for SQL Server', else the one of the package mssql-python-odbc.",
     )
 
+    read_mode: ReadMode = Field(
+        default=ReadMode.DIRECT,
+        description="direct (default) reads change tables, with SELECT on schema cdc; function"
+        " reads through cdc.fn_cdc_get_all_changes_<instance>, for logins that may not: they need"
+        " the gating roles and SELECT on the captured columns (tailrace grants says all of it). The"
+        " functions give no command id, so a transaction that moves keys among rows can have an"
+        " order that nobody can tell: its table stops then. Slower: each poll with news asks every"
+        " table. To be changed where the checkpoint is at the end of a transaction.",
+    )
     readers: int = Field(
         default=4,
         ge=1,

@@ -79,6 +79,7 @@ class DatabaseCheckpoint:
         open_transaction: events per table that are out of the transaction that the position is in;
             None where it is in none, or nobody counts them.
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
+        by_function: whether positions are those of the query functions, without command ids.
     """
 
     position: ChangePosition
@@ -92,6 +93,7 @@ class DatabaseCheckpoint:
     signals_offset: int | None = None
     open_transaction: Mapping[str, int] | None = field(default=None, hash=False)
     announced_lsn: Lsn | None = None
+    by_function: bool = False
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -108,6 +110,7 @@ class DatabaseCheckpoint:
             "signals_offset": self.signals_offset,
             "open_transaction": self.open_transaction,
             "announced_lsn": _text(self.announced_lsn),
+            "by_function": self.by_function,
         }
 
     @classmethod
@@ -130,6 +133,7 @@ class DatabaseCheckpoint:
             signals_offset=record["signals_offset"],
             open_transaction=record["open_transaction"],
             announced_lsn=_lsn(record["announced_lsn"]),
+            by_function=record["by_function"],
         )
 
 

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 _ERRORS_KEPT: Final = 20
+_SUMS: Final = frozenset(
+    {"source_transactions", "kafka_transactions", "source_queries", "shards_here"}
+)
+"""Figures that are added up over shards; of others the largest counts."""
+_STATES: Final = ("retrying", "starting", "running")
+"""The state of several publishers is the first of these that one of them is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,3 +204,47 @@ class LastFailures:
 def by_name(tables: Iterable[TableStatus]) -> tuple[TableStatus, ...]:
     """Tables in the order of their names."""
     return tuple(sorted(tables, key=lambda table: table.table.casefold()))
+
+
+def of_shards(own: DaemonStatus, found: Sequence[DaemonStatus]) -> DaemonStatus:
+    """What shards, or the publishers that share them, tell together.
+
+    The closed LSN is the smallest, and none where one of them has none.
+
+    Args:
+        own: gives what they have in common; where it is none of them, its state, figures and errors
+            count beside theirs.
+        found: of each of them.
+    """
+    all_of = [*found] if own in found else [own, *found]
+    closed = [status for status in found if status.closed_lsn is not None]
+    behind = min(closed, key=lambda status: status.closed_lsn or "", default=None)
+    if len(closed) < len(found):
+        behind = None
+    names = dict.fromkeys(name for status in all_of for name in status.figures)
+    states = {status.state for status in all_of}
+    failures = [failure for status in all_of for failure in status.errors]
+    return replace(
+        own,
+        state=next((state for state in _STATES if state in states), own.state),
+        since_ms=max(status.since_ms for status in all_of),
+        closed_lsn=None if behind is None else behind.closed_lsn,
+        closed_commit_ms=None if behind is None else behind.closed_commit_ms,
+        lag_s=_largest([status.lag_s for status in found]),
+        figures={name: _figure(name, all_of) for name in names},
+        tables=by_name(table for status in found for table in status.tables),
+        errors=tuple(sorted(failures, key=lambda failure: -failure.at_ms)[:_ERRORS_KEPT]),
+    )
+
+
+def _figure(name: str, found: Sequence[DaemonStatus]) -> float | None:
+    values = [status.figures[name] for status in found if name in status.figures]
+    if name in _SUMS:
+        return sum(value or 0.0 for value in values)
+    return _largest(values)
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    """The largest; None where one is not known."""
+    known = [value for value in values if value is not None]
+    return max(known, default=None) if len(known) == len(values) else None

@@ -23,10 +23,13 @@ from importlib import metadata
 from typing import Any, Final
 
 from tailrace_schemas.avsc import load
-from tailrace_schemas.event_forms import POSITION_FIELD, EventForm, form_of
+from tailrace_schemas.cloud_events import POSITION_ATTRIBUTE
+from tailrace_schemas.event_forms import POSITION_FIELD, EventForm, form_of, row_fields
+from tailrace_schemas.json_schema import column_fields
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import avro_name
 from tailrace_schemas.position import ChangePosition, Operation
+from tailrace_schemas.serializations import is_json_schema
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.transforms import ColumnTransform
 from tailrace_schemas.types import AvroSchema, ColumnType, avro_type
@@ -171,12 +174,12 @@ def position_only(envelope: dict[str, Any]) -> dict[str, Any]:
 
 
 def position_of(event: Mapping[str, Any]) -> ChangePosition:
-    """The position that an event of either form carries: in its ``source``, or by itself.
+    """The position that an event of any form carries: in its ``source``, or by itself.
 
     Raises:
         ValueError: a field has another form.
     """
-    packed = event.get(POSITION_FIELD)
+    packed = event.get(POSITION_FIELD) or event.get(POSITION_ATTRIBUTE)
     if packed is not None:
         return ChangePosition.from_bytes(bytes.fromhex(packed))
     source = event["source"]
@@ -201,16 +204,14 @@ def key_schema(prefix: str, schema: TableSchema) -> dict[str, Any] | None:
 
 
 def table_schema_of(envelope: dict[str, Any]) -> TableSchema:
-    """Rebuild the version from the registered schema of its events, of either form.
+    """Rebuild the version from the registered schema of its events, of any form, Avro or JSON.
 
     Raises:
         ValueError: not an envelope of ours.
     """
     try:
-        if form_of(envelope) is EventForm.FLAT:
-            fields = [field for field in envelope["fields"] if "sqlName" in field]
-        else:
-            fields = envelope["fields"][0]["type"][1]["fields"]
+        is_json = is_json_schema(envelope)
+        fields = column_fields(envelope) if is_json else row_fields(envelope)
         columns = tuple(_column_of(field) for field in fields)
         return TableSchema(
             table=TableName(*envelope["sqlTable"]),

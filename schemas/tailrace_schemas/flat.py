@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tailrace_schemas.avsc import load
+from tailrace_schemas.cloud_events import POSITION_ATTRIBUTE, envelope_of
 from tailrace_schemas.envelope import TableSchema, envelope_schema, position_of, row_schema
 from tailrace_schemas.event_forms import FORM_ATTRIBUTE, POSITION_FIELD, EventForm
 from tailrace_schemas.types import UnsupportedType
@@ -48,17 +49,19 @@ def flat_schema(prefix: str, schema: TableSchema) -> dict[str, Any]:
 
 
 def value_schema(form: EventForm, prefix: str, schema: TableSchema) -> dict[str, Any]:
-    """The schema of a data topic's value.
+    """The schema of a data topic's value; of CloudEvents that of the envelopes they are made of.
 
     Raises:
         UnsupportedType: see :func:`flat_schema`.
     """
-    build = flat_schema if form is EventForm.FLAT else envelope_schema
-    return build(prefix, schema)
+    if form is EventForm.FLAT:
+        return flat_schema(prefix, schema)
+    envelope = envelope_schema(prefix, schema)
+    return envelope if form is EventForm.DEBEZIUM else {**envelope, FORM_ATTRIBUTE: form.value}
 
 
 def as_envelope(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An event of either form in the shape of an envelope, for who shows events.
+    """An event of any form in the shape of an envelope, for who shows events.
 
     Of a flat one the envelope lacks what it does not carry: one of the images of an update, and of
     ``source`` all but the position, the commit time and ``unavailable``.
@@ -66,6 +69,8 @@ def as_envelope(event: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         ValueError: the position of a flat event is none.
     """
+    if POSITION_ATTRIBUTE in event:
+        return envelope_of(event)
     if POSITION_FIELD not in event:
         return event
     position = position_of(event)

@@ -17,6 +17,12 @@ from tailrace_schemas.position import Operation
 PROGRESS_SCHEMA: Final[dict[str, Any]] = load("progress")
 """A progress record; its fields are explained in avsc/progress.avsc."""
 
+ONE_SHARD_SCHEMA: Final[dict[str, Any]] = {
+    **PROGRESS_SCHEMA,
+    "fields": [field for field in PROGRESS_SCHEMA["fields"] if field["name"] != "shards"],
+}
+"""The same where there is one shard; its last field is all that it lacks."""
+
 _WORD: Final = (1 << 64) - 1
 
 _NAMES: Final = {"closed_lsn": "through_lsn", "closed_commit_ms": "through_commit_ms"}
@@ -107,6 +113,7 @@ class Progress:
         published_ms: when it was sent.
         partitions: what its Kafka transaction put where.
         snapshotting: topics of tables that are not part of the cut.
+        shards: how many there are; behind it no LSN is closed before all were heard of.
     """
 
     shard: int
@@ -119,6 +126,7 @@ class Progress:
     published_ms: int
     partitions: list[PartitionProgress] = field(default_factory=list)
     snapshotting: list[str] = field(default_factory=list)
+    shards: int = 1
 
     def to_record(self) -> dict[str, Any]:
         """The fields of the Avro record."""

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
+from tailrace_schemas.serializations import is_json_schema
 from tailrace_schemas.tls_problems import certificate_problem
 
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
@@ -26,7 +27,7 @@ _FIXES: Final = {
         "the new schema is not compatible with the registered one: set the subject's compatibility"
         " to NONE, or publish under another prefix"
     ),
-    422: "the registry does not take this as an Avro schema",
+    422: "the registry does not take this as a schema (of JSON, where serialization is not avro)",
 }
 
 
@@ -132,6 +133,10 @@ class SchemaRegistry:
     def register(self, subject: str, schema: dict[str, Any]) -> int:
         """Register a schema under a subject; an equal one that is there gives its id.
 
+        Args:
+            subject: the subject.
+            schema: of Avro, or a JSON Schema.
+
         Returns:
             The schema id, unique in the registry.
 
@@ -147,7 +152,7 @@ class SchemaRegistry:
             "POST",
             f"/subjects/{quote(subject, safe='')}/versions",
             subject,
-            {"schema": text, "schemaType": "AVRO"},
+            {"schema": text, "schemaType": "JSON" if is_json_schema(schema) else "AVRO"},
         )
         schema_id = int(answer["id"])
         self._ids[subject, text] = schema_id

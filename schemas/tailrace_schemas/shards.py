@@ -22,6 +22,9 @@ from typing import Final, Self
 SHARDS_MAX: Final = 1000
 """More have no use: each has connections, a producer and a poll of its own."""
 
+MAP_KEY: Final = b"map"
+"""Key of the map's record, in partition 0 of the control topic."""
+
 _FORM: Final = 1
 _HASH_BYTES: Final = 8
 
@@ -59,6 +62,10 @@ class ShardMap:
         if pinned is not None:
             return pinned
         return max(range(self.shards), key=lambda shard: _weight(topic, shard))
+
+    def is_divided_as(self, other: ShardMap) -> bool:
+        """Whether every topic has the same shard in both, whatever their numbers."""
+        return (self.shards, dict(self.pinned)) == (other.shards, dict(other.pinned))
 
     def resharded(self, shards: int, pinned: Mapping[str, int] | None = None) -> ShardMap:
         """The next map, with another number of shards.
@@ -143,6 +150,16 @@ def transactional_id(prefix: str, database: str, shards: int, shard: int) -> str
     """
     whole = f"tailrace-{prefix}-{database}"
     return whole if shards == 1 else f"{whole}-shard-{shard}"
+
+
+def map_transactional_id(prefix: str, database: str) -> str:
+    """Whoever takes it writes the map."""
+    return f"tailrace-{prefix}-{database}-map"
+
+
+def group_id(prefix: str, database: str) -> str:
+    """The consumer group in which the publishers of a database share its shards."""
+    return f"tailrace-{prefix}-{database}"
 
 
 def _weight(topic: str, shard: int) -> bytes:

@@ -2,9 +2,9 @@
 
 Data ``<prefix>.<database>.<schema>.<table>``, DDL ``<prefix>.<database>.ddl``, checkpoint
 ``<prefix>.offsets``, progress ``<prefix>.progress``, signals ``<prefix>.signals``, begin and end of
-transactions ``<prefix>.transaction``, events that could not be published ``<prefix>.dead_letters``.
-LSNs of two databases do not compare, so every database has a
-prefix of its own.
+transactions ``<prefix>.transaction``, events that could not be published
+``<prefix>.dead_letters``, the map of shards ``<prefix>.control``. LSNs of two databases do not
+compare, so every database has a prefix of its own.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ class TopicNames:
     def signals(self) -> str:
         """What operators ask of the publisher (tailrace_schemas.signals)."""
         return f"{self.prefix}.signals"
+
+    @property
+    def control(self) -> str:
+        """The map of shards, and a partition of each for the publishers to share."""
+        return f"{self.prefix}.control"
 
     @property
     def transaction(self) -> str:

@@ -10,14 +10,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.avro.functions import from_avro
 
 from tailrace_schemas.envelope import TableSchema, table_schema_of
-from tailrace_schemas.event_forms import EventForm, form_of
+from tailrace_schemas.event_forms import EventShape
 from tailrace_schemas.framing import frame_header
 from tailrace_schemas.names import avro_name
 from tailrace_sink.errors import EventFormUnread, ForeignRecord
@@ -32,6 +32,7 @@ from tailrace_sink.lake_table import (
     quote,
 )
 
+_READ: Final = EventShape()
 UNAVAILABLE = "_cdc_unavailable"
 """Names of the columns whose value the change table did not hold; never stored."""
 
@@ -84,12 +85,12 @@ def check_form(schema: Mapping[str, Any], topic: str) -> None:
     """Refuse the registered schema of events that are not read.
 
     Raises:
-        EventFormUnread: the events have another form.
+        EventFormUnread: the events have another form, or are not Avro.
         ValueError: they have one that is not known here.
     """
-    form = form_of(schema)
-    if form is not EventForm.DEBEZIUM:
-        raise EventFormUnread(topic, form)
+    found = EventShape.of(schema).differences(_READ)
+    if found:
+        raise EventFormUnread(topic, found)
 
 
 def change_rows(

@@ -74,6 +74,33 @@ def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
     return [row["size"] for row in files.where(f"size < {below}").select("size").collect()]
 
 
+def files_with(rows: DataFrame) -> tuple[Any, Any]:
+    """The snapshot and the files that a filtered read of one Delta table would look at.
+
+    Args:
+        rows: ``spark.read.format("delta")`` with a filter that Delta compares with statistics.
+
+    Returns:
+        Delta's own objects, for :func:`frame_of`.
+    """
+    plan = rows._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - as below
+    scan = plan.collectLeaves().head().relation().location().preparedScan()
+    return scan.scannedSnapshot(), scan.files()
+
+
+def frame_of(spark: SparkSession, path: str, files: tuple[Any, Any]) -> DataFrame:
+    """Some files of a Delta table, whole, as a DataFrame of a session.
+
+    Args:
+        spark: whose settings hold.
+        path: of the table.
+        files: as :func:`files_with` found them.
+    """
+    jvm, log = _log(spark, path)
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    return DataFrame(log.createDataFrame(*files, False, jvm.scala.Option.empty()), spark)
+
+
 def read_text(spark: SparkSession, table: str, path: str) -> str | None:
     """A small text file beside a table, or None when there is none.
 

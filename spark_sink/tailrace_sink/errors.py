@@ -226,16 +226,16 @@ class EventFormUnread(TableError):
 
     Attributes:
         topic: whose events have it.
-        form: the form, as the publisher's option names it.
+        found: the publisher's options that say so, with their values.
     """
 
-    def __init__(self, topic: str, form: str) -> None:
+    def __init__(self, topic: str, found: str) -> None:
         self.topic = topic
-        self.form = form
+        self.found = found
         super().__init__(
-            f"topic {topic}: its events have the publisher's event_form: {form}, and the sink reads"
-            " event_form: debezium only; publish for the lake under a prefix of its own, with"
-            " event_form: debezium"
+            f"topic {topic}: its events have the publisher's {found}, and the sink reads"
+            " event_form: debezium with serialization: avro only; publish for the lake under a"
+            " prefix of its own, with event_form: debezium and serialization: avro"
         )
 
 

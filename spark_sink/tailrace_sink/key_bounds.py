@@ -3,11 +3,16 @@
 Delta compares literals of a column's own type with each file's statistics, so only types with such
 literals are bounded; the others match as before. A NULL is not between anything, so a column with
 one is not bounded.
+
+Bounds are rounded outwards, numbers to a fiftieth or so of the greatest, times to a month: numbers
+of a statement are in the text of the code that Spark generates for it, and exact ones would let
+every batch compile all of it anew (ADR 0033).
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from calendar import monthrange
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -20,6 +25,8 @@ from tailrace_sink.lake_table import LakeColumn, LakeTable, literal, quote
 
 _SUFFIXES: Final[Mapping[str, str]] = {"SMALLINT": "S", "INT": "", "BIGINT": "L"}
 _BOUNDED: Final = frozenset({*_SUFFIXES, "DATE", "TIMESTAMP_NTZ", "STRING"})
+_BITS: Final = 7
+"""Of the greatest number: how finely bounds are drawn."""
 _TEXT_MAX: Final = 200
 """Characters of a text up to which it stands in a statement."""
 
@@ -63,12 +70,30 @@ def _conditions(
 ) -> list[str]:
     conditions = []
     for column in columns:
-        least, greatest = extremes.get(column.name, (None, None))
+        least, greatest = rounded(*extremes.get(column.name, (None, None)))
         first, last = sql_literal(least, column.type), sql_literal(greatest, column.type)
         if first is not None and last is not None:
             name = f"t.{quote(column.name)}"
             conditions += [f"{name} >= {first}", f"{name} <= {last}"]
     return conditions
+
+
+def rounded(least: Any, greatest: Any) -> tuple[Any, Any]:
+    """Bounds at or outside of some, which seldom are others from one batch to the next."""
+    if isinstance(least, int) and isinstance(greatest, int):
+        step = 1 << max(0, max(abs(least), abs(greatest)).bit_length() - _BITS)
+        return least // step * step, (greatest // step + 1) * step - 1
+    if isinstance(least, dt.datetime) and isinstance(greatest, dt.datetime):
+        midnight, last = dt.time.min, dt.time.max
+        first_day, last_day = rounded(least.date(), greatest.date())
+        return dt.datetime.combine(first_day, midnight), dt.datetime.combine(last_day, last)
+    if isinstance(least, dt.date) and isinstance(greatest, dt.date):
+        return least.replace(day=1), greatest.replace(day=monthrange(*_month(greatest))[1])
+    return least, greatest
+
+
+def _month(day: dt.date) -> tuple[int, int]:
+    return day.year, day.month
 
 
 def sql_literal(value: Any, type_: str) -> str | None:

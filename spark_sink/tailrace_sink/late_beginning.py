@@ -104,7 +104,8 @@ class LateBeginning:
                 known = newest.get(record.progress.shard)
                 if record.progress.closed and (known is None or known.offset < record.offset):
                     newest[record.progress.shard] = record
-            if len(newest) >= self._config.shards:
+            told = (record.progress.shards for record in newest.values())
+            if len(newest) >= max(self._config.shards, max(told, default=1)):
                 return newest
             if all(first[p] == of.start for p, of in bounds.items()):
                 raise KafkaUnavailable(

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from tailrace_schemas.progress import PartitionProgress
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.progress import Bound, Group, ShardPosition, SinkState, groups_by_shard
+from tailrace_sink.progress import (
+    Bound,
+    Group,
+    ShardPosition,
+    SinkState,
+    groups_by_shard,
+    shards_by_now,
+)
 from tailrace_sink.topic_ranges import ProgressRecord, data_parts
 
 Named = Mapping[int, frozenset[str]]
@@ -92,7 +99,8 @@ def plan_cut(
         records: progress records in any order; those already in the log are ignored.
         names: tells data topics from ours.
         bound: how much is taken; one group always is.
-        shards: how many shards there are; the cut has no LSN before all were heard of.
+        shards: how many shards there are at least; the cut has no newer LSN before all were heard
+            of. Records say it, too.
 
     Raises:
         ProgressGap: a record does not join on to the one before it.
@@ -112,7 +120,7 @@ def plan_cut(
         taken.append(group)
     if not taken:
         return None
-    return _cut(state, named, taken, names, shards)
+    return _cut(state, named, taken, names, shards_by_now(shards, taken))
 
 
 def _cut(

@@ -21,7 +21,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.framing import split_frame
-from tailrace_sink.delta_log import folders, table_version, transaction_version
+from tailrace_sink.delta_log import (
+    files_with,
+    folders,
+    frame_of,
+    table_version,
+    transaction_version,
+)
 from tailrace_sink.lake_table import literal, quote
 from tailrace_sink.progress import SinkState
 from tailrace_sink.state_json import state_json, state_of
@@ -50,6 +56,8 @@ _PROPERTIES: Final[Mapping[str, str]] = {
     "delta.autoOptimize.autoCompact": "false",
 }
 _EPOCH_SHIFT: Final = 40
+_COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
+"""Delta's own: the version of the session's last commit. A write that it drops does not set it."""
 _LARGE_FILE: Final = 16 * 1024 * 1024
 _ROWS: Final = pa.schema(
     [
@@ -224,8 +232,8 @@ class LogTable:
         day: dt.date,
         *,
         one_file: bool,
-    ) -> None:
-        """Append one cut, unless the mark is older than the table's.
+    ) -> bool:
+        """Append one cut, unless its mark is not newer than the table's.
 
         Args:
             spark: the session to write in.
@@ -235,13 +243,16 @@ class LogTable:
             events: topic, partition, offset, key and value of the changes.
             day: today, UTC.
             one_file: whether all of it is small enough for one file.
+
+        Returns:
+            Whether it was written: not by a mark that another write of the table had first.
         """
         local = spark.createDataFrame(_local(state, records, progress_topic, day))
         rows = local
         if events is not None:
             rows = events.selectExpr(
                 f"DATE'{day.isoformat()}' AS day",
-                f"CAST({state.state.batch} AS BIGINT) AS batch",
+                f"{_looked_up(state.state.batch)} AS batch",
                 "topic",
                 "partition",
                 "offset",
@@ -254,6 +265,7 @@ class LogTable:
             ).unionByName(local)
         if one_file:
             rows = rows.coalesce(1)
+        spark.conf.unset(_COMMITTED)
         (
             rows.write.format("delta")
             .mode("append")
@@ -263,6 +275,7 @@ class LogTable:
             .option("userMetadata", state.state.closed_lsn)
             .save(self.path)
         )
+        return spark.conf.get(_COMMITTED, None) is not None
 
     def states(self, after_batch: int, limit: int) -> list[LogState]:
         """State rows of the cuts behind a batch, the oldest first."""
@@ -292,6 +305,18 @@ class LogTable:
     def values(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
         """The events of some ranges: topic, partition, offset and value."""
         return self.records(spark, ranges).select("topic", "partition", "offset", "value")
+
+    def many(self, spark: SparkSession, found: TopicRange) -> DataFrame:
+        """The same of one range, for a session that compiles what it runs.
+
+        Spark's generated code has numbers of a condition in its text: each batch would be compiled
+        anew, by Janino and by the JIT, which took most of the processor time of a fold (ADR 0033).
+        So the files are chosen by the log's own session, which compiles nothing, and the condition
+        on their rows looks its numbers up.
+        """
+        files = files_with(self._load().where(_batches(found)))
+        rows = frame_of(spark, self.path, files).where(_stable_condition(found))
+        return rows.select("topic", "partition", "offset", "value")
 
     def records(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
         """The same with everything that the log has of each."""
@@ -334,6 +359,33 @@ class LogTable:
 
     def _load(self) -> DataFrame:
         return self._spark.read.format("delta").load(self.path)
+
+
+def _batches(found: TopicRange) -> str:
+    """Which cuts may have some of a range: what files are chosen by."""
+    condition = f"topic = {literal(found.topic)} AND batch >= {found.from_batch}"
+    return f"{condition} AND batch <= {found.to_batch}" if found.to_batch else condition
+
+
+def _stable_condition(found: TopicRange) -> str:
+    """``_condition`` without a number in it: literals of arrays are no part of generated code."""
+    every = range(max(found.partitions) + 1)
+    firsts = ", ".join(f"{found.partitions.get(partition, (0, 0))[0]}L" for partition in every)
+    ends = ", ".join(f"{found.partitions.get(partition, (0, 0))[1]}L" for partition in every)
+    conditions = [
+        f"topic = {literal(found.topic)}",
+        f"batch >= {_looked_up(found.from_batch)}",
+        f"offset >= get(array({firsts}), partition)",
+        f"offset < get(array({ends}), partition)",
+    ]
+    if found.to_batch:
+        conditions.append(f"batch <= {_looked_up(found.to_batch)}")
+    return " AND ".join(conditions)
+
+
+def _looked_up(number: int) -> str:
+    """A number that the generated code of a query on the log does not have in its text."""
+    return f"get(array({number}L), least(partition, 0))"
 
 
 def _condition(found: TopicRange) -> str:

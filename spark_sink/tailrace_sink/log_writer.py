@@ -186,20 +186,23 @@ class LogWriter:
         self._metrics.waiting.labels(stage="log").set(waiting)
 
     def _take_over(self, of_tables: Callable[[], SinkState]) -> None:
-        """Write a state row of the next epoch: whoever had the one before can write no more."""
+        """Write a state row of the next epoch: whoever had the one before can write no more.
+
+        Of two sinks that take the same epoch Delta lets one write. So whoever wrote, and finds the
+        log's mark as it wrote it, has the log: nobody wrote after it.
+        """
         for _ in range(_EPOCH_ATTEMPTS):
             known = self._log.last()
             if known is None:
-                self._begin(of_tables())
+                written = self._begin(of_tables())
             else:
-                self._write_start(replace(known, epoch=known.epoch + 1), {})
-            found = self._log.last()
-            if found is not None and found.owner == self._owner:
-                self._last = found
+                written = self._write_start(replace(known, epoch=known.epoch + 1), {})
+            if written is not None and self._log.mark() == written.mark:
+                self._last = written
                 return
         raise LakeTaken(self._config.lake, 0, 0)
 
-    def _begin(self, state: SinkState) -> None:
+    def _begin(self, state: SinkState) -> LogState | None:
         """The first row of a new log, with what an earlier release left waiting in the topics."""
         waiting = {
             topic: LogRange(dict(held.partitions), held.count, set(held.schema_ids), held.bytes)
@@ -210,7 +213,7 @@ class LogWriter:
         for topic, held in state.held.items():
             named[held.shard] = named.get(held.shard, frozenset()) | {topic}
         positions = replace(state, held={}, stopped={}, offsets={}, versions={})
-        self._write_start(LogState(positions, 1, self._owner, named), waiting)
+        return self._write_start(LogState(positions, 1, self._owner, named), waiting)
 
     def _begin_late(self, state: SinkState, named: Named) -> None:
         """Go on behind what the progress topic no longer has; the tables first, then the log."""
@@ -225,7 +228,12 @@ class LogWriter:
         state: LogState,
         topics: Mapping[str, LogRange],
         lost: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> LogState | None:
+        """Write a start's state row.
+
+        Returns:
+            What was written; None when another sink was first, whose row stands in its place.
+        """
         start = replace(
             state,
             owner=self._owner,
@@ -236,12 +244,13 @@ class LogWriter:
             bad_records=str(self._config.on_bad_record),
         )
         try:
-            self._write(start, (), topics)
+            return start if self._write(start, (), topics) else None
         except SinkError as error:
             # Another sink that starts at the same time, most likely: see who came first.
             _log.info("log_epoch_refused", epoch=start.epoch, reason=str(error))
             if isinstance(error, KafkaUnavailable):
                 raise
+            return None
 
     def _look_again(self) -> None:
         found = self._log.last()
@@ -325,7 +334,8 @@ class LogWriter:
 
     def _write(
         self, state: LogState, records: Iterable[ProgressRecord], topics: Mapping[str, LogRange]
-    ) -> None:
+    ) -> bool:
+        """Append; whether it was written (see ``LogTable.append``)."""
         count = sum(of.count for of in topics.values())
         is_small = fits_driver(self._config, count, sum(of.bytes for of in topics.values()))
         session = self._small if is_small else self._large
@@ -338,7 +348,7 @@ class LogWriter:
                 partitions = {topic: of.partitions for topic, of in topics.items()}
                 cores = None if is_small else session.sparkContext.defaultParallelism
                 events = read_messages(session, self._config.kafka, partitions, cores)
-            self._log.append(
+            return self._log.append(
                 session,
                 state,
                 list(records),

@@ -217,7 +217,8 @@ def plan_batch(
         records: progress records in any order; those already passed are ignored.
         names: tells data topics from ours.
         bound: how much is taken; one closed LSN always is.
-        shards: how many shards there are; no cut before all were heard of.
+        shards: how many shards there are at least; no cut before all were heard of. Records say it,
+            too.
 
     Raises:
         ProgressGap: a record does not join on to the one before it.
@@ -225,6 +226,7 @@ def plan_batch(
         ForeignRecord: a record is from another database.
     """
     groups = groups_by_shard(state, records)
+    shards = shards_by_now(shards, (group for found in groups.values() for group in found))
     closed = {shard: position.closed_lsn for shard, position in state.shards.items()}
     closed |= {shard: found[-1].closed_lsn for shard, found in groups.items() if found}
     if len(closed) < shards:
@@ -240,6 +242,17 @@ def plan_batch(
         if group.after_lsn < cut < group.closed_lsn
     ]
     return _build(state, passed, partial, cut, names)
+
+
+def shards_by_now(shards: int, groups: Iterable[Group]) -> int:
+    """How many shards there are when some groups are passed.
+
+    Args:
+        shards: how many there are at least.
+        groups: of records, each of which says it.
+    """
+    told = (record.progress.shards for group in groups for record in group.records)
+    return max(shards, max(told, default=1))
 
 
 def groups_by_shard(state: SinkState, records: Iterable[ProgressRecord]) -> dict[int, list[Group]]:

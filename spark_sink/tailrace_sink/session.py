@@ -92,6 +92,9 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
         # 200 tasks for a batch of ten rows cost seconds.
         "spark.sql.shuffle.partitions": str(cores),
+        # Each table's MERGE has some 40 generated classes; with the default of 100, three tables
+        # compile each other's away, batch after batch.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         # The state of a small table is rebuilt with this many tasks (default 50).
         "spark.databricks.delta.snapshotPartitions": "2",
         # The sink keeps the changes of a MERGE itself, once they are reduced (apply).

@@ -21,6 +21,7 @@ from tailrace_sink.config import SinkConfig
 from tailrace_sink.delta_log import delete_folder
 from tailrace_sink.errors import ChangesLost, ProgressTruncated, SinkError
 from tailrace_sink.jvm_errors import translated
+from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.kafka_ranges import kafka_options, offsets_json
 from tailrace_sink.progress import SchemaById, decode_progress
 from tailrace_sink.session import small_batch_session
@@ -49,6 +50,7 @@ class ProgressStream:
         self._config = config
         self._schema_by_id = schema_by_id
         self._sink = sink
+        self._check = TopicCheck(self._spark, config.kafka)
         self._busy = threading.Lock()
         self._is_closing = False
         self._failure: BaseException | None = None
@@ -142,11 +144,15 @@ class ProgressStream:
         return writer.start()
 
     def _starting_offsets(self) -> str:
-        """From the log's state; partitions that it does not know from their beginning."""
-        known = self._sink.next_offsets()
+        """From the log's state; partitions that it does not know from their beginning.
+
+        Spark refuses offsets of some partitions only, and a topic of more shards has more.
+        """
+        known, topic = self._sink.next_offsets(), self._config.topics.progress
         if not known:
             return "earliest"
-        return offsets_json({self._config.topics.progress: known})
+        present = {partition: of.start for partition, of in self._check.bounds(topic).items()}
+        return offsets_json({topic: {**present, **known}})
 
     def _decoded(self, rows: Iterable[Row]) -> list[ProgressRecord]:
         found = []

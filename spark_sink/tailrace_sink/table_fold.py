@@ -133,7 +133,7 @@ class TableFold:
         if source.values is not None:
             yield session.createDataFrame(source.values)
             return
-        values = self._log.values(session, [source.topic_range])
+        values = self._log.many(session, source.topic_range)
         # Read once, counted and then written: what is written is what was counted.
         values.persist()
         try:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tailrace_publisher.errors import PermissionMissing, SourceError
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source_options import ReadMode
 
 _NOT_THERE: Final = frozenset({195, 207, 208, 2812, 4121, 50900})
 """No such function, column, object, procedure: another version or kind of server. 50900 is the
@@ -21,12 +22,14 @@ class Source:
         connection: where to ask.
         database: its name.
         user: the login, as the configuration has it.
+        read_mode: through what it reads changes.
         hidden: what could not be seen, with the server's words, by what was asked for.
     """
 
     connection: Connection
     database: str
     user: str
+    read_mode: ReadMode = ReadMode.DIRECT
     hidden: dict[str, str] = field(default_factory=dict)
 
     def rows(self, what: str, sql: str, *parameters: object) -> list[Any] | None:

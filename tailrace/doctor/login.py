@@ -11,29 +11,49 @@ from typing import Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
+from tailrace_publisher.source.catalog import METADATA_TABLES
 from tailrace_publisher.source.connection import quote_name
+from tailrace_publisher.source_options import ReadMode
 
 _JUDGE: Final = Judge(Part.LOGIN)
+_READS_CDC: Final = "HAS_PERMS_BY_NAME(N'cdc', N'SCHEMA', N'SELECT')"
+_READS_METADATA: Final = " * ".join(
+    [
+        *(
+            f"ISNULL(HAS_PERMS_BY_NAME(N'cdc.{table}', N'OBJECT', N'SELECT'), 0)"
+            for table in METADATA_TABLES
+        ),
+        "ISNULL(HAS_PERMS_BY_NAME(N'cdc', N'SCHEMA', N'VIEW DEFINITION'), 0)",
+    ]
+)
 
 
 def look_at_login(source: Source) -> Iterator[Finding]:
     """Judge the login's permissions in the database."""
     user = quote_name(source.user)
+    by_function = source.read_mode is ReadMode.FUNCTION
     row = source.row(
         "permissions",
-        "SELECT HAS_PERMS_BY_NAME(N'cdc', N'SCHEMA', N'SELECT'),"
+        f"SELECT {_READS_METADATA if by_function else _READS_CDC},"
         " HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'VIEW DATABASE STATE'),"
         " IS_SRVROLEMEMBER(N'sysadmin'), IS_MEMBER(N'db_owner')",
     )
     if row is None:
         return
     reads_cdc, sees_state, is_sysadmin, is_owner = row
-    if reads_cdc == 0:
+    if reads_cdc == 0 and by_function:
+        yield _JUDGE.problem(
+            source.user,
+            "may not read the catalog of capture instances",
+            "source.read_mode: function asks for it, and for no change table",
+            Fix("tailrace grants --user <the login> shows what is enough"),
+        )
+    elif reads_cdc == 0:
         yield _JUDGE.problem(
             source.user,
             "may not read schema cdc",
             "the change tables and their catalog are there",
-            Fix(f"GRANT SELECT ON SCHEMA::cdc TO {user}"),
+            Fix(f"GRANT SELECT ON SCHEMA::cdc TO {user}; or source.read_mode: function"),
         )
     if not sees_state:
         yield _JUDGE.warning(
@@ -50,7 +70,8 @@ def look_at_login(source: Source) -> Iterator[Finding]:
             Fix("tailrace grants --user <a login of its own> shows what is enough"),
         )
     elif reads_cdc and sees_state:
-        yield _JUDGE.ok(source.user, "reads schema cdc and sees the database's state")
+        what = "the catalog of capture instances" if by_function else "schema cdc"
+        yield _JUDGE.ok(source.user, f"reads {what} and sees the database's state")
     unseen = source.rows(
         "source tables",
         "SELECT DISTINCT s.name FROM cdc.change_tables AS c JOIN sys.tables AS t ON t.object_id ="

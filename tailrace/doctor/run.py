@@ -43,7 +43,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
     topics: list[str] = []
     try:
         with OdbcConnection(config.source) as connection:
-            source = Source(connection, config.source.database, config.source.account)
+            source = Source(
+                connection,
+                config.source.database,
+                config.source.account,
+                config.source.read_mode,
+            )
             yield from _at_the_source(source, config)
             topics = _topics(source, config)
     except SourceError as error:
@@ -53,7 +58,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
             "nothing of the source could be looked at from here on",
             Fix("mend this first, then run tailrace doctor again"),
         )
-    yield from look_at_brokers(config.kafka, config.topics, topics, config.transactional_id)
+    yield from look_at_brokers(config.kafka, config.topics, topics, config.transactional_ids)
     yield from look_at_registry(config.registry)
     yield from look_at_registry_clock(config.registry)
     if lake is not None:

@@ -20,6 +20,7 @@ from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import quote_text
 from tailrace_publisher.source.instances import KnownCatalog, by_table, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled
+from tailrace_publisher.source_options import ReadMode
 from tailrace_schemas.topics import TableName
 
 _JUDGE: Final = Judge(Part.TABLES)
@@ -32,7 +33,7 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
     """Judge the tables that the configuration selects."""
     if not is_cdc_enabled(source.connection):
         return  # which the server's part says
-    known = KnownCatalog()
+    known = KnownCatalog(by_function=config.source.read_mode is ReadMode.FUNCTION)
     try:
         problems = check_source(config, source.connection, known)
     except PreflightError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from tailrace.lake import CommitRows
 from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace.web.model import Model, put_together
 from tailrace.web.strip import LedgerReader
-from tailrace_schemas.daemon_status import DaemonStatus
+from tailrace_schemas.daemon_status import DaemonStatus, of_shards
 
 if TYPE_CHECKING:
     from tailrace.settings import Settings
@@ -38,8 +38,8 @@ class Collector:
 
     Args:
         settings: the configuration.
-        publisher: where it answers; None where it is not asked.
-        sink: the same.
+        publishers: where those of the database answer; none where they are not asked.
+        sink: where it answers; None where it is not asked.
         every_s: pause between two looks, seconds.
         watched_s: how long after a request the page counts as looked at, seconds.
 
@@ -53,7 +53,7 @@ class Collector:
     def __init__(
         self,
         settings: Settings,
-        publisher: DaemonAddress | None,
+        publishers: Sequence[DaemonAddress],
         sink: DaemonAddress | None,
         every_s: float,
         watched_s: float = 60.0,
@@ -61,7 +61,7 @@ class Collector:
         config = settings.publisher()
         self._config = config
         self._reader = FreshnessReader(settings)
-        self._publisher, self._sink = publisher, sink
+        self._publishers, self._sink = publishers, sink
         self._every_s = every_s
         self._watched_s = watched_s
         kafka = config.kafka
@@ -133,7 +133,10 @@ class Collector:
         """Ask all parts now."""
         freshness = self._reader.read()
         problems = dict(freshness.problems)
-        publisher = _asked("publisher", self._publisher, problems)
+        asked = [_asked("publisher", address, problems) for address in self._publishers]
+        told = [status for status in asked if status is not None]
+        busy = [status for status in told if status.figures.get("shards_here") != 0] or told
+        publisher = of_shards(busy[0], busy) if len(busy) > 1 else next(iter(busy), None)
         sink = _asked("sink", self._sink, problems)
         try:
             self._ledger.read()
@@ -179,5 +182,5 @@ def _asked(
     try:
         return ask_status(address)
     except DaemonUnavailable as error:
-        problems[name] = str(error)
+        problems[name] = "; ".join(filter(None, [problems.get(name), str(error)]))
         return None

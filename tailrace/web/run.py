@@ -35,7 +35,7 @@ class WebOptions:
         certificate: PEM, with its chain: the page is then served with TLS.
         key: its key, where that is in a file of its own.
         every_s: seconds between two looks at all parts.
-        publisher_url: where the publisher's endpoint is; default: as its options say.
+        publisher_urls: where the publishers' endpoints are; default: as their options say.
         sink_url: the same of the sink.
     """
 
@@ -45,7 +45,7 @@ class WebOptions:
     certificate: Path | None = None
     key: Path | None = None
     every_s: float = 2.0
-    publisher_url: str | None = None
+    publisher_urls: tuple[str, ...] = ()
     sink_url: str | None = None
 
 
@@ -71,13 +71,15 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
     except ValueError as error:
         raise WebRefused(f"--certificate, --key: {error}") from error
     address = Address(options.port, options.host, token, tls)
-    publisher = _address(options.publisher_url, address_of(settings.publisher()))
+    own = address_of(settings.publisher())
+    given = [_address(url, own) for url in options.publisher_urls or (None,)]
+    publishers = [address for address in given if address is not None]
     sink = None
     if settings.has_sink:
         import deltalake  # noqa: F401 - where it is missing, the command says which extra has it
 
         sink = _address(options.sink_url, address_of(settings.sink()))
-    collector = Collector(settings, publisher, sink, options.every_s)
+    collector = Collector(settings, publishers, sink, options.every_s)
     site = Site(settings, collector, Details(settings))
     try:
         service = HttpService(address, site.routes())

@@ -1,4 +1,4 @@
-"""A Java virtual machine with one JDBC driver, driven from here: no compiler is needed for that."""
+"""A Java virtual machine with a test's jars, driven from here: no compiler is needed for that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def driver_jar(version: str) -> Path:
 
 
 @contextmanager
-def jvm_with(jar: Path) -> Iterator[Any]:
+def jvm_with(*class_path: Path) -> Iterator[Any]:
     """`jvm.java.sql.DriverManager` and everything else, by the bridge that PySpark carries."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
@@ -30,7 +30,7 @@ def jvm_with(jar: Path) -> Iterator[Any]:
     (bridge,) = Path(spec.submodule_search_locations[0], "jars").glob("py4j-*.jar")
     port, token = launch_gateway(
         jarpath=str(bridge),
-        classpath=str(jar),
+        classpath=":".join(map(str, class_path)),
         javaopts=[*QUICK_START, "-Xmx256m"],
         java_path=java_executable(),
         die_on_exit=True,

@@ -9,27 +9,24 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyodbc
 import pytest
 import yaml
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace.compare import TableComparison, TopicComparison, compare_positions, compare_rows
 from tailrace.lake import CommitRow, CommitRows
 from tailrace.topics import Event, existing_data_topics, read_all
-from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
 from tailrace_schemas.registry import SchemaRegistry
 from tailrace_schemas.topics import TopicNames
-from tailrace_sink.session import small_batch_session
+from tests.fix_spark import SPARK_JAVA
 from tests.fix_sqlserver import SourceServer
+from tests.sink.reading import query_delta
 
 REACHED_WITHIN_S = 300
 """Two JVMs start and warm up meanwhile; on two busy cores that took more than two minutes."""
@@ -98,7 +95,7 @@ class Pipeline:
                 "lake": str(self.lake),
                 "spark": {
                     "spark.driver.memory": "1g",
-                    "spark.driver.extraJavaOptions": SPARK_QUICK_START,
+                    "spark.driver.extraJavaOptions": SPARK_JAVA,
                 },
                 **self.sink_options,
             },
@@ -179,23 +176,18 @@ class Pipeline:
         return compare_positions(table, change_rows, found)
 
     def lake_rows(
-        self, spark: SparkSession, table: str, columns: list[str], cuts: Iterable[CommitRow]
+        self, table: str, columns: list[str], cuts: Iterable[CommitRow]
     ) -> dict[int, list[tuple[Any, ...]]]:
-        """The rows of a lake table at each of some cuts, by its version, all in one query."""
+        """The rows of a lake table at each of some cuts, by its version."""
         path = f"{self.database}/dbo/{table}"
-        reader = small_batch_session(spark).read.format("delta")
-
-        def at(version: int) -> DataFrame:
-            frame = reader.option("versionAsOf", version).load(f"{self.lake}/{path}")
-            return frame.select(F.lit(version).alias("_version"), *columns)
-
-        found: dict[int, list[tuple[Any, ...]]] = {cut.tables[path]: [] for cut in cuts}
-        for version, *row in reduce(DataFrame.unionAll, map(at, sorted(found))).collect():
-            found[version].append(tuple(row))
-        return found
+        query = f"SELECT {', '.join(columns)} FROM t"
+        return {
+            version: [tuple(r.values()) for r in query_delta(f"{self.lake}/{path}", query, version)]
+            for version in {cut.tables[path] for cut in cuts}
+        }
 
     def compare_table(
-        self, spark: SparkSession, table: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
+        self, table: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> TableComparison:
         """Source table and lake table at the last cut; the first column is the key."""
         monkeypatch.setattr(pyodbc, "native_uuid", True)  # values, not upper-case text
@@ -203,7 +195,7 @@ class Pipeline:
             source = connection.execute(
                 f"SELECT {', '.join(columns)} FROM dbo.[{table}]"
             ).fetchall()
-        (lake,) = self.lake_rows(spark, table, columns, self.commit_rows()[-1:]).values()
+        (lake,) = self.lake_rows(table, columns, self.commit_rows()[-1:]).values()
         return compare_rows(table, map(tuple, source), lake, 1)
 
 

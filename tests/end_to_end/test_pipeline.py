@@ -100,7 +100,7 @@ class Traffic:
             connection.close()
 
 
-def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, spark, monkeypatch):
+def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monkeypatch):
     create_bank(pipeline)
     publisher = pipeline.start("publish")
     sink = pipeline.start("sink")
@@ -125,16 +125,16 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, spark
     for table in ("accounts", "journal"):
         comparison = pipeline.compare_topic(table, events)
         assert comparison.equal, comparison
-    assert pipeline.compare_table(spark, "accounts", COLUMNS, monkeypatch).equal
+    assert pipeline.compare_table("accounts", COLUMNS, monkeypatch).equal
     entries = ["entry_id", "account_id", "amount"]
-    assert pipeline.compare_table(spark, "journal", entries, monkeypatch).equal
+    assert pipeline.compare_table("journal", entries, monkeypatch).equal
     # Never half a transaction: at each cut the money is all there and the journal explains it.
     paths = {table: f"{pipeline.database}/dbo/{table}" for table in ("accounts", "journal")}
     # Before both snapshots were in, a cut has one of the two.
     cuts = [row for row in pipeline.commit_rows() if len(row.tables) == len(paths)]
     assert len(cuts) > 1, cuts
-    balances = pipeline.lake_rows(spark, "accounts", ["account_id", "balance"], cuts)
-    entries = pipeline.lake_rows(spark, "journal", ["account_id", "amount"], cuts)
+    balances = pipeline.lake_rows("accounts", ["account_id", "balance"], cuts)
+    entries = pipeline.lake_rows("journal", ["account_id", "amount"], cuts)
     for row in cuts:
         explained = dict.fromkeys(range(ACCOUNTS), OPENING)
         for account, amount in entries[row.tables[paths["journal"]]]:
@@ -142,7 +142,7 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, spark
         assert sorted(balances[row.tables[paths["accounts"]]]) == sorted(explained.items()), row
 
 
-def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, spark, monkeypatch):
+def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, monkeypatch):
     pipeline.publisher_options |= {"page_rows": 1, "rows_per_transaction": 3, "linger_ms": 0}
     create_bank(pipeline)
     publisher = pipeline.start("publish")
@@ -161,4 +161,4 @@ def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, sp
     comparison = pipeline.compare_topic("accounts", events)
     assert comparison.equal, comparison
     assert comparison.change_rows == 2 * ACCOUNTS + ACCOUNTS // 7
-    assert pipeline.compare_table(spark, "accounts", COLUMNS, monkeypatch).equal
+    assert pipeline.compare_table("accounts", COLUMNS, monkeypatch).equal

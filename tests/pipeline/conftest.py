@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from tailrace.topics import AvroDecoder, Event, consumer_of, existing_data_topics, read_all
+from tailrace.record_decoder import RecordDecoder
+from tailrace.topics import Event, consumer_of, existing_data_topics, read_all
 from tailrace_publisher.checkpoint.partition import end_of, partition_reader
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.production import kafka_at
@@ -31,7 +32,7 @@ class Topics:
     registry_url: str
     prefix: str
     _consumer: Consumer | None = None
-    _decoder: AvroDecoder | None = None
+    _decoder: RecordDecoder | None = None
     _records: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -83,7 +84,7 @@ class Topics:
         """The progress records so far; each call reads on where the one before ended."""
         if self._consumer is None:
             self._consumer = consumer_of(self.bootstrap)
-            self._decoder = AvroDecoder(SchemaRegistry(self.registry_url))
+            self._decoder = RecordDecoder(SchemaRegistry(self.registry_url))
             self._consumer.assign([TopicPartition(self.names.progress, 0, OFFSET_BEGINNING)])
         assert self._decoder is not None
         while messages := self._consumer.consume(100, 0.03):
@@ -98,7 +99,7 @@ class Topics:
         deadline = kafka.clock.monotonic() + 30
         end = end_of(kafka, topic, deadline)
         with SchemaRegistry(self.registry_url) as registry, partition_reader(kafka, topic) as read:
-            decoder = AvroDecoder(registry)
+            decoder = RecordDecoder(registry)
             messages = read.read(OFFSET_BEGINNING, end, deadline)
             return [decoder.decode(message.value())[1] for message in messages]
 

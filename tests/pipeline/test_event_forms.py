@@ -101,7 +101,7 @@ def test_flat_events_are_the_rows_and_the_form_is_not_changed_in_silence(
     assert isinstance(error, SchemaRefused)
     assert len(reasons) == 2
     for reason in reasons:
-        assert "have event_form: flat, these would have debezium: publish under" in reason
+        assert "have event_form: flat, these would have event_form: debezium: publish" in reason
 
     with Running(pipe.config(schema_compatibility="NONE")) as publisher:
         publisher.until(pipe.is_caught_up, "both forms are in the topics")

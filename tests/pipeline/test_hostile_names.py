@@ -124,7 +124,7 @@ def test_every_name_is_data_on_its_whole_way(hostile: Pipe, tmp_path: Path):
             "N'my.schema', @source_name = N'left.out'" in invoke(hostile, tmp_path, "doctor").output
         )
 
-        page = WebOptions(every_s=0.2, publisher_url=url_of(publisher))
+        page = WebOptions(every_s=0.2, publisher_urls=(url_of(publisher),))
         with (
             serving(settings_of(hostile, tmp_path), page) as url,
             httpx.Client(base_url=url, trust_env=False, timeout=30) as client,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -13,7 +14,9 @@ from tailrace.audit import audit
 from tailrace.moments import Moment
 from tailrace.progress import decode, last_record
 from tailrace.tail import EventTail
-from tailrace.topics import arrived, consumer_of
+from tailrace.topics import Event, arrived, consumer_of
+from tailrace_publisher.daemon.agreed_map import agreed_map
+from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import DeliveryRejected
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import Progress
@@ -44,11 +47,13 @@ def shop(pipe: Pipe) -> Pipe:
 @pytest.fixture
 def shards(pipe: Pipe) -> tuple[Shard, Shard]:
     """The first table is of the first, the second of the second, the others by their names."""
-    found = ShardMap(1, 2, {pipe.topic("t0"): 0, pipe.topic("t1"): 1})
+    options = {"count": 2, "pinned": {"dbo.t0": 0, "dbo.t1": 1}}
+    found = agreed_map(pipe.config(shards=options), production_ports())
+    assert found == ShardMap(1, 2, {pipe.topic("t0"): 0, pipe.topic("t1"): 1})
     return Shard(0, found), Shard(1, found)
 
 
-def is_caught_up(pipe: Pipe) -> bool:
+def is_caught_up(pipe: Pipe, shards: int = 2) -> bool:
     pipe.source.scan()
     try:
         found = last_record(pipe.topics.bootstrap, pipe.topics.names)
@@ -56,11 +61,21 @@ def is_caught_up(pipe: Pipe) -> bool:
         return False
     return (
         found is not None
-        and all(progress_of(pipe, shard) for shard in (0, 1))
+        and has_begun(pipe, shards)
         and not found.snapshotting
         and found.closed
         and Lsn.parse(found.closed_lsn) >= pipe.source.max_lsn()
     )
+
+
+def has_begun(pipe: Pipe, shards: int) -> bool:
+    """Whether every shard has sent a record."""
+    where = [TopicPartition(pipe.topics.names.progress, number) for number in range(shards)]
+    consumer = consumer_of(pipe.topics.bootstrap)
+    try:
+        return all(consumer.get_watermark_offsets(part, timeout=10)[1] for part in where)
+    finally:
+        consumer.close()
 
 
 def progress_of(pipe: Pipe, partition: int) -> list[Progress]:
@@ -81,7 +96,7 @@ def progress_of(pipe: Pipe, partition: int) -> list[Progress]:
         consumer.close()
 
 
-def assert_whole(pipe: Pipe, shards: tuple[Shard, Shard]) -> None:
+def assert_whole(pipe: Pipe, shards: Sequence[Shard]) -> None:
     """Every change once, each topic from its shard, and the ledger says so."""
     for table in TABLES:
         pipe.assert_exactly_once(table)
@@ -93,6 +108,14 @@ def assert_whole(pipe: Pipe, shards: tuple[Shard, Shard]) -> None:
         assert {record.shard for record in records} == {shard.number}
         topics = {part.topic for record in records for part in record.partitions}
         assert topics == {t for t in map(pipe.topic, TABLES) if shard.has(t)}
+    shown = assert_ledger(pipe, len(shards))
+    for shard in shards:
+        commits = [event.position.commit_lsn for event in shown if shard.has(event.topic)]
+        assert commits == sorted(commits)
+
+
+def assert_ledger(pipe: Pipe, shards: int) -> list[Event]:
+    """The ledger of all shards says that the topics are whole; their events, as they are shown."""
     with SchemaRegistry(pipe.topics.registry_url) as registry:
         found = audit(pipe.topics.bootstrap, pipe.topics.names, registry)
         tail = EventTail(pipe.topics.bootstrap, pipe.topics.names, registry)
@@ -100,10 +123,9 @@ def assert_whole(pipe: Pipe, shards: tuple[Shard, Shard]) -> None:
     assert found.problems.texts == []
     assert set(found.topics) == set(map(pipe.topic, TABLES))
     assert len(shown) == sum(of.events for of in found.topics.values())
-    for shard in shards:
-        commits = [event.position.commit_lsn for event in shown if shard.has(event.topic)]
-        assert commits == sorted(commits)
-    assert found.closed_lsn == min(progress_of(pipe, shard)[-1].closed_lsn for shard in (0, 1))
+    closed = [progress_of(pipe, number)[-1].closed_lsn for number in range(shards)]
+    assert found.closed_lsn == min(closed)
+    return shown
 
 
 def test_each_shard_publishes_its_tables(shop: Pipe, shards: tuple[Shard, Shard]):

@@ -168,7 +168,7 @@ def test_the_endpoint_and_the_page_with_a_chain(
         health.check_publisher({f"TAILRACE__PUBLISHER__{k}": v for k, v in environ.items()})
         for authority, words in ((chain.root, None), (chain.stranger, "authority that is not")):
             monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-            options = replace(page, publisher_url=url)
+            options = replace(page, publisher_urls=(url,))
             with serving(settings_of(pipe, tmp_path), options) as address:
                 seen = httpx.get(
                     f"{address}model.json", verify=trusted, trust_env=False, timeout=30

@@ -43,7 +43,7 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
         publisher.until(pipe.is_caught_up, "the snapshots are out")
         pipe.source.execute("UPDATE dbo.orders SET note = N'«second»'")
         publisher.until(pipe.is_caught_up, "the change is out")
-        options = WebOptions(every_s=0.2, publisher_url=url_of(publisher))
+        options = WebOptions(every_s=0.2, publisher_urls=(url_of(publisher),))
         with (
             serving(settings_of(pipe, tmp_path), options) as url,
             httpx.Client(base_url=url, trust_env=False, timeout=30) as client,
@@ -71,7 +71,7 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
             assert client.get("/table", params={"name": "dbo.nosuch"}).status_code == 404
 
             told = front.text + client.get("/model.json").text + table
-            told += httpx.get(f"{options.publisher_url}/status", trust_env=False).text
+            told += httpx.get(f"{options.publisher_urls[0]}/status", trust_env=False).text
             assert str(pipe.options()["source"]["password"]) not in told
 
             before = len(pipe.topics.snapshot(pipe.source.name, "orders"))
@@ -89,7 +89,7 @@ def test_the_page_shows_the_pipeline_and_asks_for_a_snapshot(pipe: Pipe, tmp_pat
 def test_while_nobody_looks_the_parts_are_left_alone_until_somebody_does(
     pipe: Pipe, tmp_path: Path
 ):
-    collector = Collector(settings_of(pipe, tmp_path), None, None, every_s=0.01, watched_s=0.0)
+    collector = Collector(settings_of(pipe, tmp_path), [], None, every_s=0.01, watched_s=0.0)
     collector.start()
     try:
         wait_until(lambda: collector.is_resting, "nobody asks for it", 30)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from tailrace_publisher.source_options import ReadMode
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.rows import Column, Table
 from tests.simulation.writes import Writer
@@ -44,7 +45,8 @@ def _write(sim: Simulation, rng: random.Random, statements: int, rows_max: int) 
     group = sim.group
     take = rng.random() < 0.5
     reserved = sim.reserved if take else []
-    writer = Writer(group.database, group.log, rng, reserved, sim.next_row)
+    moves_keys = sim.config.source.read_mode is ReadMode.DIRECT
+    writer = Writer(group.database, group.log, rng, reserved, sim.next_row, moves_keys)
     for _ in range(statements):
         writer.statement(rows_max)
     sim.next_row = writer.next_row

@@ -179,7 +179,10 @@ def draw(seed: int) -> Scenario:
     drawn = rng.choices(kinds, [weights[kind] for kind in kinds], k=count)
     spread = rng.choice((2, 6, 15, 40))
     steps = tuple(Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)) for kind in drawn)
-    return Scenario(seed, around, _options(rng, around), steps)
+    options = _options(rng, around)
+    if seed % 4 == 3:
+        options["source"]["read_mode"] = "function"
+    return Scenario(seed, around, options, steps)
 
 
 def _surroundings(rng: random.Random) -> Surroundings:

@@ -25,6 +25,8 @@ class Writer:
         rng: chooses.
         reserved: LSNs that were given out before: an older transaction's, which commits late.
         next_row: a new name for a row.
+        moves_keys: whether keys may move from row to row; read through query functions, such a
+            table stops for want of an order.
         changes: what it has done.
     """
 
@@ -33,6 +35,7 @@ class Writer:
     rng: random.Random
     reserved: list[bytes]
     next_row: int
+    moves_keys: bool = True
     changes: list[Change] = field(default_factory=list)
     _command: int = 0
     _large: int = 0
@@ -56,7 +59,7 @@ class Writer:
         if kind == "delete":
             for row_id in chosen:
                 self._change(table, row_id, rows.pop(row_id), None)
-        elif kind == "update" or not table.key:
+        elif kind == "update" or not table.key or not self.moves_keys:
             for row_id in chosen:
                 before = rows[row_id]
                 rows[row_id] = {**before, **self._values(table)}

@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace_sink.config import SinkConfig
-from tailrace_sink.lake_table import CHANGES_COLUMNS, quote
+from tailrace_sink.lake_table import CHANGES_COLUMNS
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Cut, Source
+from tests.sink.reading import Rows, query_delta, read_delta
 
 
 class Lake:
@@ -63,31 +64,39 @@ class Lake:
     def location(self, table: str) -> str:
         return f"{self.path}/lake/shop/dbo/{table}"
 
-    def rows(self, table: str, **read_options: Any) -> list[dict[str, Any]]:
+    def rows(self, table: str, version: int | None = None) -> Rows:
         """The mirrored columns of a lake table."""
-        frame = self.spark.read.format("delta").options(**read_options).load(self.location(table))
-        names = [name for name in frame.columns if name not in CHANGES_COLUMNS]
-        return [row.asDict() for row in frame.select(*map(quote, names)).collect()]
+        return [
+            {name: value for name, value in row.items() if name not in CHANGES_COLUMNS}
+            for row in read_delta(self.spark, self.location(table), version)
+        ]
+
+    def raw(self, table: str) -> Rows:
+        """The rows of a lake table with every column that it has."""
+        return read_delta(self.spark, self.location(table))
 
     def cut(self, **versions: int) -> Cut:
         """All tables by key, at some versions or the newest."""
         cut: Cut = {}
         for name, table in self.source.tables.items():
-            options = {"versionAsOf": versions[name]} if name in versions else {}
-            rows = self.rows(name, **options)
+            rows = self.rows(name, versions.get(name))
             cut[name] = {table.key_of(row): row for row in rows}
             assert len(cut[name]) == len(rows), f"{name} holds a key twice"
         return cut
 
-    def commits(self) -> list[Any]:
-        frame = self.spark.read.format("delta").load(f"{self.path}/lake/_tailrace/commits")
-        return frame.orderBy("batch").collect()
+    def commits(self) -> Rows:
+        rows = read_delta(self.spark, f"{self.path}/lake/_tailrace/commits")
+        for row in rows:
+            row["tables"] = dict(row["tables"])
+        return sorted(rows, key=lambda row: row["batch"])
 
-    def logged_twice(self) -> list[Any]:
+    def logged_twice(self) -> Rows:
         """Topic, partition and offset of what the log has more than once."""
-        frame = self.spark.read.format("delta").load(f"{self.path}/lake/_tailrace/log")
-        places = frame.where("topic <> ''").groupBy("topic", "partition", "offset").count()
-        return places.where("count > 1").collect()
+        return query_delta(
+            f"{self.path}/lake/_tailrace/log",
+            "SELECT topic, partition, \"offset\" FROM t WHERE topic <> ''"
+            ' GROUP BY topic, partition, "offset" HAVING COUNT(*) > 1',
+        )
 
     def version(self, table: str) -> int:
         return max(

@@ -21,9 +21,9 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace_compose.local.jars import spark_jars
-from tailrace_compose.local.java import SPARK_QUICK_START
 from tailrace_sink.lake_table import CHANGES_COLUMNS
 from tests.fix_envelopes import Source, SourceTable, column
+from tests.fix_spark import SPARK_JAVA
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
@@ -95,7 +95,7 @@ class Cluster:
                     **os.environ,
                     "SPARK_HOME": str(SPARK_HOME),
                     "SPARK_DAEMON_MEMORY": "256m",
-                    "SPARK_DAEMON_JAVA_OPTS": SPARK_QUICK_START,
+                    "SPARK_DAEMON_JAVA_OPTS": SPARK_JAVA,
                 },
                 stdout=log,
                 stderr=log,
@@ -170,8 +170,8 @@ def test_executors_killed_in_mid_batch_lose_and_double_nothing(
     }
     settings = {
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": SPARK_QUICK_START,
-        "spark.driver.extraJavaOptions": SPARK_QUICK_START,
+        "spark.executor.extraJavaOptions": SPARK_JAVA,
+        "spark.driver.extraJavaOptions": SPARK_JAVA,
         "spark.driver.host": "127.0.0.1",
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
         "spark.local.dir": str(tmp_path / "local"),

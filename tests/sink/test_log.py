@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -15,10 +16,13 @@ from tailrace_schemas.signals import SnapshotSignal
 from tailrace_sink import feed
 from tailrace_sink.application import serve
 from tailrace_sink.errors import EXCLUDED, KafkaUnavailable, LakeTaken, SinkError
+from tailrace_sink.log_table import LogState, LogTable
+from tailrace_sink.progress import SinkState
 from tailrace_sink.sink import Sink
 from tailrace_sink.streaming import ProgressStream
 from tests.fix_envelopes import Source, SourceTable, column
 from tests.sink.conftest import Lake
+from tests.sink.reading import query_delta
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -120,6 +124,26 @@ def test_sinks_that_start_together(source: Source, lake: Lake, spark: SparkSessi
     check(lake, keyed, 2)
 
 
+def test_an_append_tells_whether_another_sink_was_first(lake: Lake):
+    """With the same mark, or a newer one: Delta drops the second without a word."""
+    config, today = lake.config(), dt.date(2024, 1, 1)
+    table = LogTable(lake.spark, config.log_path, config.prefix)
+    table.ensure()
+
+    def append(owner: str, epoch: int) -> bool:
+        state = LogState(SinkState(), epoch, owner)
+        return table.append(
+            lake.spark, state, [], config.topics.progress, None, today, one_file=True
+        )
+
+    assert append("one", 2)
+    assert not append("other", 2)
+    assert not append("late", 1)
+    found = table.last()
+    assert found is not None
+    assert (found.owner, table.mark()) == ("one", found.mark)
+
+
 def stream_of(spark: SparkSession, source: Source, sink: Sink) -> ProgressStream:
     return ProgressStream(spark, sink.config, source.registry.schema_by_id, sink)
 
@@ -157,8 +181,7 @@ def test_old_days_of_the_log_go(source: Source, lake: Lake, spark: SparkSession)
     source.publish(snapshotting=[later])
 
     def days_of_the_log() -> int:
-        frame = lake.spark.read.format("delta").load(lake.config().log_path)
-        return frame.select("day").distinct().count()
+        return len(query_delta(lake.config().log_path, "SELECT DISTINCT day FROM t"))
 
     def a_while_later(number: int, snapshotting: Sequence[SourceTable] = ()) -> None:
         source.commit(

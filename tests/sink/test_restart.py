@@ -217,7 +217,7 @@ def test_streaming_goes_on_after_a_stop_and_a_lost_checkpoint(
         assert httpx.get(f"{url}/ready", trust_env=False).text == "running\n"
         status = DaemonStatus.from_json(httpx.get(f"{url}/status", trust_env=False).json())
         assert "tailrace_sink_cuts_total" in httpx.get(f"{url}/metrics", trust_env=False).text
-    closed = lake.commits()[-1].through_lsn
+    closed = lake.commits()[-1]["through_lsn"]
     assert (status.closed_lsn, status.log_lsn) == (closed, closed)
     assert {(t.state, t.lsn, t.log_lsn) for t in status.tables} == {("followed", closed, closed)}
     assert {t.table for t in status.tables} == {f"dbo.{name}" for name in ("a", "b")}

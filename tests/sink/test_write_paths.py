@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tailrace_sink.session import small_batch_session
@@ -21,8 +22,8 @@ SIZES = pytest.mark.parametrize("options", [{}, LARGE], ids=["small", "large"])
 
 def ways(lake: Lake, table: str) -> list[str]:
     """What the commits with rows were, oldest first."""
-    found = lake.spark.sql(f"DESCRIBE HISTORY delta.`{lake.location(table)}`").collect()
-    return [row["operation"] for row in reversed(found) if row["operation"] in {"WRITE", "MERGE"}]
+    newest_first = [commit["operation"] for commit in DeltaTable(lake.location(table)).history()]
+    return [operation for operation in reversed(newest_first) if operation in {"WRITE", "MERGE"}]
 
 
 def insert(source: Source, table: SourceTable, *numbers: int) -> None:
@@ -132,6 +133,29 @@ def test_a_merge_reads_only_files_with_keys_between_those_that_changed(
         Path(f"{file}.away").rename(file)
     assert lake.cut() == source.cut()
     assert ways(lake, "t")[-1] == "MERGE"
+
+
+def test_a_batch_like_the_one_before_compiles_nothing_anew(source: Source, lake: Lake):
+    table = source.table("t", KEY, column(2, "v", "int"))
+    insert(source, table, *range(1000, 1020))
+    source.publish()
+    lake.catch_up(**LARGE)
+    compiled = []
+    for number in range(4):
+        source.commit(lambda t, n=number: t.update(table, (1003 + n,), v=0))
+        source.publish()
+        before = generated_classes(lake.spark)
+        lake.catch_up(**LARGE)
+        compiled.append(generated_classes(lake.spark) - before)
+    assert compiled[0] > 0
+    assert compiled[-1] == 0
+    assert lake.cut() == source.cut()
+
+
+def generated_classes(spark: SparkSession) -> int:
+    """How many classes Spark has generated in this JVM."""
+    metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics  # type: ignore[union-attr]
+    return int(metrics.METRIC_COMPILATION_TIME().getCount())
 
 
 def test_large_values_of_few_changes_do_not_pass_the_driver(source: Source, lake: Lake):

@@ -158,8 +158,9 @@ def test_the_page_finds_both_daemons_with_their_token(compose):
     assert f"secrets/{token}" in (FOLDER / "prepare.sh").read_text()
     name, *arguments = web["command"]
     found = cli.commands[name].make_context(name, arguments).params
-    for name in ("publisher", "sink"):
-        port = urlsplit(found[f"{name}_url"]).port
+    urls = {"publisher": found["publisher_urls"][0], "sink": found["sink_url"]}
+    for name, url in urls.items():
+        port = urlsplit(url).port
         dockerfile = (FOLDER / "images" / IMAGES[name].dockerfile).read_text()
         assert f"TAILRACE__{name.upper()}__METRICS_PORT={port}" in dockerfile
     assert f"127.0.0.1:{found['port']}:{found['port']}" in web["ports"]

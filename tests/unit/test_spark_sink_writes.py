@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.lsn import Lsn
@@ -15,7 +17,7 @@ from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType
 from tailrace_sink.apply import merge_statement
 from tailrace_sink.config import DeleteMode, SinkConfig
-from tailrace_sink.key_bounds import bounds_in, sql_literal
+from tailrace_sink.key_bounds import bounds_in, rounded, sql_literal
 from tailrace_sink.lake_table import Kind, LakeTable, new_table
 from tailrace_sink.maintenance import files_within
 from tailrace_sink.topic_ranges import TopicRange
@@ -125,7 +127,7 @@ def test_bounds_of_a_key_and_none_where_one_is_null():
         "t.`id` >= -2",
         "t.`id` <= 5",
         "t.`at` >= TIMESTAMP_NTZ'2024-01-01 00:00:00'",
-        "t.`at` <= TIMESTAMP_NTZ'2024-01-03 00:00:00'",
+        "t.`at` <= TIMESTAMP_NTZ'2024-01-31 23:59:59.999999'",
     ]
     holed = pa.table({"id": pa.array([5, None], pa.int32()), "at": pa.array(moments)})
     assert [text.split()[0] for text in bounds_in(holed, table())] == ["t.`at`", "t.`at`"]
@@ -136,6 +138,34 @@ def test_bounds_of_a_key_and_none_where_one_is_null():
     assert " AND t.`id` >= -2 AND t.`id` <= 5 AND" in merge
     whole = merge_statement("/l", "v", table(), [], HARD, str(Lsn(1, 1, 1)), bounds)
     assert ">= -2" not in whole
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+def test_rounded_bounds_enclose_and_stay_in_their_type(one, other):
+    least, greatest = sorted((one, other))
+    first, last = rounded(least, greatest)
+    assert first <= least <= greatest <= last
+    for bits in (15, 31, 63):
+        if -(2**bits) <= least and greatest < 2**bits:
+            assert -(2**bits) <= first
+            assert last < 2**bits
+    assert last - greatest <= max(abs(least), abs(greatest)) / 50
+    assert least - first <= max(abs(least), abs(greatest)) / 50
+
+
+@given(st.dates(), st.dates())
+def test_rounded_times_enclose(one, other):
+    least, greatest = sorted((one, other))
+    first, last = rounded(least, greatest)
+    assert first <= least <= greatest <= last
+    assert (first.year, last.month) == (least.year, greatest.month)
+
+
+def test_bounds_stay_the_same_while_a_table_grows():
+    """Or every batch's code would be compiled anew."""
+    assert rounded(3, 1_000_000) == rounded(17, 1_003_000) == (0, 1_007_615)
+    assert rounded("a", "b") == ("a", "b")
+    assert rounded(None, None) == (None, None)
 
 
 def test_a_compaction_takes_the_smallest_files_up_to_a_bound():

@@ -14,7 +14,7 @@ from tailrace_compose.local import ivy
 from tailrace_compose.local.cache import cache_dir, exclusive
 from tailrace_compose.local.errors import ArtifactUnavailable, LockInvalid
 
-Group = Literal["spark", "kafka", "registry", "connect", "debezium", "jdbc"]
+Group = Literal["spark", "kafka", "registry", "connect", "debezium", "converter", "jdbc"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 # What everybody needs; the other groups serve some tests, which fetch them themselves.
 _SET_UP: tuple[Group, ...] = ("spark", "kafka", "registry")

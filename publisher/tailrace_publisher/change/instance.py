@@ -58,6 +58,8 @@ class CaptureInstance:
             Whatever the event key is, a snapshot is cut into chunks by it.
         renamed_to: what the source table is called now, where it is published under the name that
             it had before.
+        by_function: whether its changes are read through its query function, whose rows have no
+            command id.
     """
 
     name: str
@@ -72,6 +74,7 @@ class CaptureInstance:
     key: tuple[str, ...]
     identity: tuple[str, ...]
     renamed_to: TableName | None = None
+    by_function: bool = False
 
     @property
     def source_table(self) -> TableName:

@@ -34,10 +34,14 @@ class Published:
     Attributes:
         offset: where it is in the progress topic.
         closed_lsn: everything up to it is out.
+        closed_commit_ms: its commit time, milliseconds UTC.
+        snapshotting: topics of tables that are not part of the cut.
     """
 
     offset: int
     closed_lsn: Lsn
+    closed_commit_ms: int | None = None
+    snapshotting: tuple[str, ...] = ()
 
     def accepted(self, server: str, database: str) -> AcceptedLoss:
         """The signal that accepts the loss of the checkpoint that came with this record."""
@@ -75,7 +79,12 @@ def newest_published(topics: DatabaseTopics, deadline_s: float) -> Published | N
                         f"topic {topic} holds a foreign record: {error}"
                     ) from error
                 if (progress.server, progress.database) == (topics.server, topics.database):
-                    newest = Published(message.offset(), Lsn.parse(progress.closed_lsn))
+                    newest = Published(
+                        message.offset(),
+                        Lsn.parse(progress.closed_lsn),
+                        progress.closed_commit_ms,
+                        tuple(progress.snapshotting),
+                    )
             if newest is not None:
                 return newest
             end = start

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.agreed_map import all_shards
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.publisher_state import known_identity
 from tailrace_publisher.deliver.producer import TransactionalProducer
@@ -23,6 +24,7 @@ from tailrace_schemas.checkpoint import (
     DatabaseCheckpoint,
 )
 from tailrace_schemas.lsn import Lsn
+from tailrace_schemas.shards import transactional_id
 from tailrace_schemas.topics import key_subject, value_subject
 
 
@@ -44,8 +46,8 @@ class Accepted:
 def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Accepted:
     """Write into the checkpoint that the database as it is now continues what was published.
 
-    Only what it is known by is written; the position and the tables' state stay. It is one Kafka
-    transaction under the publisher's transactional id, so a publisher that runs is fenced and ends.
+    Only what it is known by is written; the position and the tables' state stay. It is a Kafka
+    transaction under the transactional id of each shard, so publishers that run are fenced and end.
 
     Args:
         config: of the publisher.
@@ -63,34 +65,52 @@ def accept_database(config: PublisherConfig, ports: Ports | None = None) -> Acce
         ports.registry(config.registry) as registry,
     ):
         found, newest = visible_identity(connection), max_lsn(connection)
-        topics = database_topics(config, ports, registry)
-        timeout_s = config.kafka.start_timeout_s
         nothing = CheckpointError(
             f"nothing of {database} was published under prefix {config.prefix}: there is no"
             " checkpoint to accept it for; check publisher.prefix and publisher.source.database"
         )
-        if not has_checkpoint_topic(topics, timeout_s):
+        if not has_checkpoint_topic(database_topics(config, ports, registry), _timeout_s(config)):
             raise nothing
-        producer = TransactionalProducer(
-            topics.kafka,
-            config.transactional_id,
-            config.kafka.transaction_timeout_ms,
-            config.kafka.commit_timeout_s,
-        )
-        try:
-            producer.init_transactions(timeout_s)
-            own = read_checkpoints(topics, timeout_s).database
-            if own is None:
-                raise nothing
-            position = own.position.commit_lsn
-            check_not_backwards(database, position, newest, is_secondary=False)
-            message = _encoded(topics, _as_found(own, found, ports.clock.now_ms()))
-            producer.begin()
-            producer.produce(topics.names.offsets, [(*message, 0)], {})
-            producer.commit()
-        finally:
-            producer.close()
-    return Accepted(known_identity(own), found, position)
+        accepted: list[DatabaseCheckpoint] = []
+        for shard in all_shards(config, ports):
+            topics = database_topics(config, ports, registry, shard)
+            own = _accepted(config, topics, found, newest)
+            if own is not None:
+                accepted.append(own)
+    if not accepted:
+        raise nothing
+    behind = min(accepted, key=lambda own: own.position)
+    return Accepted(known_identity(behind), found, behind.position.commit_lsn)
+
+
+def _accepted(
+    config: PublisherConfig, topics: DatabaseTopics, found: DatabaseIdentity, newest: Lsn | None
+) -> DatabaseCheckpoint | None:
+    """What a shard's checkpoint was, which says the database as it is now; None without one."""
+    shard, database = topics.shard, config.source.database
+    producer = TransactionalProducer(
+        topics.kafka,
+        transactional_id(config.prefix, database, shard.map.shards, shard.number),
+        config.kafka.transaction_timeout_ms,
+        config.kafka.commit_timeout_s,
+    )
+    try:
+        producer.init_transactions(_timeout_s(config))
+        own = read_checkpoints(topics, _timeout_s(config)).database
+        if own is None:
+            return None
+        check_not_backwards(database, own.position.commit_lsn, newest, is_secondary=False)
+        message = _encoded(topics, _as_found(own, found, topics.kafka.clock.now_ms()))
+        producer.begin()
+        producer.produce(topics.names.offsets, [(*message, topics.partition)], {})
+        producer.commit()
+    finally:
+        producer.close()
+    return own
+
+
+def _timeout_s(config: PublisherConfig) -> float:
+    return config.kafka.start_timeout_s
 
 
 def _as_found(own: DatabaseCheckpoint, found: DatabaseIdentity, now_ms: int) -> DatabaseCheckpoint:

@@ -17,7 +17,7 @@ from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.dead_letters import DeadLetter
 from tailrace_schemas.position import ChangePosition, Operation
 
-_NUMBERS_BYTES: Final = 100
+_NUMBERS_BYTES: Final = 200
 """What the numbers of an event in its transaction add to it, generously."""
 _ADD_NOTHING: Final = frozenset({Operation.READ, Operation.INSERT})
 
@@ -46,11 +46,12 @@ class BadEvents:
         if not self._is_wanted or not len(part):
             return part
         most = self._delivery.largest_event(part.topic) - _NUMBERS_BYTES
-        if max(map(len, part.values)) + max(len(key or b"") for key in part.keys) <= most:
+        keys, values = part.written()
+        if max(map(len, values)) + max(len(key or b"") for key in keys) <= most:
             return part
         letters = {
-            index: _too_large(part, index, most)
-            for index, (key, value) in enumerate(zip(part.keys, part.values, strict=True))
+            index: _too_large(part, index, key, len(value), most)
+            for index, (key, value) in enumerate(zip(keys, values, strict=True))
             if len(value) + len(key or b"") > most
         }
         return part.with_letters(letters) if letters else part
@@ -95,8 +96,9 @@ class BadEvents:
         self._metrics.failed(letter.error, letter.reason, letter.table)
 
 
-def _too_large(part: EncodedRows, index: int, most: int) -> DeadLetter:
-    size = len(part.values[index])
+def _too_large(
+    part: EncodedRows, index: int, key: bytes | None, size: int, most: int
+) -> DeadLetter:
     return DeadLetter(
         table=part.table,
         topic=part.topic,
@@ -104,5 +106,5 @@ def _too_large(part: EncodedRows, index: int, most: int) -> DeadLetter:
         error=RecordTooLarge.__name__,
         reason=f"its event has {size} bytes before compression, and {most} are allowed"
         " (max.message.bytes of the topic, kafka.extra message.max.bytes)",
-        key=part.keys[index],
+        key=key,
     )

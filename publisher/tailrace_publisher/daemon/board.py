@@ -6,7 +6,7 @@ do not change (records, positions) and copies that the interpreter takes in one 
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.daemon.stopped import StoppedTables
@@ -31,6 +31,28 @@ _FIGURES: Final = {
     "kafka_transactions": "tailrace_commits_total",
     "source_queries": "tailrace_source_queries_total",
 }
+
+
+class Told(Protocol):
+    """What a publisher tells of itself."""
+
+    @property
+    def phase(self) -> Phase:
+        """The present one."""
+
+    @property
+    def still_s(self) -> float:
+        """Seconds since it has taken a step."""
+
+    @property
+    def still_max_s(self) -> float:
+        """Seconds without a step that time limits explain; beyond it, it hangs."""
+
+    def status(self) -> DaemonStatus:
+        """All of it."""
+
+    def tables(self) -> list[TableStatus]:
+        """The tables of which anything is known."""
 
 
 class Board:

@@ -9,9 +9,10 @@ from http import HTTPStatus
 
 import structlog
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.ask_snapshot import send_signal
-from tailrace_publisher.daemon.board import Board
+from tailrace_publisher.daemon.board import Told
 from tailrace_publisher.errors import ConfigError, DeliveryError
 from tailrace_publisher.runtime import Runtime, kafka_access
 from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint
@@ -27,14 +28,19 @@ _log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def endpoint(runtime: Runtime, board: Board) -> Iterator[None]:
+def endpoint(runtime: Runtime, board: Told, metrics: Collector) -> Iterator[None]:
     """The endpoint while the block runs, where the option metrics_port asks for one.
+
+    Args:
+        runtime: what all parts share.
+        board: what is told.
+        metrics: for Prometheus.
 
     Raises:
         ConfigError: it cannot listen there, or the token cannot be read.
     """
     config = runtime.config
-    pages = _Pages(runtime, board)
+    pages = _Pages(runtime, board, metrics)
     routes = {
         ("GET", "/health"): Route(pages.health, is_open=True),
         ("GET", "/ready"): Route(pages.ready, is_open=True),
@@ -52,9 +58,10 @@ def endpoint(runtime: Runtime, board: Board) -> Iterator[None]:
 
 
 class _Pages:
-    def __init__(self, runtime: Runtime, board: Board) -> None:
+    def __init__(self, runtime: Runtime, board: Told, metrics: Collector) -> None:
         self._runtime = runtime
         self._board = board
+        self._metrics = metrics
 
     def health(self, _: Request) -> Response:
         board = self._board
@@ -73,7 +80,7 @@ class _Pages:
 
     def metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return Response(encode(self._runtime.metrics.registry), content_type)
+        return Response(encode(self._metrics), content_type)
 
     def status(self, request: Request) -> Response:
         status = self._board.status()

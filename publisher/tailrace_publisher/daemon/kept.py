@@ -27,6 +27,6 @@ class Kept:
     fencing: FencingCheck
     stopped: StoppedTables
     board: Board
-    catalog: KnownCatalog = field(default_factory=KnownCatalog)
+    catalog: KnownCatalog
     schemas: KnownSchemas = field(default_factory=KnownSchemas)
     once: set[str] = field(default_factory=set)

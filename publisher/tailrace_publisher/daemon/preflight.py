@@ -31,6 +31,7 @@ from tailrace_publisher.source import catalog
 from tailrace_publisher.source.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version
 from tailrace_publisher.source.versions import current_columns
+from tailrace_publisher.source_options import ReadMode, SourceConfig
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import UnsupportedType, avro_type
 
@@ -89,7 +90,7 @@ def check_source(
         raise PreflightError(
             [
                 f"login {config.source.account} may not read the CDC tables of {database}"
-                f" ({error}): GRANT SELECT ON SCHEMA::cdc TO [{config.source.account}], and the"
+                f" ({error}): {_grants(config.source)}, and the"
                 " same on the schemas of the tables for the initial snapshot"
             ]
         ) from error
@@ -115,6 +116,17 @@ def check_source(
     warn_of_filters(connection, selected)
     warn_of_large_values(config.snapshot, read)
     return problems
+
+
+def _grants(source: SourceConfig) -> str:
+    """What opens the catalog of capture instances, and what else the mode reads of schema cdc."""
+    if source.read_mode is ReadMode.DIRECT:
+        return f"GRANT SELECT ON SCHEMA::cdc TO [{source.account}]"
+    tables = ", ".join(f"cdc.{table}" for table in catalog.METADATA_TABLES)
+    return (
+        f"GRANT VIEW DEFINITION ON SCHEMA::cdc, and GRANT SELECT on {tables}, TO"
+        f" [{source.account}] (tailrace grants)"
+    )
 
 
 def _nothing(config: PublisherConfig, hidden: list[str]) -> str:

@@ -17,6 +17,7 @@ from tailrace_publisher.daemon.client_log import CLIENT_LOGGER
 from tailrace_publisher.deliver.kafka_errors import unusable_options
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.ports import (
+    GroupMember,
     KafkaAccess,
     KafkaAdmin,
     KafkaConsumer,
@@ -93,6 +94,7 @@ def production_ports() -> Ports:
         clock=SystemClock(),
         executor=_threads,
         connect_blocks=_connect_blocks,
+        join=_join,
     )
 
 
@@ -116,6 +118,10 @@ def _connect_blocks(config: SourceConfig) -> BlockReading | None:
     except (ImportError, OSError) as error:
         _log.info("rows_are_read_one_by_one", reason=str(error))
         return None
+
+
+def _join(options: Mapping[str, Any]) -> GroupMember:
+    return Consumer(dict(options), logger=_CLIENT_LOG)
 
 
 def _threads(purpose: str) -> Executor:

@@ -51,6 +51,7 @@ class PublisherState:
         open_transaction: events per table that are out of the transaction that the position is in;
             None where it is in none, or nobody counts them.
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
+        by_function: whether changes are read through the query functions, without command ids.
         moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
             ones: the checkpoint was lost.
@@ -67,6 +68,7 @@ class PublisherState:
     start_lsn: Lsn | None = None
     open_transaction: Mapping[str, int] | None = None
     announced_lsn: Lsn | None = None
+    by_function: bool = False
     moves: int = 0
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
     _changed: set[TableName] = field(default_factory=set)
@@ -290,6 +292,7 @@ class PublisherState:
             signals_offset=self.signals_offset,
             open_transaction=self.open_transaction,
             announced_lsn=self.announced_lsn,
+            by_function=self.by_function,
         )
 
     def records_to_write(self, database: DatabaseCheckpoint, now_ms: int) -> Checkpoints:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.treatment import Treatment
 from tailrace_publisher.encode.value_hash import ValueHash
+from tailrace_publisher.encode.version_schemas import VersionSchemas
 from tailrace_publisher.errors import SchemaRefused, TableFailed
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Registry
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.differences import differences
-from tailrace_schemas.envelope import TableSchema, key_schema, table_schema_of
-from tailrace_schemas.event_forms import EventForm, form_of
-from tailrace_schemas.flat import value_schema
+from tailrace_schemas.envelope import TableSchema, table_schema_of
+from tailrace_schemas.event_forms import EventShape
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.topics import key_subject, value_subject
@@ -36,14 +36,14 @@ class KnownSchemas:
         ids: of registered schemas, by subject and fingerprint.
         encoders: by capture instance and schema LSN; their schemas are registered.
         compatible: subjects whose compatibility mode is set.
-        forms: the form of each topic's newest version.
+        shapes: the shape of the events of each topic's newest version.
     """
 
     versions: dict[str, list[TableSchema]] = field(default_factory=dict)
     ids: dict[tuple[str, bytes], int] = field(default_factory=dict)
     encoders: dict[tuple[str, Lsn], EnvelopeEncoder] = field(default_factory=dict)
     compatible: set[str] = field(default_factory=set)
-    forms: dict[str, EventForm] = field(default_factory=dict)
+    shapes: dict[str, EventShape] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Ask again for everything."""
@@ -51,7 +51,7 @@ class KnownSchemas:
         self.ids.clear()
         self.encoders.clear()
         self.compatible.clear()
-        self.forms.clear()
+        self.shapes.clear()
 
 
 class RegisteredVersions:
@@ -109,6 +109,8 @@ class RegisteredVersions:
             self._known.ids[subject, _fingerprint(version.schema)] = version.schema_id
         try:
             found = [table_schema_of(version.schema) for version in versions]
+            if versions:
+                self._known.shapes[topic] = EventShape.of(versions[-1].schema)
         except ValueError as error:
             refused = SchemaRefused(
                 f"subject {subject} of the schema registry: {error}; it belongs to somebody"
@@ -116,8 +118,6 @@ class RegisteredVersions:
             )
             refused.__cause__ = error
             return refused
-        if versions:
-            self._known.forms[topic] = form_of(versions[-1].schema)
         return found
 
     def register(self, of_topics: Mapping[str, Sequence[TableSchema]]) -> dict[str, TableFailed]:
@@ -168,28 +168,27 @@ class RegisteredVersions:
         if ready is not None:
             return ready
         identity = (schema.capture_instance, schema.schema_lsn)
-        key = key_schema(self._config.prefix, schema)
-        value = value_schema(self._config.event_form, self._config.prefix, schema)
+        schemas = VersionSchemas.of(self._config, schema)
         try:
+            key = schemas.key
             key_id = None if key is None else self._id_of(key_subject(topic), key)
-            value_id = self._id_of(value_subject(topic), value)
+            value_id = self._id_of(value_subject(topic), schemas.value)
         except RegistryError as error:
             if error.retryable:
                 raise
             raise SchemaRefused(f"{error}{self._told_differences(topic, schema)}") from error
         registered = self.of_topic(topic)
-        self._known.forms[topic] = self._config.event_form
-        now = table_schema_of(value)
+        self._known.shapes[topic] = self._config.event_shape
+        now = table_schema_of(schemas.value)
         same = [k for k in registered if (k.capture_instance, k.schema_lsn) == identity]
         if not same or same[-1] != now:  # other options may have made another one of it before
             registered[:] = [*(k for k in registered if k not in same), now]
-        encoder = EnvelopeEncoder(
-            self._config.server_name,
-            schema,
-            topic,
-            value_id,
-            key_id,
+        treatment = replace(
             Treatment.of(self._config, self._hashes, schema.table),
+            serializer=schemas.serializer(value_id, key_id),
+        )
+        encoder = EnvelopeEncoder(
+            self._config.server_name, schema, topic, value_id, key_id, treatment
         )
         self._known.encoders[identity] = encoder
         return encoder
@@ -220,12 +219,13 @@ class RegisteredVersions:
         registered = self._known.versions.get(topic)
         if not registered:
             return ""
-        form, wanted = self._known.forms[topic], self._config.event_form
-        if form is not wanted:
+        shape, wanted = self._known.shapes[topic], self._config.event_shape
+        if shape != wanted:
+            before, now = shape.differences(wanted), wanted.differences(shape)
             return (
-                f"; its events so far have event_form: {form}, these would have {wanted}: publish"
-                f" under another prefix, set event_form to {form} again, or have both in one topic"
-                " with schema_compatibility: NONE"
+                f"; its events so far have {before}, these would have {now}: publish under another"
+                f" prefix, set {before} again, or have both in one topic with"
+                " schema_compatibility: NONE"
             )
         newest = registered[-1]
         lines = differences(newest, schema)

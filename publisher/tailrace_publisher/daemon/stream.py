@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from tailrace_publisher.change.page import ChangePage
-from tailrace_publisher.change.ranges import first_lsn_after
+from tailrace_publisher.change.ranges import first_lsn_after, is_closed
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.coverage import Reading
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.encode.around import encoding_of
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
+from tailrace_publisher.encode.key_moves import KeyMoves
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
@@ -224,6 +225,7 @@ class Stream:
         encoder: EnvelopeEncoder,
         coming: Iterator[ChangePage | EncodedRows],
     ) -> Iterator[EncodedRows]:
+        moves = self._moves_of(window, reading)
         with of_one_table(reading.table.name, doing):
             for page in coming:
                 self._runtime.on_step(Step.PAGE)
@@ -241,10 +243,20 @@ class Stream:
                     self._observe(reading.table.topic, page)
                 else:
                     continue
+                if moves is not None:
+                    moves.check(encoded)
                 if encoded.skipped:
                     skipped = self._runtime.metrics.skipped.labels(topic=encoded.topic)
                     skipped.inc(encoded.skipped)
                 yield encoded
+
+    def _moves_of(self, window: Window, reading: Reading) -> KeyMoves | None:
+        """What watches the order of keys; None where change tables are read themselves."""
+        instance = reading.instance
+        if not instance.by_function or not instance.key:
+            return None
+        after = window.span.after  # a window ends with a transaction, a session anywhere
+        return KeyMoves(None if is_closed(after) else after.commit_lsn.to_bytes())
 
     def _change_pages(
         self,

@@ -15,12 +15,14 @@ import structlog
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.config import OnRename, PublisherConfig
+from tailrace_publisher.daemon.agreed_map import check_map
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
+from tailrace_publisher.daemon.read_mode import take_read_mode
 from tailrace_publisher.daemon.registered import RegisteredVersions
 from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
@@ -90,6 +92,8 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
         delivery = KafkaDelivery(topics, _delivery_options(runtime))
         resources.callback(delivery.close)
         delivery.start()
+        if not runtime.shard.is_whole:
+            check_map(topics)
         state = _opened_state(config, control, topics, kept)
         kept.stopped.leave_out(_of_none_renamed(problems, state, kept, config))
         versions = RegisteredVersions(runtime, registry, kept.schemas)
@@ -269,7 +273,9 @@ def _opened_state(
             ) from error
         begin_where_wanted(config, control, topics.kafka, newest, state)
         state.commit = continuity(control, state.position.commit_lsn).commit
+        take_read_mode(state, None, config.source.read_mode)
         return state
+    take_read_mode(state, stored.database, config.source.read_mode)
     tell_ignored(config.start, kept.once, f"there is a checkpoint, at {state.position}")
     _check_continues(control, state, known_identity(stored.database), identity, newest)
     _log.info("checkpoint_found", database=topics.database, position=str(state.position))

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tailrace_publisher.deliver.kafka_errors import undelivered
 from tailrace_publisher.deliver.ledger import Ledger, PartitionLedger
-from tailrace_publisher.deliver.partitioning import choose_partitions
+from tailrace_publisher.deliver.partitioning import as_written
 from tailrace_publisher.deliver.producer import (
     TransactionalProducer,
     last_indexes,
@@ -47,7 +47,7 @@ from tailrace_schemas.checkpoint import (
 )
 from tailrace_schemas.dead_letters import DeadLetter
 from tailrace_schemas.lsn import Lsn
-from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
+from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
 from tailrace_schemas.schema_changes import (
     SCHEMA_CHANGE_KEY_SCHEMA,
     SCHEMA_CHANGE_SCHEMA,
@@ -193,9 +193,9 @@ class KafkaDelivery:
     def send(self, encoded: EncodedRows) -> None:
         """Queue events and dead letters, beginning a transaction when none is open.
 
-        The partition is crc32 of the key's Avro payload modulo the number of partitions; the frame
-        is left out, so that a new version of the key's schema does not move keys. Events without
-        key go to partition 0: any other choice would lose their order.
+        The partition is crc32 of the key's Avro payload modulo the number of partitions, however it
+        is written; the frame is left out, so that a new version of the key's schema does not move
+        keys. Events without key go to partition 0: any other choice would lose their order.
 
         Raises:
             KafkaUnavailable: the queue stays full: the brokers take nothing.
@@ -213,7 +213,7 @@ class KafkaDelivery:
             raise DeliveryRejected(f"topic {encoded.topic}: ensure_topics was not asked for it")
         producer = self._started()
         producer.begin()
-        partitions = choose_partitions(encoded.keys, count, self._options.partitioner)
+        encoded, partitions = as_written(encoded, count, self._options.partitioner)
         self._ledger.add(encoded, partitions)
         self._rows += len(encoded)
         self._bytes += encoded.size
@@ -233,7 +233,9 @@ class KafkaDelivery:
         for index, value in enumerate(values):
             if value is not None and len(value) > _LARGE_BYTES:
                 reports[index] = self._ledger.entry(encoded.topic, partitions[index]).on_delivery
-        producer.produce(encoded.topic, zip(keys, values, partitions, strict=True), reports)
+        headers = None if encoded.serializer is None else encoded.serializer.headers
+        messages_of = zip(keys, values, partitions, strict=True)
+        producer.produce(encoded.topic, messages_of, reports, headers)
 
     def send_boundaries(self, boundaries: Sequence[Boundary]) -> None:
         """Queue begins and ends of source transactions, beside the events that they speak of.
@@ -332,6 +334,7 @@ class KafkaDelivery:
             published_ms=self._target.kafka.clock.now_ms(),
             partitions=partitions,
             snapshotting=list(snapshotting),
+            shards=self._shards,
         )
         self._send_progress(producer, progress, again)
         if checkpoints:
@@ -419,7 +422,10 @@ class KafkaDelivery:
         """The fixed records' schemas, by subject."""
         topics = self._topics
         found = [
-            (value_subject(topics.progress), PROGRESS_SCHEMA),
+            (
+                value_subject(topics.progress),
+                ONE_SHARD_SCHEMA if self._shards == 1 else PROGRESS_SCHEMA,
+            ),
             (key_subject(topics.offsets), CHECKPOINT_KEY_SCHEMA),
             (value_subject(topics.offsets), CHECKPOINT_SCHEMA),
         ]

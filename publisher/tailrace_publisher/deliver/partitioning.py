@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import repeat
 from struct import unpack_from
 from typing import Final
 
+from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.kafka_options import Partitioner
 from tailrace_schemas.framing import FRAME_BYTES
 
@@ -67,3 +69,20 @@ def choose_partitions(
         return list(repeat(0, len(keys)))
     hash_of = _HASHES[partitioner]
     return [hash_of(key) % count if key is not None else 0 for key in keys]
+
+
+def as_written(
+    encoded: EncodedRows, count: int, partitioner: Partitioner
+) -> tuple[EncodedRows, Sequence[int]]:
+    """Events with the bytes that are sent, and the partition of each.
+
+    Args:
+        encoded: the events.
+        count: partitions of their topic.
+        partitioner: by which hash; Java's is of the bytes that are sent, whatever they are.
+    """
+    if encoded.serializer is None:
+        return encoded, choose_partitions(encoded.keys, count, partitioner)
+    keys, values = encoded.written()
+    hashed = keys if partitioner is Partitioner.MURMUR2 else encoded.keys
+    return replace(encoded, keys=keys, values=values), choose_partitions(hashed, count, partitioner)

@@ -28,6 +28,7 @@ from tailrace_publisher.deliver.kafka_errors import (
     translate,
     translate_code,
 )
+from tailrace_publisher.encode.rows import Headers
 from tailrace_publisher.errors import (
     DeliveryTimeout,
     KafkaUnavailable,
@@ -129,6 +130,7 @@ class TransactionalProducer:
         topic: str,
         messages: Iterable[tuple[bytes | None, bytes | None, int]],
         reports: Mapping[int, OnDelivery],
+        headers: Headers | None = None,
     ) -> None:
         """Queue messages in order.
 
@@ -136,6 +138,7 @@ class TransactionalProducer:
             topic: where to.
             messages: (key, value, partition) each.
             reports: delivery callbacks by index of the message; they must not raise.
+            headers: of those that have a value; None for none.
 
         Raises:
             KafkaUnavailable: the queue stays full: the brokers take nothing.
@@ -143,7 +146,7 @@ class TransactionalProducer:
             OutcomeUnknown, LeaseLost: the producer is used up.
         """
         producer = self._alive()
-        produce = producer.produce
+        produce = producer.produce if headers is None else _with(headers, producer.produce)
         try:
             for index, (key, value, partition) in enumerate(messages):
                 try:
@@ -153,7 +156,7 @@ class TransactionalProducer:
                         produce(topic, value, key, partition)
                 except BufferError:
                     message = (value, key, partition, reports.get(index))
-                    self._produce_when_room(producer, topic, *message)
+                    self._produce_when_room(producer, produce, topic, *message)
             producer.poll(0)
         except (KafkaException, SystemError) as error:
             raise self._failed(f"sending to topic {topic}", error, topic) from error
@@ -174,7 +177,7 @@ class TransactionalProducer:
             try:
                 producer.produce(topic, *message)
             except BufferError:
-                self._produce_when_room(producer, topic, *message)
+                self._produce_when_room(producer, producer.produce, topic, *message)
             producer.poll(0)
         except (KafkaException, SystemError) as error:
             raise self._failed(f"sending to topic {topic}", error, topic) from error
@@ -285,13 +288,15 @@ class TransactionalProducer:
             raise OutcomeUnknown("the producer is used up: start a new one")
         return self._producer
 
-    def _produce_when_room(self, producer: KafkaProducer, topic: str, *message: Any) -> None:
+    def _produce_when_room(
+        self, producer: KafkaProducer, produce: Callable[..., None], topic: str, *message: Any
+    ) -> None:
         """Serve delivery reports until librdkafka's queue takes the message."""
         deadline = self._clock.monotonic() + self._timeout_s
         while True:
             producer.poll(_FULL_QUEUE_POLL_S)
             try:
-                producer.produce(topic, *message)
+                produce(topic, *message)
             except BufferError as error:
                 if self._clock.monotonic() > deadline:
                     self.abandon()
@@ -350,3 +355,19 @@ def _fatal_cause(producer: KafkaProducer, wait_s: float, clock: Clock) -> KafkaE
 def last_indexes(partitions: Sequence[int]) -> dict[int, int]:
     """Index of the last message of every partition."""
     return dict(zip(partitions, range(len(partitions)), strict=True))
+
+
+def _with(headers: Headers, produce: Callable[..., None]) -> Callable[..., None]:
+    """What queues a message with headers, if it has a value."""
+    given = list(headers)
+
+    def produced(
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        report: OnDelivery | None = None,
+    ) -> None:
+        produce(topic, value, key, partition, report, None, 0, None if value is None else given)
+
+    return produced

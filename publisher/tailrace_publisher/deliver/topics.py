@@ -72,6 +72,11 @@ def signals_spec(topic: str) -> TopicSpec:
     return TopicSpec(topic, 1, {"retention.ms": str(_SIGNALS_KEPT_MS)})
 
 
+def control_spec(topic: str, shards: int) -> TopicSpec:
+    """The control topic: the map of shards for good, and a partition of each shard."""
+    return TopicSpec(topic, shards, {"cleanup.policy": "compact"})
+
+
 class TopicAdmin:
     """Kafka's administrative side.
 
@@ -141,6 +146,15 @@ class TopicAdmin:
             ):
                 return
             raise translate(f"describing topic {spec.name}", error, spec.name) from error
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions a topic has; None where there is no such topic.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+        """
+        found = self._metadata().topics.get(topic)
+        return None if found is None else len(found.partitions)
 
     def existing(self, is_wanted: Callable[[str], bool]) -> list[str]:
         """The names of topics that exist, as far as they are wanted.
@@ -226,6 +240,7 @@ def require_partitions(partitions: Mapping[str, int], topics: Sequence[str], sha
         if partitions[topic] != shards:
             wanted = "one" if shards == 1 else f"{shards}, one for each shard"
             raise DeliveryRejected(
-                f"topic {topic} has {partitions[topic]} partitions, it must have {wanted}: delete"
-                " it if it is not in use, or choose another prefix"
+                f"topic {topic} has {partitions[topic]} partitions, it must have {wanted}: where"
+                f" it is in use, set publisher.shards.count to {partitions[topic]}, or run tailrace"
+                " reshard; delete it if it is not, or choose another prefix"
             )

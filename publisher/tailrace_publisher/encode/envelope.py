@@ -143,6 +143,7 @@ class EnvelopeEncoder:
             str(self.schema.table),
             found - len(kinds),
             bool(self.treatment.skipped),
+            self.treatment.serializer,
         )
 
     def encode_snapshot(
@@ -203,7 +204,11 @@ class EnvelopeEncoder:
         values = self._form.snapshot_values(images, fence, read_ms, last)
         position = ChangePosition.of_snapshot(fence).to_bytes()
         positions = [position] * len(images)
-        return EncodedRows(self.topic, self.schema_id, positions, keys, values, table=table)
+        return EncodedRows(
+            *(self.topic, self.schema_id, positions, keys, values),
+            table=table,
+            serializer=self.treatment.serializer,
+        )
 
     def twin(self) -> EnvelopeEncoder:
         """An encoder of the same version for another thread: what they remember is their own.

@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from tailrace_schemas.dead_letters import DeadLetter
+
+Headers = Sequence[tuple[str, bytes]]
+"""Names and values of a record's headers."""
+
+
+class Serializer(Protocol):
+    """Writes what is encoded as framed Avro in another way; for one schema version.
+
+    Attributes:
+        headers: of records with a value; None where they have none.
+    """
+
+    headers: Headers | None
+
+    def keys(self, framed: Sequence[bytes | None]) -> list[bytes | None]:
+        """The keys of events."""
+
+    def values(self, framed: Sequence[bytes]) -> list[bytes]:
+        """The values of events; an empty one stays, which is a dead letter's."""
 
 
 @dataclass(slots=True)
@@ -23,6 +44,8 @@ class EncodedRows:
         skipped: how many events of the rows the options leave out.
         lacks_operations: whether the options leave out whole operations, so that what is counted by
             operation says nothing of the table.
+        serializer: writes keys and values in another way than Avro, when they are sent; None: they
+            are sent as they are.
         letters: by index what goes out as a dead letter instead of an event; its value is empty.
     """
 
@@ -35,6 +58,7 @@ class EncodedRows:
     table: str = ""
     skipped: int = 0
     lacks_operations: bool = False
+    serializer: Serializer | None = None
     letters: dict[int, DeadLetter] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -59,8 +83,15 @@ class EncodedRows:
             [index - start for index in self.deletes[low:high]],
             self.table,
             lacks_operations=self.lacks_operations,
+            serializer=self.serializer,
             letters={i - start: self.letters[i] for i in self.letters if start <= i < stop},
         )
+
+    def written(self) -> tuple[list[bytes | None], list[bytes]]:
+        """Keys and values with the bytes that are sent."""
+        if self.serializer is None:
+            return self.keys, self.values
+        return self.serializer.keys(self.keys), self.serializer.values(self.values)
 
     def with_letters(self, letters: dict[int, DeadLetter]) -> EncodedRows:
         """The same with more events put aside."""
@@ -98,6 +129,7 @@ def joined_rows(parts: list[EncodedRows]) -> EncodedRows:
     """
     whole = replace(parts[0], positions=[], keys=[], values=[], deletes=[], skipped=0, letters={})
     for part in parts:
+        whole.serializer = whole.serializer or part.serializer
         begin = len(whole.values)
         whole.positions += part.positions
         whole.keys += part.keys

@@ -8,6 +8,7 @@ from typing import Final
 
 from tailrace_publisher.config import PublisherConfig, Surrogates
 from tailrace_publisher.encode.kinds import Kind
+from tailrace_publisher.encode.rows import Serializer
 from tailrace_publisher.encode.value_hash import ValueHash
 from tailrace_publisher.event_options import OnBadEvent
 from tailrace_schemas.event_forms import EventForm
@@ -31,6 +32,7 @@ class Treatment:
         skips_unchanged: whether updates are left out whose images are the same.
         form: what the value of an event is.
         around: whether events that do not fit are passed over, as dead letters.
+        serializer: writes the events of this version in another way than Avro.
     """
 
     surrogates: Surrogates = Surrogates.FAIL
@@ -39,6 +41,7 @@ class Treatment:
     skips_unchanged: bool = False
     form: EventForm = EventForm.DEBEZIUM
     around: bool = False
+    serializer: Serializer | None = None
 
     @classmethod
     def of(cls, config: PublisherConfig, hashes: ValueHash | None, table: TableName) -> Treatment:

@@ -91,6 +91,16 @@ def _narrowed(word: str, column: str, only: Collection[int] | None) -> tuple[str
     return f" {word} {column} IN ({marks})", ids + ids[-1:] * (NARROWED_MAX - len(ids))
 
 
+METADATA_TABLES: Final = (
+    "change_tables",
+    "captured_columns",
+    "index_columns",
+    "ddl_history",
+    "lsn_time_mapping",
+)
+"""What is read of schema cdc beside change tables."""
+
+
 def change_tables(connection: Connection) -> list[ChangeTableRow]:
     """All capture instances whose source table exists."""
     rows = connection.query(

@@ -38,9 +38,13 @@ class KnownCatalog:
 
     For one database with one configuration. A start reads the catalog more than once, and a
     statement on one table of a thousand is no reason to read of all of them.
+
+    Args:
+        by_function: whether changes are read through the query functions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_function: bool = False) -> None:
+        self._by_function = by_function
         self._known: dict[int, tuple[object, CaptureInstance]] = {}
 
     def source_object_ids(self) -> set[int]:
@@ -77,7 +81,10 @@ class KnownCatalog:
             or self._known[row.object_id][0] != marks[row.object_id]
         ]
         for instance in _described(connection, published, message_keys, altered, collation):
-            self._known[instance.object_id] = marks[instance.object_id], instance
+            known = instance
+            if self._by_function:
+                known = replace(instance, by_function=True, ordered_by_command_id=False)
+            self._known[instance.object_id] = marks[instance.object_id], known
         self._known = {object_id: self._known[object_id] for object_id in marks}
         found = [
             replace(self._known[row.object_id][1], low_watermark=row.start_lsn) for row in rows

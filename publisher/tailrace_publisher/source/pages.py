@@ -39,6 +39,7 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import quote_name, quote_text
 from tailrace_publisher.source.loss import check_not_expired
 from tailrace_publisher.source.page_readers import (
+    LOW_WATERMARK,
     EncodingReader,
     PageReader,
     RowReader,
@@ -48,8 +49,11 @@ from tailrace_publisher.source.page_size import FEW_ROWS, PageLimit, RowSize
 from tailrace_publisher.source.queries import (
     INVALID_COLUMN,
     INVALID_OBJECT,
+    OUT_OF_INTERVAL,
+    all_changes,
     change_table,
     has_command_id,
+    lsn_or_none,
     max_lsn,
 )
 from tailrace_schemas.envelope import SchemaColumn, TableSchema
@@ -137,11 +141,15 @@ class PageStatements:
         rest_without_id: remaining rows whose command id is NULL; empty where the table is not
             ordered by it; parameters: rows, LSN, seqval three times, operation.
         behind: rows of later transactions; parameters: rows, LSN, last LSN.
+        by_function: whether they read through the query function: behind the number of rows come
+            the first and the last LSN that it is asked for. Where the range was ordered by the
+            function's rows it would be sorted anew for each page, so it begins with the page.
     """
 
     rest: str
     rest_without_id: str
     behind: str
+    by_function: bool = False
 
     @classmethod
     def of(cls, instance: CaptureInstance, schema: TableSchema) -> PageStatements:
@@ -153,7 +161,7 @@ class PageStatements:
         position = ["[__$start_lsn]", command, "[__$seqval]", "[__$operation]"]
         select = (
             f"SELECT TOP (?) {', '.join([*position, '[__$update_mask]', *values])}"
-            f" FROM {change_table(instance.name)} WHERE"
+            f" FROM {_rows_of(instance)} WHERE"
         )
         order = f"{'[__$command_id], ' if has_id else ''}[__$seqval], [__$operation]"
         order = f"ORDER BY [__$start_lsn], {order};"
@@ -162,13 +170,20 @@ class PageStatements:
         in_order = f"[__$seqval] >= ? AND ({further})"
         rest = f"{select} [__$start_lsn] = ?"
         if not has_id:
-            return cls(f"{rest} AND {in_order} {order}", "", behind)
+            return cls(f"{rest} AND {in_order} {order}", "", behind, instance.by_function)
         return cls(
             rest=f"{rest} AND [__$command_id] >= ?"
             f" AND ([__$command_id] > ? OR ([__$command_id] = ? AND ({further}))) {order}",
             rest_without_id=f"{rest} AND [__$command_id] IS NULL AND {in_order} {order}",
             behind=behind,
         )
+
+
+def _rows_of(instance: CaptureInstance) -> str:
+    """Where change rows are selected from."""
+    if instance.by_function:
+        return f"{all_changes(instance.name)}(?, ?, N'all update old')"
+    return change_table(instance.name)
 
 
 class _Ends(Enum):
@@ -288,9 +303,10 @@ class ChangePages:
         asked = max(self._row_size.rows_of(self._limit), reader.rows_min)
         if is_closed(self._after):
             rows, is_all = self._fetch(reader, [self._behind(asked)], asked)
-        elif self._is_in_large_transaction:
+        elif self._is_in_large_transaction or self._after.commit_lsn == self._up_to:
             rows, is_all = self._fetch(reader, self._rest(asked), asked)
-            return rows, _Ends.TRANSACTION if is_all else _Ends.NOTHING
+            ends = _Ends.RANGE if self._after.commit_lsn == self._up_to else _Ends.TRANSACTION
+            return rows, ends if is_all else _Ends.NOTHING
         else:
             # One round trip for both; the later transactions are of no use when it is a large one.
             rows, is_all = self._fetch(reader, [*self._rest(asked), self._behind(asked)], asked)
@@ -318,7 +334,8 @@ class ChangePages:
         """The statements of the remaining rows of a transaction, in the order of their rows."""
         after = self._after
         seqval = after.seqval.to_bytes()
-        start = (asked, after.commit_lsn.to_bytes())
+        commit = after.commit_lsn.to_bytes()
+        start = (asked, *self._asked_of_function(commit, commit), commit)
         further = (seqval, seqval, int(after.operation))
         if not self._instance.ordered_by_command_id:
             return [(self._statements.rest, (*start, seqval, *further))]
@@ -331,7 +348,28 @@ class ChangePages:
     def _behind(self, asked: int) -> _Bound:
         """The statement of the rows of later transactions."""
         bounds = (self._after.commit_lsn.to_bytes(), self._up_to.to_bytes())
-        return self._statements.behind, (asked, *bounds)
+        span = self._asked_of_function(self._after.commit_lsn.increment().to_bytes(), bounds[1])
+        return self._statements.behind, (asked, *span, *bounds)
+
+    def _asked_of_function(self, first: bytes, last: bytes) -> tuple[bytes, ...]:
+        """The range that a query function is asked for; nothing where there is none."""
+        return (first, last) if self._statements.by_function else ()
+
+    def _check_interval(self) -> None:
+        """Say why a query function refused the range, if it lies outside of what there is.
+
+        Raises:
+            SourceBehind, PositionExpired: it does.
+        """
+        newest = max_lsn(self._connection)
+        if newest is None or newest < self._up_to:
+            raise SourceBehind(self._instance.name, newest, self._up_to)
+        minimum = lsn_or_none(self._connection.query(LOW_WATERMARK, self._instance.name)[0][0])
+        self._check_held(minimum)
+
+    def _check_held(self, low_watermark: Lsn | None) -> None:
+        needed = max(first_lsn_after(self._after), self._covers_from)
+        check_not_expired(self._instance.name, needed, low_watermark)
 
     def _fetch(
         self, reader: PageReader[Rows], statements: Sequence[_Bound], asked: int
@@ -350,6 +388,8 @@ class ChangePages:
         except SourceError as error:
             if error.number == INVALID_OBJECT:
                 raise CaptureInstanceGone(name) from error
+            if error.number == OUT_OF_INTERVAL and self._instance.by_function:
+                self._check_interval()
             if error.number == INVALID_COLUMN and not self._has_command_id():
                 # The server was updated, and this replica has not redone it yet.
                 raise SourceBehind(name, max_lsn(self._connection), self._up_to) from error
@@ -358,8 +398,7 @@ class ChangePages:
             if fetched.newest is None or fetched.newest < self._up_to:
                 raise SourceBehind(name, fetched.newest, self._up_to)
             self._sees_range = True
-        needed = max(first_lsn_after(self._after), self._covers_from)
-        check_not_expired(name, needed, fetched.low_watermark)
+        self._check_held(fetched.low_watermark)
         for number, part in enumerate(fetched.sets, 1):
             if len(part) >= asked:
                 return reader.together(fetched.sets[:number]), False

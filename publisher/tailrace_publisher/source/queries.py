@@ -20,6 +20,8 @@ from tailrace_schemas.lsn import LSN_BYTES, Lsn
 INVALID_COLUMN: Final = 207
 INVALID_OBJECT: Final = 208
 """Invalid object name: of a change table, its capture instance was disabled."""
+OUT_OF_INTERVAL: Final = 313
+"""What a query function says of a range that is not inside the validity interval."""
 
 _NO_ZONE: Final = frozenset({195, 9820})
 """Not a recognised built-in function: an older server; a zone that AT TIME ZONE does not know."""
@@ -294,10 +296,16 @@ class Probe:
         """The probe of some capture instances."""
         # In the order in which they were made, so that the statements stay as they are.
         ordered = sorted(instances, key=lambda instance: instance.object_id)
+        groups = [
+            ordered[start : start + PROBE_INSTANCES]
+            for start in range(0, len(ordered), PROBE_INSTANCES)
+        ]
         return cls(
             tuple(
-                probe_of([instance.name for instance in ordered[start : start + PROBE_INSTANCES]])
-                for start in range(0, len(ordered), PROBE_INSTANCES)
+                function_probe_of(group)
+                if group[0].by_function
+                else probe_of([instance.name for instance in group])
+                for group in groups
             )
         )
 
@@ -335,6 +343,37 @@ def probe_of(names: Sequence[str]) -> str:
         for name in names
     )
     return f"DECLARE @first binary(10) = ?, @up_to binary(10) = ?; {branches}"
+
+
+def function_probe_of(instances: Sequence[CaptureInstance]) -> str:
+    """The same through the query functions, which refuse a range that begins before they do.
+
+    An instance without news gives no result set.
+
+    Args:
+        instances: at least one.
+    """
+    # Statements that are not kept go side by side in one batch, so the variable is each one's own.
+    start = f"@from_{instances[0].object_id}"
+    branches = "".join(
+        f" SET {start} = sys.fn_cdc_get_min_lsn({quote_text(instance.name)});"
+        f" IF {start} < @first SET {start} = @first;"
+        f" IF {start} <= @up_to SELECT TOP (1) {quote_text(instance.name)} AS capture_instance"
+        f" FROM {all_changes(instance.name)}({start}, @up_to, N'all');"
+        for instance in instances
+    )
+    return (
+        "DECLARE @first binary(10) = ?, @up_to binary(10) = ?;"
+        f" DECLARE {start} binary(10);{branches}"
+    )
+
+
+def all_changes(instance: str) -> str:
+    """Quoted name of the function that gives all changes of a capture instance.
+
+    https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
+    """
+    return f"cdc.{quote_name(f'fn_cdc_get_all_changes_{instance}')}"
 
 
 def change_table(instance: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tests.simulation.sqlserver.select import Select, Values, parse_select
+from tests.simulation.sqlserver.select import Select, SqlError, Values, parse_select
 from tests.simulation.sqlserver.statements import Answer, pattern
 from tests.simulation.sqlserver.view import View, change_table_rows, source_rows
 from tests.simulation.world import SimulationError
@@ -43,6 +43,64 @@ def _page(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer
     select = parse_select(match[0])
     instance = view.instance_of_table(select.source)
     return select.run(change_table_rows(instance), bound(select, parameters))
+
+
+_FUNCTION: Final = re.compile(
+    r"cdc\.\[fn_cdc_get_all_changes_(?P<name>[^\]]*)\]\((?P<span>[^)]*), N'all(?: update old)?'\)"
+)
+
+
+@pattern(r"SELECT TOP \(\?\) .* FROM cdc\.\[fn_cdc_get_all_changes_[^\]]*\]\(\?, \?, .*")
+def _page_of_function(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
+    """A page of what a query function gives: no command id, and a range that it accepts."""
+    function = _FUNCTION.search(match[0])
+    if function is None:
+        raise SimulationError(f"the model does not know the function: {match[0]}")
+    limit, first, last, *rest = parameters
+    rows = _all_changes(view, function["name"], first, last)
+    start, end = function.span()
+    select = parse_select(f"{match[0][:start]}cdc.[{function['name']}_CT]{match[0][end:]}")
+    return select.run(rows, bound(select, [limit, *rest]))
+
+
+@pattern(r"SET @\w+ = .*|IF @\w+ <=? @\w+ .*")
+def _probe_by_function(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
+    """The statements of the probe through query functions; they change variables of the batch."""
+    named: dict[str, Any] = getattr(parameters, "named", {})
+    text = match[0]
+    if found := re.fullmatch(r"SET (@\w+) = sys\.fn_cdc_get_min_lsn\(N'([^']*)'\)", text):
+        named[found[1]] = view.min_lsn(found[2])
+        return []
+    if found := re.fullmatch(r"IF (@\w+) < (@\w+) SET (@\w+) = (@\w+)", text):
+        if named[found[1]] < named[found[2]]:
+            named[found[3]] = named[found[4]]
+        return []
+    found = re.fullmatch(
+        r"IF (@\w+) <= (@\w+) SELECT TOP \(1\) N'([^']*)' AS capture_instance FROM (.*)", text
+    )
+    function = None if found is None else _FUNCTION.fullmatch(found[4])
+    if found is None or function is None:
+        raise SimulationError(f"the model does not know the statement: {text}")
+    if named[found[1]] > named[found[2]]:
+        return []
+    first, last = (named[variable] for variable in function["span"].split(", "))
+    return [(found[3],)] if _all_changes(view, function["name"], first, last) else []
+
+
+def _all_changes(view: View, name: str, first: bytes, last: bytes) -> list[dict[str, Any]]:
+    """Rows of cdc.fn_cdc_get_all_changes_<name>.
+
+    Raises:
+        SqlError: 313 for a range that is not inside the validity interval; see instance_of_table.
+    """
+    instance = view.instance_of_table(name)
+    low, high = view.min_lsn(name), view.max_lsn()
+    if low == bytes(10) or high is None or not low <= first <= last <= high:
+        raise SqlError(313, "An insufficient number of arguments were supplied.")
+    rows = change_table_rows(instance)
+    for row in rows:
+        row.pop("__$command_id", None)
+    return [row for row in rows if first <= row["__$start_lsn"] <= last]
 
 
 @pattern(r"SELECT (?:TOP \([^)]*\) )?.* FROM \[dbo\]\.\[[^\]]*\].*")

@@ -254,16 +254,7 @@ def _max_lsn(view: View, _: Sequence[Any]) -> Answer:
 
 @statement("SELECT sys.fn_cdc_get_min_lsn(?)")
 def _min_lsn(view: View, parameters: Sequence[Any]) -> Answer:
-    """Zero for an instance that is not there, or not to be read.
-
-    https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
-    """
-    instance = view.database.instances.get(parameters[0])
-    if instance is None or instance.start_lsn is None:
-        return [(bytes(10),)]
-    if instance.source in view.features.refused:
-        return [(bytes(10),)]
-    return [(instance.start_lsn,)]
+    return [(view.min_lsn(parameters[0]),)]
 
 
 _MAPPING: Final = " FROM cdc.lsn_time_mapping WHERE start_lsn >= ? ORDER BY start_lsn"

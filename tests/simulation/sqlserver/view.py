@@ -93,6 +93,18 @@ class View:
         """sys.fn_cdc_get_max_lsn(): the newest entry of the mapping."""
         return self.database.mapping[-1].start_lsn if self.database.mapping else None
 
+    def min_lsn(self, name: str) -> bytes:
+        """sys.fn_cdc_get_min_lsn(): zero for an instance that is not there, or not to be read.
+
+        https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
+        """
+        instance = self.database.instances.get(name)
+        if instance is None or instance.start_lsn is None:
+            return bytes(10)
+        if instance.source in self.features.refused:
+            return bytes(10)
+        return instance.start_lsn
+
 
 def change_table_rows(instance: Instance) -> list[dict[str, Any]]:
     """The rows of a change table by name."""

@@ -117,3 +117,27 @@ def test_flat_events_have_no_place_for_transactions():
         PublisherConfig.load(GOOD | {"event_form": "flat", "transaction_metadata": True})
     with pytest.raises(ConfigError, match="event_form"):
         PublisherConfig.load(GOOD | {"event_form": "json"})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"serialization": "protobuf"}, "serialization"),
+        ({"event_form": "cloudevents"}, "cloudevents .* serialization is avro: take .*: json"),
+        ({"json_decimals": "text"}, "json_decimals: text .* serialization: avro .* leave it out"),
+        (
+            {"serialization": "json", "connect_types": True},
+            "connect_types: true .* serialization: json says them always: leave it out",
+        ),
+        (
+            {"serialization": "json", "event_form": "flat", "transaction_metadata": True},
+            "transaction_metadata: true .* event_form: flat",
+        ),
+    ],
+)
+def test_serializations_that_contradict_other_options_are_refused_by_name(
+    given: dict[str, object], told: str
+) -> None:
+    assert PublisherConfig.load(GOOD).serialization == "avro"
+    with pytest.raises(ConfigError, match=told):
+        PublisherConfig.load(GOOD | given)

@@ -27,10 +27,11 @@ from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import ColumnType
 
 TABLE = TableName("db", "dbo", "t")
+FUNCTION = "cdc.[fn_cdc_get_all_changes_t](?, ?, N'all update old')"
 FIRST, LAST = Lsn(1, 1, 0), Lsn(1, 9, 0)
 
 
-def instance(*, ordered_by_command_id: bool) -> CaptureInstance:
+def instance(*, ordered_by_command_id: bool, by_function: bool = False) -> CaptureInstance:
     column = CapturedColumn(
         1, "id", 1, ColumnType("int"), nullable=False, is_computed=False, in_source=True
     )
@@ -46,6 +47,7 @@ def instance(*, ordered_by_command_id: bool) -> CaptureInstance:
         columns=(column,),
         key=("id",),
         identity=("id",),
+        by_function=by_function,
     )
 
 
@@ -78,7 +80,18 @@ class ChangeTable:
         assert low_watermark.strip() == "SELECT sys.fn_cdc_get_min_lsn(?)"
         for statement in statements:
             limit, *values = [next(given) for _ in range(statement.count("?"))]
-            text = statement.replace("SELECT TOP (?)", "SELECT").replace("cdc.", "")
+            if FUNCTION in statement:
+                first, last, *values = values
+                assert FIRST.to_bytes() <= first <= last <= LAST.to_bytes(), "error 313"
+                rows = "(SELECT * FROM [t_CT] WHERE [__$start_lsn] >= ? AND [__$start_lsn] <= ?)"
+                values = [first, last, *values]
+            else:
+                rows = ""
+            text = (
+                statement.replace(FUNCTION, rows)
+                .replace("SELECT TOP (?)", "SELECT")
+                .replace("cdc.", "")
+            )
             text = text.replace("ISNULL(", "IFNULL(") + " LIMIT ?"
             sets.append(self._sqlite.execute(text, (*values, limit)).fetchall())
         return [*sets, [(FIRST.to_bytes(),)]]
@@ -97,9 +110,14 @@ UPGRADED = [*WITHOUT, (Lsn(1, 4, 0), 1, 13, 2), (Lsn(1, 4, 0), 2, 12, 1), (Lsn(1
 
 
 def pages(
-    table: ChangeTable, after: ChangePosition, page_rows: int, *, ordered_by_command_id: bool
+    table: ChangeTable,
+    after: ChangePosition,
+    page_rows: int,
+    *,
+    ordered_by_command_id: bool,
+    by_function: bool = False,
 ) -> Iterator[list[ChangeRow]]:
-    capture = instance(ordered_by_command_id=ordered_by_command_id)
+    capture = instance(ordered_by_command_id=ordered_by_command_id, by_function=by_function)
     schema = TableSchema(TABLE, "t", FIRST, current_columns(capture))
     connection: Any = table
     reader = ChangePages(
@@ -144,6 +162,30 @@ def test_every_row_comes_once_and_in_order_behind_every_row(
     for number, position in enumerate(positions):
         if position.operation is not Operation.UPDATE_BEFORE:
             rest = pages(table, position, page_rows, ordered_by_command_id=ordered)
+            assert [row for page in rest for row in page] == read[number + 1 :]
+
+
+@pytest.mark.parametrize("page_rows", [1, 2, 3, 100])
+@pytest.mark.parametrize("last", [LAST, Lsn(1, 3, 0)])
+def test_a_query_function_gives_every_row_once_and_is_asked_for_what_it_has(
+    page_rows: int, last: Lsn, monkeypatch: pytest.MonkeyPatch
+):
+    """A range that is empty, or not inside of what it has, is an error of its."""
+    monkeypatch.setattr(f"{__name__}.LAST", last)
+    rows = [*WITHOUT, *([] if last != LAST else UPGRADED[-3:])]
+    rows = [row for row in rows if row[0] <= last]
+    table = ChangeTable(rows, has_id=False)
+    how: dict[str, Any] = {"ordered_by_command_id": False, "by_function": True}
+    begin = ChangePosition.end_of(FIRST)
+    read = [row for page in pages(table, begin, page_rows, **how) for row in page]
+    positions = [position_of(row) for row in read]
+
+    assert positions == sorted(positions, key=lambda p: (p.commit_lsn, p.seqval))
+    assert {position.command_id for position in positions} == {0}
+    assert sorted(row[5] for row in read) == list(range(len(rows)))
+    for number, position in enumerate(positions):
+        if position.operation is not Operation.UPDATE_BEFORE:
+            rest = pages(table, position, page_rows, **how)
             assert [row for page in rest for row in page] == read[number + 1 :]
 
 

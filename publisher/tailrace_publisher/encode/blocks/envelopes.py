@@ -249,6 +249,7 @@ class BlockEncoder:
             self._table,
             found - len(kinds),
             bool(self._treatment.skipped),
+            self._treatment.serializer,
         )
 
     def _without_skipped(

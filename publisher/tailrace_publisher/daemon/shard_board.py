@@ -1,0 +1,123 @@
+"""What a publisher of several shards tells of itself: what each of them tells, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+
+from tailrace_publisher.daemon.board import Board, Phase
+from tailrace_publisher.metrics import Metrics
+from tailrace_publisher.runtime import Runtime
+from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, of_shards
+
+_ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "running")
+"""The phase of all is the first of these that one has."""
+_LOOKS_S: Final = 300.0
+"""Without shards, what a start and a look at the group may take."""
+
+
+class ShardMetrics(Collector):
+    """The counts of all shards, each with the label ``shard``."""
+
+    def __init__(self) -> None:
+        self.shards: dict[int, Metrics] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric once, with the samples of all shards."""
+        found: dict[str, Metric] = {}
+        for shard, metrics in sorted(self.shards.copy().items()):
+            for metric in metrics.registry.collect():
+                known = found.setdefault(
+                    metric.name, Metric(metric.name, metric.documentation, metric.type)
+                )
+                for sample in metric.samples:
+                    labels = {"shard": str(shard), **sample.labels}
+                    known.samples.append(sample._replace(labels=labels))
+        yield from found.values()
+
+
+class ShardBoard:
+    """The present state of all shards that one publisher has.
+
+    Args:
+        runtime: what all parts share.
+
+    Attributes:
+        metrics: the counts of the shards.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._boards: dict[int, Board] = {}
+        self._phase: Phase = "starting"
+        self._since_ms = runtime.clock.now_ms()
+        self._turned_at = runtime.clock.monotonic()
+        self.metrics = ShardMetrics()
+
+    # -- for the publisher -------------------------------------------------------------------------
+
+    def add(self, shard: int, board: Board, metrics: Metrics) -> None:
+        """A shard is published here."""
+        self._boards[shard] = board
+        self.metrics.shards[shard] = metrics
+
+    def remove(self, shard: int) -> None:
+        """A shard is published here no more."""
+        self._boards.pop(shard, None)
+        self.metrics.shards.pop(shard, None)
+
+    def joined(self) -> None:
+        """The group has told what is ours."""
+        self._phase = "running"
+
+    def failed(self, error: Exception) -> None:
+        """Keep an error of one shard, or of the group."""
+        self._runtime.metrics.failed(error, str(error))
+
+    def turned(self) -> None:
+        """It has looked at the group."""
+        self._turned_at = self._runtime.clock.monotonic()
+
+    # -- for the endpoint --------------------------------------------------------------------------
+
+    @property
+    def still_s(self) -> float:
+        """Seconds since the one that has stood still for the longest has taken a step."""
+        own = self._runtime.clock.monotonic() - self._turned_at
+        return max([own, *(board.still_s for board in self._boards.copy().values())])
+
+    @property
+    def still_max_s(self) -> float:
+        """Seconds without a step that time limits explain; beyond it, it hangs."""
+        limits = [board.still_max_s for board in self._boards.copy().values()]
+        return max(limits, default=_LOOKS_S)
+
+    @property
+    def phase(self) -> Phase:
+        """That of the shard that is the furthest from publishing; without shards, our own."""
+        phases = {board.phase for board in self._boards.copy().values()} or {self._phase}
+        return next(phase for phase in _ORDER if phase in phases)
+
+    def status(self) -> DaemonStatus:
+        """All of it; the closed LSN is the smallest of the shards that are here."""
+        config = self._runtime.config
+        found = [board.status() for board in self._boards.copy().values()]
+        figures = {"shards": float(config.shards.count), "shards_here": float(len(found))}
+        own = DaemonStatus(
+            program="publisher",
+            state=self.phase,
+            since_ms=self._since_ms,
+            now_ms=self._runtime.clock.now_ms(),
+            prefix=config.prefix,
+            database=config.source.database,
+            figures=figures,
+            errors=self._runtime.metrics.failures.newest_first(),
+        )
+        return of_shards(own, found)
+
+    def tables(self) -> list[TableStatus]:
+        """The tables of which anything is known."""
+        return [table for board in self._boards.copy().values() for table in board.tables()]

@@ -1,0 +1,76 @@
+"""Key moves whose order within a transaction cannot be told, where rows have no command id.
+
+A statement that changes the keys of several rows is logged as deletes first, then inserts, and each
+insert has the seqval of its delete (ADR 0002). By seqval alone a key's create can stand before the
+delete that made room for it; or the two may be changes of one row one after the other, which is as
+it stands. Nothing in the rows tells which, so it is not guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tailrace_publisher.encode.rows import EncodedRows
+from tailrace_publisher.errors import OrderUnknown
+from tailrace_schemas.lsn import LSN_BYTES
+from tailrace_schemas.position import ChangePosition, Operation
+
+_DELETE: Final = bytes([Operation.DELETE])
+_INSERT: Final = bytes([Operation.INSERT])
+
+
+class KeyMoves:
+    """Watches the events of one table, in their order; costs nothing where nothing is deleted.
+
+    Args:
+        within: commit LSN of a transaction whose first events are not seen; None where there is
+            none such.
+    """
+
+    def __init__(self, within: bytes | None = None) -> None:
+        self._within = within
+        self._commit = b""
+        self._made: set[bytes] = set()
+        self._last: tuple[bytes, bytes | None] | None = None
+
+    def check(self, rows: EncodedRows) -> None:
+        """Look at the next events.
+
+        Raises:
+            OrderUnknown: a key was deleted that a key move in the same transaction had made, or
+                might have.
+        """
+        positions, keys = rows.positions, rows.keys
+        if not positions:
+            return
+        self._look_at_first(rows)
+        for index in rows.deletes:
+            key, position = keys[index], positions[index]
+            if key is None or position[-1:] != _DELETE:
+                continue
+            self._enter(position[:LSN_BYTES])
+            if key in self._made:
+                raise OrderUnknown(rows.table, str(ChangePosition.from_bytes(position)))
+            if index + 1 < len(positions):
+                self._pair(rows, position, key, index + 1)
+        self._last = positions[-1], keys[-1]
+
+    def _look_at_first(self, rows: EncodedRows) -> None:
+        if self._last is not None and self._last[0][-1:] == _DELETE:
+            self._pair(rows, *self._last, 0)
+
+    def _enter(self, commit: bytes) -> None:
+        if commit != self._commit:
+            self._commit = commit
+            self._made.clear()
+
+    def _pair(self, rows: EncodedRows, position: bytes, key: bytes | None, index: int) -> None:
+        """A delete and what is behind it: one row's move if they share all but the operation."""
+        following, made = rows.positions[index], rows.keys[index]
+        if following[:-1] != position[:-1] or following[-1:] != _INSERT:
+            return
+        if made is None or made == key:
+            return
+        if position[:LSN_BYTES] == self._within:
+            raise OrderUnknown(rows.table, str(ChangePosition.from_bytes(position)))
+        self._made.add(made)

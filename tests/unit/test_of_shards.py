@@ -1,0 +1,81 @@
+"""What several shards tell of themselves together: statuses, counts, partitions."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import generate_latest
+
+from tailrace.doctor.findings import Level
+from tailrace.doctor.shards import look_at_shards
+from tailrace.progress import decode
+from tailrace_publisher.daemon.shard_board import ShardMetrics
+from tailrace_publisher.encode.records import RecordEncoder
+from tailrace_publisher.metrics import Metrics
+from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus, of_shards
+from tailrace_schemas.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
+from tailrace_schemas.topics import TopicNames
+
+
+def shard(number: int, closed_lsn: str | None, lag_s: float | None = 1.0) -> DaemonStatus:
+    return DaemonStatus(
+        "publisher",
+        "running" if closed_lsn else "starting",
+        since_ms=number,
+        now_ms=9,
+        prefix="p",
+        database="shop",
+        closed_lsn=closed_lsn,
+        closed_commit_ms=number * 10,
+        lag_s=lag_s,
+        figures={"source_queries": 5.0, "capture_scan_age_seconds": float(number)},
+        tables=(TableStatus(f"dbo.t{number}", f"p.shop.dbo.t{number}", "followed"),),
+        errors=(Failure(number, "SourceBusy", "a deadlock"),),
+    )
+
+
+def test_the_slowest_shard_says_what_all_have_closed():
+    own = DaemonStatus("publisher", "running", 1, 9, "p", "shop", figures={"shards": 2.0})
+    found = of_shards(own, [shard(1, "b", 3.0), shard(2, "a", 1.0)])
+    assert (found.closed_lsn, found.closed_commit_ms, found.lag_s) == ("a", 20, 3.0)
+    assert found.figures == {"shards": 2, "source_queries": 10, "capture_scan_age_seconds": 2}
+    assert [table.table for table in found.tables] == ["dbo.t1", "dbo.t2"]
+    assert [failure.at_ms for failure in found.errors] == [2, 1]
+    assert (found.state, found.since_ms) == ("running", 2)
+
+
+def test_nothing_is_closed_while_one_does_not_know():
+    first = shard(1, "b")
+    found = of_shards(first, [first, shard(2, None, None)])
+    assert (found.closed_lsn, found.lag_s, found.state) == (None, None, "starting")
+    assert len(found.tables) == len(found.errors) == 2
+
+
+def test_counts_have_their_shard():
+    metrics = ShardMetrics()
+    for number in range(2):
+        metrics.shards[number] = Metrics()
+        metrics.shards[number].rows.labels(topic="t").inc(number + 1)
+    text = generate_latest(metrics).decode()
+    assert 'tailrace_rows_total{shard="0",topic="t"} 1.0' in text
+    assert 'tailrace_rows_total{shard="1",topic="t"} 2.0' in text
+    assert text.count("# TYPE tailrace_rows_total counter") == 1
+
+
+@pytest.mark.parametrize(
+    ("shards", "partitions", "level"), [(2, 2, Level.OK), (1, 3, Level.PROBLEM)]
+)
+def test_doctor_compares_shards_with_partitions(shards: int, partitions: int, level: Level):
+    names = TopicNames("p")
+    topic = SimpleNamespace(partitions=dict.fromkeys(range(partitions)))
+    metadata = SimpleNamespace(topics=dict.fromkeys([names.offsets, names.progress], topic))
+    (found,) = look_at_shards(metadata, names, shards)
+    assert found.level is level
+    assert found.fix is None or "publisher.shards.count: 3" in found.fix.text
+
+
+def test_records_without_a_number_of_shards_are_of_one():
+    record = Progress(0, "s", "d", "a", "b", None, closed=True, published_ms=1, shards=3)
+    assert decode(RecordEncoder(PROGRESS_SCHEMA, 7).encode(record.to_record())).shards == 3
+    assert decode(RecordEncoder(ONE_SHARD_SCHEMA, 7).encode(record.to_record())).shards == 1

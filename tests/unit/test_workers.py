@@ -1,0 +1,39 @@
+"""Which worker takes which tests."""
+
+import pytest
+
+from tests.fix_workers import group_of, next_group
+
+SINK = "tests/sink/test_log.py::test_sinks_that_start_together"
+WIRE = "tests/wire/test_server.py::test_one[a::b]"
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "group"),
+    [
+        (WIRE, "tests/wire/test_server.py"),
+        (SINK, f"spark {SINK}"),
+        ("tests/end_to_end/test_pipeline.py::t", "spark tests/end_to_end/test_pipeline.py::t"),
+        ("tests/clients/test_spark_jdbc.py::t", "spark tests/clients/test_spark_jdbc.py::t"),
+        ("tests/clients/test_jdbc.py::t", "tests/clients/test_jdbc.py"),
+    ],
+)
+def test_a_file_is_a_group_and_each_test_of_the_spark_session(nodeid, group):
+    assert group_of(nodeid) == group
+
+
+@pytest.mark.parametrize(
+    ("groups", "with_spark", "taken"),
+    [
+        (["spark a", "b", "spark c"], True, "spark a"),
+        (["spark a", "b"], False, "b"),
+        (["b", "spark c"], True, "spark c"),
+        (["b", "d"], True, "b"),
+        (["spark a"], False, None),
+        ([], True, None),
+    ],
+)
+def test_only_workers_with_the_session_take_what_needs_it_and_before_the_rest(
+    groups, with_spark, taken
+):
+    assert next_group(groups, with_spark=with_spark) == taken

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from confluent_kafka import KafkaException
 
+from tailrace.table_names import splits
+from tailrace.terminal import shown
 from tailrace.topics import existing_data_topics
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.agreed_map import all_shards
@@ -51,7 +53,7 @@ def ask(config: PublisherConfig, names: Sequence[str], wait_s: float) -> None:
         tables = _tables(config, names)
         signal = SnapshotSignal(tuple(f"{t.schema}.{t.table}" for t in tables))
         offset = send(config, signal.to_bytes())
-        click.echo(f"Asked for a new snapshot of {', '.join(map(str, tables))}.")
+        click.echo(f"Asked for a new snapshot of {shown(', '.join(map(str, tables)))}.")
         if wait_s:
             _wait(config, offset, wait_s)
             click.echo("The publisher has taken it up; `tailrace status` shows when it is over.")
@@ -94,12 +96,11 @@ def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
 
 def _registered(config: PublisherConfig, name: str) -> TableName | None:
     """A table whose topic is gone: the registry still has its schemas."""
-    schema, _, table = name.partition(".")
-    found = TableName(config.source.database, schema, table)
+    meant = [TableName(config.source.database, *parts) for parts in splits(name)]
     try:
-        subject = value_subject(config.topics.data(found))
         with open_registry(config.registry) as registry:
-            return found if registry.versions(subject) else None
+            known = (t for t in meant if registry.versions(value_subject(config.topics.data(t))))
+            return next(known, None)
     except (ValueError, RegistryError) as error:
         raise SnapshotNotAsked(f"whether {name} was published cannot be asked: {error}") from error
 

@@ -1,7 +1,7 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python demo test quick images lint bench check version dist clean
+.PHONY: help setup setup-python demo test quick images lint bench check audit docs version dist clean
 
 PYTHON ?= python3
 ARGS ?=
@@ -41,6 +41,15 @@ bench: setup ## measure beside the ceilings; prints JSON (ARGS="encode --json")
 	$(BIN)/python -m bench $(ARGS)
 
 check: lint quick ## lint, then quick: what to run before a commit
+
+docs: ## the documentation site, in .cache/site; a broken link is an error
+	@$(require_python)
+	@$(PYTHON) -m venv .cache/docs && .cache/docs/bin/pip install -q $$($(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'])")
+	.cache/docs/bin/sphinx-build --fail-on-warning --keep-going --builder html docs .cache/site $(ARGS)
+
+audit: setup-python ## known holes in the locked versions, by PyPI's advisories (needs the network)
+	@$(PYTHON) -m venv .cache/audit && .cache/audit/bin/pip install -q pip-audit==2.10.1
+	.cache/audit/bin/pip-audit --require-hashes --disable-pip -r requirements.lock $(ARGS)
 
 version: ## write the version of both distributions (NEW=0.2.0)
 	@echo "$(NEW)" | grep -qE '^[0-9]+\.[0-9]+\.[0-9]+[a-z0-9.]*$$' || { echo "which one? make version NEW=0.2.0" >&2; exit 1; }

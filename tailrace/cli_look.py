@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
+from tailrace.terminal import shown, shown_json
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
@@ -102,32 +103,34 @@ def schema(config: Path | None, flags: tuple[str, ...], table: str, as_json: boo
         fail(str(error))
     if as_json:
         click.echo(
-            json.dumps(
-                [
-                    {
-                        "version": version.number,
-                        "schema_id": version.schema_id,
-                        "capture_instance": version.schema.capture_instance,
-                        "schema_lsn": str(version.schema.schema_lsn),
-                        "changes": version.changes,
-                        "ddl": version.ddl,
-                    }
-                    for version in versions
-                ],
-                indent=2,
-                ensure_ascii=False,
+            shown_json(
+                json.dumps(
+                    [
+                        {
+                            "version": version.number,
+                            "schema_id": version.schema_id,
+                            "capture_instance": version.schema.capture_instance,
+                            "schema_lsn": str(version.schema.schema_lsn),
+                            "changes": version.changes,
+                            "ddl": version.ddl,
+                        }
+                        for version in versions
+                    ],
+                    indent=2,
+                    ensure_ascii=False,
+                )
             )
         )
         return
     for version in versions:
         click.echo(
             f"version {version.number} (id {version.schema_id}) from {version.schema.schema_lsn}"
-            f" on, capture instance {version.schema.capture_instance}"
+            f" on, capture instance {shown(version.schema.capture_instance)}"
         )
         for change in version.changes:
-            click.echo(f"  {change}")
+            click.echo(f"  {shown(change)}")
         if version.ddl is not None:
-            click.echo(f"  by: {version.ddl}")
+            click.echo(f"  by: {shown(version.ddl, lines=True)}")
 
 
 @click.command()

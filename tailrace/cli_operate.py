@@ -239,12 +239,13 @@ def _show_or_run(
     plan: Plan, source: SourceConfig, *, run: bool, login: str | None, password_file: Path | None
 ) -> None:
     from tailrace.statements import run_plan
+    from tailrace.terminal import shown
     from tailrace_publisher.errors import PublisherError
 
     for note in plan.notes:
-        click.echo(f"-- {note}")
+        click.echo(f"-- {shown(note)}")
     for statement in plan.statements:
-        click.echo(statement.text)
+        click.echo(shown(statement.text))
     if not run:
         if plan.statements:
             click.echo("-- Nothing was run: add --run, or paste this where you may.")

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from tailrace.settings import Settings, SettingsError, load
+from tailrace.terminal import shown
 
 CONFIG = click.option(
     "--config",
@@ -67,11 +68,11 @@ def fail_settings(error: SettingsError) -> NoReturn:
     """End the command with 2: the configuration is not usable."""
     click.echo("The configuration is not usable:", err=True)
     for problem in error.problems:
-        click.echo(f"  - {problem}", err=True)
+        click.echo(f"  - {shown(problem, lines=True)}", err=True)
     sys.exit(2)
 
 
 def fail(text: str) -> NoReturn:
     """End the command with 1 and a sentence."""
-    click.echo(text, err=True)
+    click.echo(shown(text, lines=True), err=True)
     sys.exit(1)

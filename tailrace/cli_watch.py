@@ -60,20 +60,40 @@ def lag(
 @click.command()
 @CONFIG
 @SET
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    envvar="TAILRACE_WEB_HOST",
+    help="Address to listen on.",
+)
 @click.option(
     "--port",
     default=9406,
     show_default=True,
     type=click.IntRange(0, 65535),
+    envvar="TAILRACE_WEB_PORT",
     help="0 takes a free one.",
 )
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
+    envvar="TAILRACE_WEB_TOKEN_FILE",
     help="File whose first line is the token (16 characters or more) that every request needs: as"
     " a browser's password, or as Authorization: Bearer. Needed where --host is not a loopback"
     " address.",
+)
+@click.option(
+    "--certificate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="TAILRACE_WEB_CERTIFICATE",
+    help="Certificate (PEM, with its chain) to serve the page with TLS.",
+)
+@click.option(
+    "--key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="TAILRACE_WEB_KEY",
+    help="Its key (PEM, without a password), if that is not in the same file.",
 )
 @_every("The pause between two looks at all parts.")
 @click.option(
@@ -89,6 +109,8 @@ def web(
     host: str,
     port: int,
     token_file: Path | None,
+    certificate: Path | None,
+    key: Path | None,
     every_s: float,
     publisher_urls: tuple[str, ...],
     sink_url: str | None,
@@ -102,7 +124,9 @@ def web(
     from tailrace.web.run import WebOptions, WebRefused, serving
     from tailrace_compose.stop_signal import StopSignal
 
-    options = WebOptions(host, port, token_file, every_s, publisher_urls, sink_url)
+    options = WebOptions(
+        host, port, token_file, certificate, key, every_s, publisher_urls, sink_url
+    )
     try:
         with quiet_logs(), StopSignal() as stop, serving(settings, options) as url:
             click.echo(f"The page is at {url}")

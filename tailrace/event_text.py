@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
+from tailrace.terminal import shown, shown_json
 from tailrace.topics import Event
 from tailrace_schemas.topics import TableName
 
@@ -21,24 +22,26 @@ def as_json(event: Event, table: TableName) -> str:
     """One JSON object: where it is, which change it is, and its row images."""
     envelope = event.as_envelope
     source = envelope["source"]
-    return json.dumps(
-        {
-            "table": f"{table.schema}.{table.table}",
-            "op": envelope["op"],
-            "commit_lsn": source["commit_lsn"],
-            "commit_time": time_text(source["ts_ms"]),
-            "change_lsn": source["change_lsn"],
-            "command_id": source["command_id"],
-            "key": event.key,
-            "before": envelope["before"],
-            "after": envelope["after"],
-            "topic": event.topic,
-            "partition": event.partition,
-            "offset": event.offset,
-            "schema_id": event.schema_id,
-        },
-        default=json_value,
-        ensure_ascii=False,
+    return shown_json(
+        json.dumps(
+            {
+                "table": f"{table.schema}.{table.table}",
+                "op": envelope["op"],
+                "commit_lsn": source["commit_lsn"],
+                "commit_time": time_text(source["ts_ms"]),
+                "change_lsn": source["change_lsn"],
+                "command_id": source["command_id"],
+                "key": event.key,
+                "before": envelope["before"],
+                "after": envelope["after"],
+                "topic": event.topic,
+                "partition": event.partition,
+                "offset": event.offset,
+                "schema_id": event.schema_id,
+            },
+            default=json_value,
+            ensure_ascii=False,
+        )
     )
 
 
@@ -52,25 +55,25 @@ def as_line(event: Event, table: TableName) -> str:
     if op == "u" and before is not None and after is not None:
         changed = [name for name in after if before.get(name) != after[name]]
         what = ", ".join(
-            f"{n}: {short_value(before.get(n))} -> {short_value(after[n])}" for n in changed
+            f"{shown(n)}: {short_value(before.get(n))} -> {short_value(after[n])}" for n in changed
         )
     else:
         row: Mapping[str, Any] = after if after is not None else before or {}
         what = fields_text({k: v for k, v in row.items() if k not in (event.key or {})})
     return (
         f"{time_text(source['ts_ms']) or '-':24}  {source['commit_lsn']}  {_WORDS.get(op, op):6}"
-        f"  {table.schema}.{table.table}{key}  {what}".rstrip()
+        f"  {shown(f'{table.schema}.{table.table}')}{key}  {what}".rstrip()
     )
 
 
 def fields_text(values: Mapping[str, Any]) -> str:
     """Names and values, the long ones cut."""
-    return ", ".join(f"{name}={short_value(value)}" for name, value in values.items())
+    return ", ".join(f"{shown(name)}={short_value(value)}" for name, value in values.items())
 
 
 def short_value(value: Any) -> str:
     """A value as JSON has it, cut where it is long."""
-    text = json.dumps(value, default=json_value, ensure_ascii=False)
+    text = shown(json.dumps(value, default=json_value, ensure_ascii=False))
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tailrace.event_text import fields_text, json_value
 from tailrace.explain import ChangeRow, Explanation
+from tailrace.terminal import shown, shown_json
 from tailrace_schemas.position import Operation
 
 _WORDS = {
@@ -24,7 +25,7 @@ def explanation_lines(found: Explanation, *, has_lake: bool) -> Iterator[str]:
         found: the row.
         has_lake: whether a lake is configured.
     """
-    yield f"{found.table.schema}.{found.table.table} {fields_text(found.key)}"
+    yield f"{shown(f'{found.table.schema}.{found.table.table}')} {fields_text(found.key)}"
     yield f"source now: {_row(found.now, 'no such row')}"
     if not found.changes:
         yield "changes:    none that the change tables still hold"
@@ -32,7 +33,7 @@ def explanation_lines(found: Explanation, *, has_lake: bool) -> Iterator[str]:
         position = change.position
         yield (
             f"change:     {position.commit_lsn} {_WORDS.get(change.position.operation, '?')}"
-            f" in {change.instance}: {fields_text(change.values)}"
+            f" in {shown(change.instance)}: {fields_text(change.values)}"
         )
         yield f"  event:    {_event(found, change)}"
         if has_lake:
@@ -103,4 +104,4 @@ def explanation_json(found: Explanation, *, has_lake: bool) -> str:
     }
     if has_lake:
         answer |= {"lake": found.lake, "lake_problem": found.lake_problem}
-    return json.dumps(answer, default=json_value, indent=2, ensure_ascii=False)
+    return shown_json(json.dumps(answer, default=json_value, indent=2, ensure_ascii=False))

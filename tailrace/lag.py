@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.freshness import Freshness, FreshnessReader, TableFreshness
+from tailrace.terminal import shown
 
 if TYPE_CHECKING:
     from tailrace.settings import Settings
@@ -64,16 +65,18 @@ def picture(found: Freshness, *, worst_first: bool, rows_max: int | None = None)
     rows = sorted(found.tables, key=_worst) if worst_first else list(found.tables)
     for table in rows[:rows_max]:
         tables.add_row(
-            table.table, table.newest_lsn or "none", *(_cell(table, name) for name in stages)
+            Text(shown(table.table)),
+            table.newest_lsn or "none",
+            *(_cell(table, name) for name in stages),
         )
     parts: list[Table | Text] = [joints, tables]
     if rows_max is not None and len(rows) > rows_max:
         parts.append(Text(f"and {len(rows) - rows_max} more"))
     if found.capture_s is not None:
         parts.append(Text(f"The capture job is {found.capture_s:.1f} s behind the log."))
-    parts += [Text(f"{part} did not answer: {why}") for part, why in found.problems.items()]
+    parts += [Text(f"{part} did not answer: {shown(why)}") for part, why in found.problems.items()]
     parts += [
-        Text(f"The sink stopped {table.table}: {table.stopped}")
+        Text(shown(f"The sink stopped {table.table}: {table.stopped}"))
         for table in found.tables
         if table.stopped is not None
     ]

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import structlog
 
+from tailrace.terminal import escape_fields
+
 LogFormat = Literal["text", "json"]
 
 
@@ -17,10 +19,12 @@ def set_log_format(log_format: LogFormat, program: str) -> None:
     event's fields (docs/events.md).
 
     Args:
-        log_format: text is what structlog does by itself.
+        log_format: text is what structlog does by itself, with what a terminal obeys escaped.
         program: named in JSON lines.
     """
     if log_format == "text":
+        *processors, render = structlog.get_config()["processors"]
+        structlog.configure(processors=[*processors, escape_fields, render])
         return
 
     def named(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from confluent_kafka import KafkaException
 
+from tailrace.table_names import splits
+from tailrace.terminal import shown
 from tailrace.topics import existing_data_topics
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.agreed_map import all_shards
@@ -59,7 +61,7 @@ def ask(
     with _kafka_of(config):
         tables = _tables(config, names) if names else []
         signal = signal_of(tuple(f"{t.schema}.{t.table}" for t in tables))
-        whose = ", ".join(map(str, tables)) or "all tables whose snapshot is not over"
+        whose = shown(", ".join(map(str, tables))) or "all tables whose snapshot is not over"
         _ask(config, signal, wait_s, f"{what} of {whose}")
 
 
@@ -130,12 +132,11 @@ def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
 
 def _registered(config: PublisherConfig, name: str) -> TableName | None:
     """A table whose topic is gone: the registry still has its schemas."""
-    schema, _, table = name.partition(".")
-    found = TableName(config.source.database, schema, table)
+    meant = [TableName(config.source.database, *parts) for parts in splits(name)]
     try:
-        subject = value_subject(config.topics.data(found))
         with open_registry(config.registry) as registry:
-            return found if registry.versions(subject) else None
+            known = (t for t in meant if registry.versions(value_subject(config.topics.data(t))))
+            return next(known, None)
     except (ValueError, RegistryError) as error:
         raise SnapshotNotAsked(f"whether {name} was published cannot be asked: {error}") from error
 

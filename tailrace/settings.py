@@ -121,14 +121,14 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str]
         if name.startswith(ENVIRONMENT_PREFIX):
             parts = [part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__")]
             keys = _path(parts, is_shell=True)
-            _assign(options, keys, _value(keys, text), problems, name)
+            _assign(options, keys, text, problems, name)
     for flag in flags:
         option, separator, text = flag.partition("=")
         if not separator:
             problems.append(f"--set {flag}: write it as option.path=value")
             continue
         keys = _path(option.strip().split("."))
-        _assign(options, keys, _value(keys, text), problems, f"--set {option}")
+        _assign(options, keys, text, problems, f"--set {option}")
     unknown = sorted(options.keys() - {*_SECTIONS, *_SHARED})
     problems.extend(
         f"{name} is not a section: the sections are publisher, sink, and kafka, registry, prefix"
@@ -147,10 +147,19 @@ def _read(path: Path) -> Options:
     except OSError as error:
         raise SettingsError([f"{path}: {error.strerror}; name an existing file"]) from None
     except yaml.YAMLError as error:
-        raise SettingsError([f"{path} is not YAML: {error}"]) from None
+        raise SettingsError([f"{path} is not YAML: {_yaml_problem(error)}"]) from None
     if not isinstance(loaded, dict):
         raise SettingsError([f"{path}: a mapping with the sections publisher and sink is expected"])
     return loaded
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    """What is wrong and where, without the line itself: there may be a password in it."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return "it has characters that YAML does not allow"
+    mark = error.problem_mark
+    where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
+    return f"{error.problem}{where}"
 
 
 def _path(parts: list[str], *, is_shell: bool = False) -> list[str]:
@@ -175,8 +184,13 @@ def _value(keys: Sequence[str], text: str) -> Any:
 
 
 def _assign(
-    options: Options, keys: Sequence[str], value: Any, problems: list[str], origin: str
+    options: Options, keys: Sequence[str], text: str, problems: list[str], origin: str
 ) -> None:
+    try:
+        value = _value(keys, text)
+    except yaml.YAMLError as error:
+        problems.append(f"{origin} is not YAML: {_yaml_problem(error)}")
+        return
     place: Any = options
     for key in keys[:-1]:
         place = place.setdefault(key, {})

@@ -78,21 +78,22 @@ def plan_enable(
     """
     plan = Plan()
     with OdbcConnection(config.source) as connection:
-        tables = catalog.tables(connection)
-        by_name = {name.casefold(): name for name in tables}
-        spelled = [
-            by_name.get(f"{schema}.{table}".casefold(), f"{schema}.{table}")
-            for schema, table in wanted
-        ]
-        missing = [name for name in spelled if name not in tables]
+        tables = {
+            (schema, table): is_captured
+            for schema, table, is_captured in catalog.user_tables(connection)
+        }
+        known = {(s.casefold(), t.casefold()): (s, t) for s, t in tables}
+        spelled = [known.get((s.casefold(), t.casefold()), (s, t)) for s, t in wanted]
+        missing = [".".join(name) for name in spelled if name not in tables]
         if missing:
-            raise PreflightError([_not_there(config, name, by_name) for name in missing])
+            names = {".".join(name).casefold(): ".".join(name) for name in tables}
+            raise PreflightError([_not_there(config, name, names) for name in missing])
         if not is_cdc_enabled(connection):
             plan.statements.append(Statement(enable_database(), "needs sysadmin"))
-        for name in spelled:
-            schema, table = name.split(".", 1)
+        for schema, table in spelled:
+            name = f"{schema}.{table}"
             _check_columns(connection, name, (schema, table), options.columns)
-            if tables[name] and options.capture_instance is None:
+            if tables[schema, table] and options.capture_instance is None:
                 plan.notes.append(
                     f"{name} is captured already; a second capture instance, with its columns of"
                     " today, needs --capture-instance"
@@ -100,9 +101,9 @@ def plan_enable(
                 continue
             plan.statements.append(Statement(enable_table(schema, table, options)))
     left_out = [
-        name
+        ".".join(name)
         for name in spelled
-        if not config.tables.selects(TableName(config.source.database, *name.split(".", 1)))
+        if not config.tables.selects(TableName(config.source.database, *name))
     ]
     if left_out:
         plan.notes.append(f"tables.include and exclude leave out {', '.join(left_out)}")

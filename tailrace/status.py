@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from tailrace.terminal import shown
 from tailrace_schemas.lsn import lsn_text
 from tailrace_schemas.names import topic_part
 from tailrace_schemas.topics import TableName
@@ -101,7 +103,7 @@ def show(settings: Settings, *, as_json: bool) -> None:
         table.add_column(heading, justify="right" if heading == "behind" else "left")
     for lag in lags:
         table.add_row(
-            lag.table,
+            Text(shown(lag.table)),
             lag.newest_lsn or "none",
             *_stage(lag.topic_lsn or "nothing published", lag.topic_lag_s, in_cut=lag.in_cut),
             *_stage(
@@ -114,15 +116,15 @@ def show(settings: Settings, *, as_json: bool) -> None:
     console.print(table)
     for lag in lags:
         if lag.lake_stopped is not None:
-            console.print(f"The sink stopped {lag.table}: {lag.lake_stopped}", highlight=False)
+            console.print(Text(shown(f"The sink stopped {lag.table}: {lag.lake_stopped}")))
         if lag.dead_letters:
             path = settings.sink().dead_letters_path
-            console.print(
+            told = (
                 f"{lag.table} lacks {lag.dead_letters} records that could not be applied: see the"
                 f" Delta table {path}; a new snapshot (tailrace snapshot) brings the rows that the"
-                " source has",
-                highlight=False,
+                " source has"
             )
+            console.print(Text(shown(told)))
     if topics is not None and topics.closed_commit_ms is not None:
         age = max(0.0, time.time() - topics.closed_commit_ms / 1000)
         console.print(f"The topics are known to be complete up to {age:.0f} s ago.")

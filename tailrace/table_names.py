@@ -29,5 +29,11 @@ def parse_table(text: str) -> tuple[str, str]:
     return _unquoted(schema, quoted=bool(found[1])), _unquoted(table, quoted=bool(found[3]))
 
 
+def splits(text: str) -> list[tuple[str, str]]:
+    """What a name without brackets may mean, as the parts tell it: a split at each of its dots."""
+    dots = (index for index, char in enumerate(text) if char == ".")
+    return [(text[:dot], text[dot + 1 :]) for dot in dots if 0 < dot < len(text) - 1]
+
+
 def _unquoted(part: str, *, quoted: bool) -> str:
     return part.replace("]]", "]") if quoted else part

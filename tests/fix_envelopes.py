@@ -92,6 +92,7 @@ class Source:
         self.prefix = prefix or f"t{uuid.uuid4().hex[:10]}"
         self.names = TopicNames(self.prefix)
         self.shard = shard
+        self.placeholder: str | None = None  # in the place of values that are unavailable
         self.tables: dict[str, SourceTable] = {}
         self.cuts: dict[str, Cut] = {}
         self.registry = SchemaRegistry(registry_url)
@@ -409,7 +410,8 @@ class Transaction:
         unavailable = [
             c.name for c in table.schema.columns if c.type.is_large and c.name not in changes
         ]
-        seen = {name: None if name in unavailable else value for name, value in after.items()}
+        untold = dict.fromkeys(unavailable, self.source.placeholder)
+        seen = {**after, **untold}
         self._emit(table, "u", before, seen, Operation.UPDATE_AFTER, unavailable=unavailable)
 
     def delete(self, table: SourceTable, key: Key) -> None:

@@ -1,12 +1,17 @@
 """Fixtures of the local stack's Kafka broker and schema registry."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tailrace_compose.local.broker import KafkaBroker
+from tailrace_compose.local.broker import KafkaBroker, Member
 from tailrace_compose.local.registry import SchemaRegistry
+from tailrace_emulator.testing.process import free_port
+from tests.fix_certificates import Chain
 
 # Whoever may do what is up to access control lists; what none speaks of is open to all.
 _GUARDED = {
@@ -15,14 +20,52 @@ _GUARDED = {
 }
 
 
+@dataclass(frozen=True)
+class SharedBroker:
+    """Where a broker listens: plainly, and with TLS for clients that have a certificate."""
+
+    bootstrap: str
+    tls_bootstrap: str
+
+
+def _listeners(plain: int, tls: int, controller: int, chain: Chain) -> Mapping[str, str]:
+    """Settings of a broker with a second listener, which shows and wants certificates."""
+    own = "listener.name.tls.ssl"
+    addresses = f"PLAINTEXT://127.0.0.1:{plain},TLS://127.0.0.1:{tls}"
+    return {
+        "listeners": f"{addresses},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": addresses,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SSL,CONTROLLER:PLAINTEXT",
+        f"{own}.keystore.type": "PEM",
+        f"{own}.keystore.location": str(chain.server.both),
+        f"{own}.truststore.type": "PEM",
+        f"{own}.truststore.location": str(chain.root),
+        f"{own}.client.auth": "required",
+    }
+
+
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Bootstrap servers of a broker that the whole session shares: name topics after the test."""
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), is_short_lived=True, settings=_GUARDED)
+def shared_broker(tmp_path_factory: pytest.TempPathFactory, chain: Chain) -> Iterator[SharedBroker]:
+    """A broker that the whole session shares."""
+    member, plain, tls = Member.alone(), free_port(), free_port()
+    controller = member.controllers[member.node_id]
+    broker = KafkaBroker(
+        tmp_path_factory.mktemp("kafka"),
+        port=plain,
+        is_short_lived=True,
+        settings={**_GUARDED, **_listeners(plain, tls, controller, chain)},
+        member=member,
+    )
     try:
-        yield broker.start()
+        yield SharedBroker(broker.start(), f"127.0.0.1:{tls}")
     finally:
         broker.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(shared_broker: SharedBroker) -> str:
+    """Bootstrap servers of a broker that the whole session shares: name topics after the test."""
+    return shared_broker.bootstrap
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from pydantic import (
 
 from tailrace_publisher.column_options import ColumnsConfig
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.event_options import OnBadEvent
+from tailrace_publisher.event_options import OnBadEvent, UnavailableValues
 from tailrace_publisher.form_options import (
     ConnectTypesOption,
     EventFormOption,
@@ -147,6 +147,23 @@ class PublisherConfig(Section):
         " otherwise) in the same Kafka transaction: the topic and the lake lack a change then, and"
         " tailrace_dead_letters_total counts it. A schema that the registry refuses is no event's"
         " fault: dead-letter stops its table, fail ends the publisher.",
+    )
+    unavailable_values: UnavailableValues = Field(
+        default=UnavailableValues.MARK,
+        description="What an event has where the change table does not hold a large value, because"
+        " an update left it alone (and of text, ntext and image in deletes). mark (default): NULL,"
+        " and the column's name in source.unavailable; placeholder: unavailable_placeholder, and"
+        " the name as before, by which the sink goes; reselect: the value that the source has now,"
+        " selected by the table's primary key or unique index, which costs a round trip per ten"
+        " updates. It may be newer than the event. Where the row is gone or locked, the value NULL,"
+        " or the table has no such key, it is marked.",
+    )
+    unavailable_placeholder: str = Field(
+        default="__debezium_unavailable_value",
+        min_length=1,
+        max_length=1000,
+        description="Text of unavailable_values: placeholder; binary columns have its UTF-8 bytes,"
+        " hierarchyid, geometry and geography stay NULL. 1 to 1000 characters, default Debezium's.",
     )
     event_form: EventFormOption = EventForm.DEBEZIUM
     serialization: SerializationOption = Serialization.AVRO
@@ -292,6 +309,15 @@ class PublisherConfig(Section):
         description="File whose first line is the token (16 characters or more) that /status and"
         " every POST ask for, as Authorization: Bearer ...; default none: they are answered on a"
         " loopback address only.",
+    )
+    http_certificate: Path | None = Field(
+        default=None,
+        description="Certificate (PEM, with its chain) that the HTTP endpoint shows; it then speaks"
+        " TLS only. Read at a start; default none: plain HTTP.",
+    )
+    http_key: Path | None = Field(
+        default=None,
+        description="Its key (PEM, without a password); default: in the file of the certificate.",
     )
 
     @field_validator("prefix")

@@ -11,3 +11,11 @@ class OnBadEvent(StrEnum):
     FAIL = "fail"
     STOP_TABLE = "stop-table"
     DEAD_LETTER = "dead-letter"
+
+
+class UnavailableValues(StrEnum):
+    """What an event has in the place of a value that the change table does not hold."""
+
+    MARK = "mark"
+    PLACEHOLDER = "placeholder"
+    RESELECT = "reselect"

@@ -5,42 +5,72 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from tailrace_schemas.http_service import Address, HttpService, Route, read_token
+from tailrace_schemas.http_tls import read_tls
 
 
 class EndpointRefused(ValueError):
     """The endpoint's options cannot be followed; the text names option and fix."""
 
 
+class EndpointOptions(Protocol):
+    """The options of an endpoint, as both daemons have them."""
+
+    @property
+    def metrics_port(self) -> int | None:
+        """0 takes a free one; None: there is to be no endpoint."""
+
+    @property
+    def metrics_host(self) -> str:
+        """Where it listens."""
+
+    @property
+    def http_token_file(self) -> Path | None:
+        """The token of guarded paths."""
+
+    @property
+    def http_certificate(self) -> Path | None:
+        """The certificate that it shows; None for plain HTTP."""
+
+    @property
+    def http_key(self) -> Path | None:
+        """Its key, where that is in a file of its own."""
+
+
 @contextmanager
 def daemon_endpoint(
-    port: int | None, host: str, token_file: Path | None, routes: Mapping[tuple[str, str], Route]
-) -> Iterator[HttpService | None]:
-    """The endpoint while the block runs; None where no port was asked for.
+    options: EndpointOptions, routes: Mapping[tuple[str, str], Route]
+) -> Iterator[str | None]:
+    """The endpoint while the block runs; gives its address, None where no port was asked for.
 
     Args:
-        port: the option metrics_port; 0 takes a free one.
-        host: the option metrics_host.
-        token_file: the option http_token_file.
+        options: of the daemon.
         routes: by method and path.
 
     Raises:
-        EndpointRefused: it cannot listen there, or the token cannot be read.
+        EndpointRefused: it cannot listen there, or token or certificate cannot be read.
     """
+    port, host = options.metrics_port, options.metrics_host
     if port is None:
         yield None
         return
     try:
-        token = read_token(token_file)
+        token = read_token(options.http_token_file)
     except ValueError as error:
         raise EndpointRefused(f"http_token_file {error}") from error
     try:
-        service = HttpService(Address(port, host, token), routes)
+        tls = read_tls(options.http_certificate, options.http_key)
+    except ValueError as error:
+        raise EndpointRefused(f"http_certificate, http_key: {error}") from error
+    address = Address(port, host, token, tls)
+    try:
+        service = HttpService(address, routes)
     except OSError as error:
         raise EndpointRefused(
             f"metrics_host {host}, metrics_port {port}: {error.strerror}; name an address of this"
             " machine and a free port"
         ) from error
     with service:
-        yield service
+        yield f"{address.scheme}://{host}:{service.port}"

@@ -17,6 +17,7 @@ import hmac
 import ipaddress
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -115,11 +116,18 @@ class Address:
         port: 0 takes a free one.
         host: address or name.
         token: None where there is none.
+        tls: the certificate to show; None for plain HTTP.
     """
 
     port: int
     host: str = "127.0.0.1"
     token: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def scheme(self) -> str:
+        """Of its URL: http or https."""
+        return "http" if self.tls is None else "https"
 
     @property
     def is_loopback(self) -> bool:
@@ -222,7 +230,12 @@ class _Server(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
+            if self.address.tls is not None:  # here, so that a slow handshake keeps nobody waiting
+                request.settimeout(SILENT_S)
+                request = self.address.tls.wrap_socket(request, server_side=True)
             super().process_request_thread(request, client_address)
+        except OSError:  # of the handshake
+            self.shutdown_request(request)
         finally:
             self._free.release()
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -89,6 +90,8 @@ class RegistryConfig(Section):
             raise ValueError("client_key and client_key_password need client_certificate")
         if not self.url.startswith("https:") and (self.ca_file or self.client_certificate):
             raise ValueError("ca_file and client_certificate need an https url")
+        if "@" in urlsplit(self.url).netloc:  # the url is told in messages and logs
+            raise ValueError("url has a user or password in it: put them into user and password")
         return self
 
 
@@ -197,8 +200,11 @@ def check_patterns(patterns: Iterable[str]) -> None:
 
 
 def matches(patterns: Iterable[str], name: str) -> bool:
-    """Whether one of the patterns matches a whole name, in any case of its letters."""
-    return any(re.fullmatch(pattern, name, re.IGNORECASE) for pattern in patterns)
+    """Whether one of the patterns matches a whole name, in any case of its letters.
+
+    A dot stands for any character, also for the end of a line, which a name may have.
+    """
+    return any(re.fullmatch(pattern, name, re.IGNORECASE | re.DOTALL) for pattern in patterns)
 
 
 def _problem(detail: Any) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from tailrace_schemas.serializations import is_json_schema
+from tailrace_schemas.tls_problems import certificate_problem
 
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _FIXES: Final = {
@@ -236,7 +237,7 @@ class SchemaRegistry:
         try:
             answer = self._http.get("/subjects")
         except httpx.HTTPError as error:
-            raise RegistryUnavailable(self.url, f"{type(error).__name__}: {error}") from error
+            raise RegistryUnavailable(self.url, _why_not(error)) from error
         told = answer.headers.get("Date")
         return None if told is None else str(told)
 
@@ -275,7 +276,7 @@ class SchemaRegistry:
         try:
             response = self._http.request(method, path, json=body)
         except httpx.HTTPError as error:
-            raise RegistryUnavailable(self.url, f"{type(error).__name__}: {error}") from error
+            raise RegistryUnavailable(self.url, _why_not(error)) from error
         if response.is_success:
             try:
                 return response.json()
@@ -290,6 +291,12 @@ class SchemaRegistry:
             raise RegistryUnavailable(self.url, f"{response.status_code} {reason}")
         fix = _FIXES.get(response.status_code, "see the registry's log")
         raise RegistryRejected(subject, response.status_code, reason, fix)
+
+
+def _why_not(error: httpx.HTTPError) -> str:
+    """Why there was no answer."""
+    told = certificate_problem(error, "its certificate", "registry.ca_file")
+    return told or f"{type(error).__name__}: {error}"
 
 
 def _reason(response: httpx.Response) -> tuple[int, str]:

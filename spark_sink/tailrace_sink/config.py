@@ -296,6 +296,15 @@ class SinkConfig(Section):
         " for, as Authorization: Bearer ...; default none: it is answered on a loopback address"
         " only.",
     )
+    http_certificate: Path | None = Field(
+        default=None,
+        description="Certificate (PEM, with its chain) that the HTTP endpoint shows; it then speaks"
+        " TLS only. Read at a start; default none: plain HTTP.",
+    )
+    http_key: Path | None = Field(
+        default=None,
+        description="Its key (PEM, without a password); default: in the file of the certificate.",
+    )
 
     @field_validator("prefix")
     @classmethod

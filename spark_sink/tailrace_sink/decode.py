@@ -141,6 +141,10 @@ def column_expressions(table: LakeTable, version: TableSchema) -> list[str]:
     for column in table.columns:
         field = fields.get(column.column_id)
         value = f"image.{quote(field)}" if field is not None else "NULL"
+        if field is not None and column.is_large:
+            # It may be a placeholder for a value that the change table does not hold.
+            is_not_held = f"coalesce(array_contains(source.unavailable, {literal(field)}), false)"
+            value = f"CASE WHEN NOT {is_not_held} THEN {value} END"
         rows.append(f"CAST({value} AS {column.type}) AS {quote(column.name)}")
     return [
         *rows,

@@ -37,11 +37,10 @@ def endpoint(config: SinkConfig, metrics: SinkMetrics, board: SinkBoard) -> Iter
         ("GET", "/metrics"): Route(pages.metrics, is_open=True),
         ("GET", "/status"): Route(pages.status),
     }
-    port, host = config.metrics_port, config.metrics_host
     try:
-        with daemon_endpoint(port, host, config.http_token_file, routes) as service:
-            if service is not None:
-                _log.info("http_served", url=f"http://{host}:{service.port}")
+        with daemon_endpoint(config, routes) as url:
+            if url is not None:
+                _log.info("http_served", url=url)
             yield
     except EndpointRefused as error:
         raise ConfigError([str(error)]) from error

@@ -8,7 +8,8 @@ the seconds in which a batch is applied.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -144,11 +145,11 @@ class Cut:
 
         Returns:
             The name of each table's view; a call on a newer cut replaces them. A table that stops
-            before the cut has none, and loses the one that it had.
+            before the cut has none, and loses the one that it had. Where schema and table of
+            several make one name (``a_b.c`` and ``a.b_c``), each has a number behind it.
         """
         views = {}
-        for table in self.tables:
-            name = f"{prefix}{table.schema}_{table.table}"
+        for table, name in _view_names(prefix, self.tables).items():
             try:
                 rows = self.read(table)
             except CutUnknown as error:
@@ -169,6 +170,19 @@ class Cut:
         reader = self.spark.read.format("delta").option("versionAsOf", version)
         with _time_travel_by_cuts(self.spark):
             return reader.load(f"{self.lake}/{path}")
+
+
+def _view_names(prefix: str, tables: Sequence[TableName]) -> dict[TableName, str]:
+    """A name for each, which no other has in any case of its letters: Spark does not tell cases."""
+    names = {table: f"{prefix}{table.schema}_{table.table}" for table in tables}
+    shared = Counter(name.casefold() for name in names.values())
+    met: Counter[str] = Counter()
+    for table, name in names.items():
+        folded = name.casefold()
+        if shared[folded] > 1:
+            met[folded] += 1
+            names[table] = f"{name}_{met[folded]}"
+    return names
 
 
 class LakeReader:

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tailrace_sink.config import SinkConfig
 
 _JARS: Final = "spark.jars"
+_HADOOP: Final = "spark.hadoop."
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Where spark-submit tells the program that it starts how to reach its JVM."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -142,9 +143,17 @@ def session_with(overrides: Mapping[str, str]) -> SparkSession:
     options = settings.get(_JAVA_OPTIONS, "")
     if "log4j2.configurationFile" not in options:
         settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS} {options}".rstrip()
+    # What a builder gets is on the command line of the JVM, which every user of the machine may
+    # read; keys of object stores are among the settings of Hadoop.
+    hadoop = {name: value for name, value in settings.items() if name.startswith(_HADOOP)}
     for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+        if name not in hadoop:
+            builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other way
+    for name, value in hadoop.items():
+        configuration.set(name.removeprefix(_HADOOP), value)
+    return spark
 
 
 def merged_settings(*layers: Mapping[str, str]) -> dict[str, str]:

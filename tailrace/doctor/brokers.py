@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.shards import look_at_shards
 from tailrace.doctor.transactional_id import look_at_transactional_id
+from tailrace_publisher.deliver.kafka_errors import unusable_options
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
     is_compacted,
@@ -24,6 +25,7 @@ from tailrace_publisher.deliver.topic_settings import (
 )
 from tailrace_publisher.errors import CheckpointForgets, ConfigError
 from tailrace_publisher.kafka_options import KafkaConfig
+from tailrace_schemas.tls_problems import broker_certificate_problem
 from tailrace_schemas.topics import TopicNames
 
 _JUDGE: Final = Judge(Part.KAFKA)
@@ -51,14 +53,21 @@ def look_at_brokers(
             Fix("mount the secret, or let this user read it"),
         )
         return
+    except KafkaException as error:
+        yield _JUDGE.problem("kafka.extra", unusable_options(error), "nothing can be published")
+        return
     try:
         metadata = admin.list_topics(timeout=config.start_timeout_s)
     except KafkaException as error:
+        options = config.librdkafka_options()
+        told = broker_certificate_problem(config.bootstrap, options, config.start_timeout_s)
         yield _JUDGE.problem(
             "brokers",
-            f"none answers at {config.bootstrap} ({error.args[0].str()})",
+            told or f"none answers at {config.bootstrap} ({error.args[0].str()})",
             "nothing can be published",
-            Fix("check kafka.bootstrap, and security.protocol and sasl.* in kafka.extra"),
+            None
+            if told
+            else Fix("check kafka.bootstrap, and security.protocol and sasl.* in kafka.extra"),
         )
         return
     count = len(metadata.brokers)

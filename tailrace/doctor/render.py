@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tailrace.doctor.findings import Finding, Level, Part
+from tailrace.terminal import shown, shown_json
 
 _MARKS: Final = {
     Level.OK: ("ok     ", "green"),
@@ -37,14 +38,21 @@ def as_text(console: Console, findings: Sequence[Finding]) -> None:
 
 def _line(console: Console, finding: Finding) -> None:
     mark, style = _MARKS[finding.level]
-    line = Text("  ").append(mark, style=style).append(f"  {finding.subject}: {finding.text}")
+    line = (
+        Text("  ")
+        .append(mark, style=style)
+        .append(f"  {shown(finding.subject)}: {shown(finding.text)}")
+    )
     console.print(line, soft_wrap=True)
     if finding.why:
         console.print(Text(f"           why: {finding.why}", style="dim"), soft_wrap=True)
     if finding.fix is not None:
-        console.print(Text(f"           fix: {finding.fix.text}"), soft_wrap=True)
+        console.print(
+            Text(f"           fix: {shown(finding.fix.text, lines=True)}"), soft_wrap=True
+        )
 
 
 def as_json(findings: Sequence[Finding]) -> str:
     """The findings as a JSON array of objects with the fields of :class:`Finding`."""
-    return json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False)
+    told = [asdict(finding) for finding in findings]
+    return shown_json(json.dumps(told, indent=2, ensure_ascii=False))

@@ -58,17 +58,16 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
 def _not_captured(source: Source, config: PublisherConfig) -> Iterator[Finding]:
     plain = {name.replace("\\", "").casefold() for name in config.tables.plain_names()}
     missing = sorted(
-        name
-        for name, is_captured in catalog.tables(source.connection).items()
+        (schema, table)
+        for schema, table, is_captured in catalog.user_tables(source.connection)
         if not is_captured
-        and name.casefold() not in plain  # which the start check names
-        and config.tables.selects(TableName(source.database, *name.split(".", 1)))
+        and f"{schema}.{table}".casefold() not in plain  # which the start check names
+        and config.tables.selects(TableName(source.database, schema, table))
     )
     why = "its changes are not published, though tables.include matches it"
-    for name in missing[:_NAMED_MAX]:
-        schema, table = name.split(".", 1)
+    for schema, table in missing[:_NAMED_MAX]:
         fix = Fix(f"{enable_table(schema, table)}, or name it in tables.exclude")
-        yield _JUDGE.warning(name, "is not captured", why, fix)
+        yield _JUDGE.warning(f"{schema}.{table}", "is not captured", why, fix)
     if len(missing) > _NAMED_MAX:
         yield _JUDGE.warning(
             "tables",

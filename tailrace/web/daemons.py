@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ import httpx
 
 from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_schemas.http_service import read_token
+from tailrace_schemas.tls_problems import certificate_problem
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
@@ -43,7 +45,8 @@ def address_of(config: PublisherConfig | SinkConfig) -> DaemonAddress | None:
     everywhere = ("0.0.0.0", "::", "")  # noqa: S104 - read, not bound
     name = "127.0.0.1" if host in everywhere else host
     shown = f"[{name}]" if ":" in name else name
-    return DaemonAddress(f"http://{shown}:{config.metrics_port}", config.http_token_file)
+    scheme = "http" if config.http_certificate is None else "https"
+    return DaemonAddress(f"{scheme}://{shown}:{config.metrics_port}", config.http_token_file)
 
 
 def ask_status(address: DaemonAddress) -> DaemonStatus:
@@ -58,11 +61,14 @@ def ask_status(address: DaemonAddress) -> DaemonStatus:
         headers = {"Accept": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        answer = httpx.get(url, headers=headers, timeout=_LIMIT_S, trust_env=False)
+        # The authorities of this machine, or of SSL_CERT_FILE; loading them takes 0.1 s.
+        verify = ssl.create_default_context() if url.startswith("https:") else False
+        answer = httpx.get(url, headers=headers, timeout=_LIMIT_S, trust_env=False, verify=verify)
         if answer.status_code != httpx.codes.OK:
             raise DaemonUnavailable(f"{url}: {answer.status_code} {answer.text.strip()[:200]}")
         return DaemonStatus.from_json(answer.json())
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise DaemonUnavailable(f"{url} does not answer ({error})") from error
+        told = certificate_problem(error, "its certificate", "the variable SSL_CERT_FILE")
+        raise DaemonUnavailable(f"{url} does not answer ({told or error})") from error
     except ValueError as error:
         raise DaemonUnavailable(f"{url}: {error}") from error

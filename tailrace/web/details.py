@@ -8,10 +8,12 @@ from confluent_kafka import KafkaException
 
 from tailrace.explain import add_lake, explain
 from tailrace.explain_text import explanation_lines
-from tailrace.table_names import TableNameError, parse_table
+from tailrace.table_names import TableNameError, parse_table, splits
 from tailrace.tail import EventTail
 from tailrace.versions import Version, ddl_of, versions_of
 from tailrace_publisher.errors import PublisherError
+from tailrace_publisher.source import catalog
+from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.registry_access import open_registry
 from tailrace_schemas.topics import TableName
@@ -70,6 +72,13 @@ class Details:
         return "\n".join(explanation_lines(found, has_lake=self._lake is not None))
 
     def name_of(self, table: str) -> TableName | None:
-        """The table that a text means; None where it means none."""
-        schema, dot, name = table.partition(".")
-        return TableName(self._config.source.database, schema, name) if dot and name else None
+        """The table that a name means as the parts tell it; None where it means none."""
+        found = splits(table)
+        if len(found) > 1:  # the source knows which of its dots is the one between
+            try:
+                with OdbcConnection(self._config.source) as connection:
+                    there = {(schema, name) for schema, name, _ in catalog.user_tables(connection)}
+            except PublisherError:
+                there = set()
+            found = [name for name in found if name in there] or found
+        return TableName(self._config.source.database, *found[0]) if found else None

@@ -13,6 +13,7 @@ from tailrace.web.daemons import DaemonAddress, address_of
 from tailrace.web.details import Details
 from tailrace.web.site import Site
 from tailrace_schemas.http_service import Address, HttpService, is_loopback, read_token
+from tailrace_schemas.http_tls import read_tls
 
 if TYPE_CHECKING:
     from tailrace.settings import Settings
@@ -31,6 +32,8 @@ class WebOptions:
         port: 0 takes a free one.
         token_file: has the token that every request needs; needed where the address is not a
             loopback one.
+        certificate: PEM, with its chain: the page is then served with TLS.
+        key: its key, where that is in a file of its own.
         every_s: seconds between two looks at all parts.
         publisher_urls: where the publishers' endpoints are; default: as their options say.
         sink_url: the same of the sink.
@@ -39,6 +42,8 @@ class WebOptions:
     host: str = "127.0.0.1"
     port: int = 0
     token_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
     every_s: float = 2.0
     publisher_urls: tuple[str, ...] = ()
     sink_url: str | None = None
@@ -58,9 +63,14 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
             " line is the token"
         )
     try:
-        address = Address(options.port, options.host, read_token(options.token_file))
+        token = read_token(options.token_file)
     except ValueError as error:
         raise WebRefused(f"--token-file {error}") from error
+    try:
+        tls = read_tls(options.certificate, options.key)
+    except ValueError as error:
+        raise WebRefused(f"--certificate, --key: {error}") from error
+    address = Address(options.port, options.host, token, tls)
     own = address_of(settings.publisher())
     given = [_address(url, own) for url in options.publisher_urls or (None,)]
     publishers = [address for address in given if address is not None]
@@ -82,7 +92,7 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
         collector.start()
         try:
             shown = f"[{options.host}]" if ":" in options.host else options.host
-            yield f"http://{shown}:{service.port}/"
+            yield f"{address.scheme}://{shown}:{service.port}/"
         finally:
             collector.close()
 

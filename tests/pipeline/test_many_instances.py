@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -63,6 +64,7 @@ def test_the_probe_of_many_instances_costs_a_few_hundred_bytes(
         instances = read_catalog(connection, source.name, {}).instances
         assert len(instances) == TABLES
         probe = Probe.of(instances)
+        by_function = Probe.of(replace(instance, by_function=True) for instance in instances)
         costs = []
         last = Lsn.ZERO
         for number in range(3):
@@ -74,6 +76,7 @@ def test_the_probe_of_many_instances_costs_a_few_hundred_bytes(
             assert sorted(found) == ["dbo_t110", "dbo_t7"]
             costs.append(proxy.asked - asked)
             assert connection.queries - queries == (3 if number == 0 else 1)
+            assert sorted(by_function.ask(connection, first, last)) == sorted(found)
 
         assert probe.ask(connection, last.increment(), Lsn.MAX) == []
         source.execute(
@@ -82,6 +85,8 @@ def test_the_probe_of_many_instances_costs_a_few_hundred_bytes(
         )
         with pytest.raises(CaptureInstanceGone):
             probe.ask(connection, Lsn.ZERO.increment(), last)
+        with pytest.raises(CaptureInstanceGone):
+            by_function.ask(connection, Lsn.ZERO.increment(), last)
 
     # The long text is kept by the first; then it is called with two parameters.
     assert costs[0] > 30_000

@@ -6,8 +6,6 @@ The registry itself asks nobody, as deployments have it: what is asked for stand
 from __future__ import annotations
 
 import base64
-import datetime
-import ipaddress
 import ssl
 import threading
 from collections.abc import Iterator
@@ -17,9 +15,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from tailrace.doctor.clocks import look_at_registry_clock
 from tailrace.doctor.findings import Level
@@ -27,11 +22,9 @@ from tailrace.doctor.stores import look_at_registry
 from tailrace_schemas.options import RegistryConfig
 from tailrace_schemas.registry import RegistryRejected, RegistryUnavailable
 from tailrace_schemas.registry_access import RegistryAccessUnusable, open_registry
+from tests.fix_certificates import KEY_PASSWORD, Chain
 
 pytestmark = pytest.mark.kafka
-
-NAME = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "127.0.0.1")])
-KEY_PASSWORD = "of the key"
 
 
 @dataclass
@@ -40,21 +33,21 @@ class Door:
 
     Attributes:
         url: where.
-        folder: with ca.pem (its own certificate, and whom it trusts) and key.pem.
+        chain: its own certificate, and whom it trusts.
         wanted: the header that it wants.
         seen: the headers that came.
     """
 
     url: str
-    folder: Path
+    chain: Chain
     wanted: str | None = None
     seen: list[str | None] = field(default_factory=list)
 
     def options(self, **further: object) -> RegistryConfig:
-        options = {"url": self.url, "timeout_s": 5, "ca_file": self.folder / "ca.pem"}
+        options = {"url": self.url, "timeout_s": 5, "ca_file": self.chain.root}
         certificate = {
-            "client_certificate": self.folder / "ca.pem",
-            "client_key": self.folder / "key.pem",
+            "client_certificate": self.chain.client.chain,
+            "client_key": self.chain.client_key,
             "client_key_password": KEY_PASSWORD,
         }
         return RegistryConfig.model_validate({**options, **certificate, **further})
@@ -65,31 +58,8 @@ class Door:
 
 
 @pytest.fixture
-def door(registry: str, tmp_path: Path) -> Iterator[Door]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.UTC)
-    addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(NAME)
-        .issuer_name(NAME)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(addresses, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (tmp_path / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (tmp_path / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(KEY_PASSWORD.encode()),
-        )
-    )
-    found = Door("", tmp_path)
+def door(registry: str, chain: Chain) -> Iterator[Door]:
+    found = Door("", chain)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -106,8 +76,8 @@ def door(registry: str, tmp_path: Path) -> Iterator[Door]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem", KEY_PASSWORD)
-    context.load_verify_locations(tmp_path / "ca.pem")
+    context.load_cert_chain(chain.server.chain, chain.server.key)
+    context.load_verify_locations(chain.root)
     context.verify_mode = ssl.CERT_REQUIRED
     server.socket = context.wrap_socket(server.socket, server_side=True)
     found.url = f"https://127.0.0.1:{server.server_port}"

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -18,10 +19,17 @@ from confluent_kafka.admin import AdminClient
 from tailrace.progress import last_record
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.accept import accept_database
-from tailrace_publisher.daemon.production import kafka_at
+from tailrace_publisher.daemon.agreed_map import agreed_map
+from tailrace_publisher.daemon.production import kafka_at, production_ports
 from tailrace_publisher.daemon.reshard import reshard
 from tailrace_publisher.deliver.topics import TopicAdmin
-from tailrace_publisher.errors import ConfigError, DeliveryRejected, ReshardRefused, ShardsDiffer
+from tailrace_publisher.errors import (
+    ConfigError,
+    DeliveryRejected,
+    PublisherError,
+    ReshardRefused,
+    ShardsDiffer,
+)
 from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import Shard, ShardMap
@@ -62,7 +70,7 @@ def load(pipe: Pipe) -> Iterator[None]:
             for table in TABLES:
                 connection.execute(f"INSERT dbo.{table} VALUES ({number}, 0)")
             source.scan(scanning)
-            stop.wait(0.03)
+            stop.wait(0.1)
 
     thread = threading.Thread(target=write, name="load")
     thread.start()
@@ -90,6 +98,7 @@ def status(client: httpx.Client) -> DaemonStatus:
     return DaemonStatus.from_json(client.get("/status").json())
 
 
+@pytest.mark.slow
 def test_publishers_come_and_go_and_are_killed_under_load(shop: Pipe):  # noqa: F811
     config = shop.config(shards=SHARDS, metrics_port=0)
     with Running(config) as first:
@@ -119,10 +128,25 @@ def test_publishers_come_and_go_and_are_killed_under_load(shop: Pipe):  # noqa: 
     assert_cuts(shop, 3)
 
 
+def map_in_time(config: PublisherConfig) -> ShardMap:
+    """The map, as publishers that start together come to agree on it."""
+    for _ in range(20):
+        try:
+            return agreed_map(config, production_ports())
+        except PublisherError as error:
+            if not error.retryable:
+                raise
+    raise AssertionError("no map")
+
+
 def test_a_map_that_differs_is_refused_with_the_fix(pipe: Pipe):
     pipe.source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY)")
     pipe.source.enable("t")
-    with Running(pipe.config(shards={"count": 2})) as publisher:
+    config = pipe.config(shards={"count": 2})
+    with ThreadPoolExecutor(4) as threads:
+        agreed = list(threads.map(lambda _: map_in_time(config), range(4)))
+    assert agreed == [ShardMap(1, 2)] * 4
+    with Running(config) as publisher:
         publisher.until(lambda: is_caught_up(pipe), "it is published in two shards")
     refused: dict[str, dict[str, Any]] = {
         "has 2 shards, none pinned, the configuration 4 shards": {"count": 4},
@@ -221,7 +245,7 @@ def assert_cuts(pipe: Pipe, shards: int) -> None:
         for offset, progress in enumerate(progress_of(pipe, number))
     ]
     chance = random.Random(7)
-    for _ in range(50):
+    for _ in range(8):
         ends = [chance.randint(0, len(records)) for _ in range(shards)]
         part = [record for record in records if record.offset < ends[record.partition]]
         cut = plan_cut(SinkState(), {}, part, pipe.topics.names, Bound(1 << 60))

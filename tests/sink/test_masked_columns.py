@@ -41,8 +41,11 @@ def test_columns_that_are_masked_and_left_out_from_now_on(source: Source, lake: 
         replace(note, type=ColumnType("nvarchar", length=3), transform=masked, ordinal=2),
         replace(body, type=ColumnType("nvarchar", length=MAX), transform=masked, ordinal=4),
     )
+    source.placeholder = "not here"
+    table.rows[5,] = {"id": 5, "note": "***", "body": "before there was a topic"}
     source.commit(
         lambda t: t.update(table, (1,), note="***"),  # body is unavailable
+        lambda t: t.update(table, (5,), note="***"),  # and the lake has no row
         lambda t: t.update(table, (2,), note="***", body="***"),
         lambda t: t.insert(table, id=4, note="***", body=None),
     )
@@ -50,6 +53,12 @@ def test_columns_that_are_masked_and_left_out_from_now_on(source: Source, lake: 
     assert lake.catch_up() == 1
 
     rows = {row["id"]: (row["note"], row["body"]) for row in lake.rows("people")}
-    assert rows == {1: ("***", "b"), 2: ("***", "***"), 3: ("n", "b"), 4: ("***", None)}
+    assert rows == {
+        1: ("***", "b"),
+        2: ("***", "***"),
+        3: ("n", "b"),
+        4: ("***", None),
+        5: ("***", None),
+    }
     mails = {row["id"]: row["mail"] for row in lake.rows("people")}
-    assert mails == {1: None, 2: None, 3: "m", 4: None}
+    assert mails == {1: None, 2: None, 3: "m", 4: None, 5: None}

@@ -14,8 +14,10 @@ import pytest
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.java import SPARK_QUICK_START
 
+SECRET = "Marked-of-the-store"
 PROGRAM = """
 import json, sys
+from pathlib import Path
 from tailrace_sink.config import SinkConfig
 from tailrace_sink.session import build_session
 
@@ -23,6 +25,13 @@ options = json.loads(sys.argv[1])
 spark = build_session(SinkConfig.load(options), sys.argv[2].split(","))
 names = ("spark.master", "spark.jars", "spark.sql.ansi.enabled")
 found = {name: spark.conf.get(name) for name in names}
+hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+found["store"] = hadoop.get("fs.s3a.endpoint")
+found["is_whole"] = hadoop.get("fs.s3a.secret.key") == json.loads(sys.argv[1])["spark"][
+    "spark.hadoop.fs.s3a.secret.key"
+]
+java = spark.sparkContext._gateway.proc
+found["command_lines"] = "" if java is None else Path(f"/proc/{java.pid}/cmdline").read_text()
 found["rows"] = spark.sparkContext.parallelize(range(3), 1).count()
 print(json.dumps(found))
 spark.stop()
@@ -46,6 +55,8 @@ def test_master_and_jars_of_spark_submit_are_kept(tmp_path: Path, submitted: boo
             "spark.jars": further,
             "spark.driver.memory": "512m",
             "spark.driver.extraJavaOptions": SPARK_QUICK_START,
+            "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:1",
+            "spark.hadoop.fs.s3a.secret.key": SECRET,
         },
     }
     command = [sys.executable]
@@ -68,3 +79,6 @@ def test_master_and_jars_of_spark_submit_are_kept(tmp_path: Path, submitted: boo
     assert found["spark.master"] == ("local[1]" if submitted else "local[*]")
     assert found["spark.sql.ansi.enabled"] == "true"
     assert found["rows"] == 3
+    assert (found["store"], found["is_whole"]) == ("http://127.0.0.1:1", True)
+    assert SECRET not in found["command_lines"] + done.stderr, "every user may read them"
+    assert submitted or "spark.sql.ansi.enabled" in found["command_lines"]

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from tailrace.cli import cli
 from tailrace.settings import load
 from tailrace_compose.images.base import OFFICIAL
 from tailrace_compose.images.build import IMAGES
@@ -18,7 +20,7 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_sink.metrics import SinkMetrics
 
 FOLDER = Path(__file__).parents[2] / "compose"
-OURS = ("emulator", "provision", "publisher", "sink")
+OURS = ("emulator", "provision", "publisher", "sink", "web")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +112,7 @@ def test_passwords_come_from_files_only(compose):
     assert all(set(secret) == {"file"} for secret in compose["secrets"].values())
     for service in compose["services"].values():
         for name, value in service.get("environment", {}).items():
-            if "PASSWORD" in name.upper():
+            if re.search("PASSWORD|TOKEN", name.upper()):
                 assert re.search(r"_FILE$", name), name
                 assert value.startswith("/run/secrets/")
     command = compose["services"]["sqlserver"]["command"][0]
@@ -138,6 +140,30 @@ def test_configuration_is_accepted_and_points_at_the_services(compose):
     )
     secret = Path(str(publisher.source.password_file)).name
     assert secret in compose["services"]["publisher"]["secrets"]
+
+
+def test_the_page_finds_both_daemons_with_their_token(compose):
+    services = compose["services"]
+    web = services["web"]
+    environment = {
+        name: default(str(value))
+        for name, value in web["environment"].items()
+        if name.startswith("TAILRACE__")
+    }
+    settings = load(FOLDER / "tailrace.yaml", environment)
+    tokens = {settings.publisher().http_token_file, settings.sink().http_token_file}
+    assert {str(token) for token in tokens} == {web["environment"]["TAILRACE_WEB_TOKEN_FILE"]}
+    (token,) = {Path(str(token)).name for token in tokens}
+    assert all(token in services[name]["secrets"] for name in ("publisher", "sink", "web"))
+    assert f"secrets/{token}" in (FOLDER / "prepare.sh").read_text()
+    name, *arguments = web["command"]
+    found = cli.commands[name].make_context(name, arguments).params
+    urls = {"publisher": found["publisher_urls"][0], "sink": found["sink_url"]}
+    for name, url in urls.items():
+        port = urlsplit(url).port
+        dockerfile = (FOLDER / "images" / IMAGES[name].dockerfile).read_text()
+        assert f"TAILRACE__{name.upper()}__METRICS_PORT={port}" in dockerfile
+    assert f"127.0.0.1:{found['port']}:{found['port']}" in web["ports"]
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +300,7 @@ def test_every_alert_has_a_page_that_says_what_to_do(alert):
 
 
 def test_every_page_has_its_alert():
-    assert {page.stem for page in RUNBOOKS.glob("*.md")} == set(alerts())
+    assert {page.stem for page in RUNBOOKS.glob("*.md")} - {"index"} == set(alerts())
 
 
 def test_prometheus_asks_the_services_at_the_ports_of_their_images(compose):

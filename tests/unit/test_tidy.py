@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace import events_page
+from tailrace import errors_page, events_page, metrics_page
 from tailrace.configuration import document
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +28,14 @@ def test_the_page_of_events_is_made_from_the_calls_that_log():
     page = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
 
     assert page == events_page.document(), "run: python -m tailrace.events_page docs/events.md"
+
+
+@pytest.mark.parametrize("name", ["metrics", "errors"])
+def test_the_pages_of_metrics_and_errors_are_made_from_the_code(name: str):
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    made = {"metrics": metrics_page, "errors": errors_page}[name].document()
+
+    assert page == made, f"run: python -m tailrace.{name}_page docs/{name}.md"
 
 
 def test_events_are_found_however_they_are_told():

@@ -1,7 +1,7 @@
 """The images' health checks: asks a part of the stack whether it works; the exit status tells.
 
-``python health.py tds|kafka|registry|publisher|sink``, configured by the same environment variables
-as the part itself. Standard library only, because it runs every few seconds.
+``python health.py PART`` (tds, kafka, registry, publisher, sink, web), configured by the same
+environment variables as the part itself. Standard library only, because it runs every few seconds.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 import struct
 import sys
 import urllib.error
@@ -65,28 +66,41 @@ def check_sink(environ: Mapping[str, str]) -> None:
     _endpoint(environ, "SINK", "/ready")
 
 
+def check_web(environ: Mapping[str, str]) -> None:
+    """Asks the page whether it is served."""
+    host, port = environ.get("TAILRACE_WEB_HOST", ""), environ.get("TAILRACE_WEB_PORT", "9406")
+    _page(host, port, "/health", is_tls=bool(environ.get("TAILRACE_WEB_CERTIFICATE")))
+
+
 CHECKS: dict[str, Callable[[Mapping[str, str]], None]] = {
     "tds": check_tds,
     "kafka": check_kafka,
     "registry": check_registry,
     "publisher": check_publisher,
     "sink": check_sink,
+    "web": check_web,
 }
 
 
 def _endpoint(environ: Mapping[str, str], section: str, path: str) -> str:
     prefix = f"TAILRACE__{section}__METRICS"
-    return _page(environ.get(f"{prefix}_HOST", ""), environ[f"{prefix}_PORT"], path)
+    is_tls = bool(environ.get(f"TAILRACE__{section}__HTTP_CERTIFICATE"))
+    return _page(environ.get(f"{prefix}_HOST", ""), environ[f"{prefix}_PORT"], path, is_tls=is_tls)
 
 
 def _reachable(host: str) -> str:
     return "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104 - read, not bound
 
 
-def _page(host: str, port: str, path: str) -> str:
-    url = f"http://{_reachable(host)}:{port}{path}"
-    # A proxy from the environment is not asked for what runs in this container.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def _page(host: str, port: str, path: str, *, is_tls: bool = False) -> str:
+    url = f"{'https' if is_tls else 'http'}://{_reachable(host)}:{port}{path}"
+    # A proxy from the environment is not asked for what runs in this container, and its own
+    # certificate is for the name under which others know it.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+    )
     try:
         with opener.open(url, timeout=_LIMIT_S) as answer:
             return str(answer.read().decode())

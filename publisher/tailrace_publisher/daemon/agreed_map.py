@@ -16,7 +16,12 @@ from tailrace_publisher.checkpoint.shard_map import read_map
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.topics import TopicAdmin, control_spec
-from tailrace_publisher.errors import ConfigError, ShardsDiffer
+from tailrace_publisher.errors import (
+    CheckpointUnavailable,
+    ConfigError,
+    LeaseLost,
+    ShardsDiffer,
+)
 from tailrace_publisher.ports import KafkaAccess, Ports
 from tailrace_publisher.runtime import DatabaseTopics, kafka_access
 from tailrace_schemas.shards import MAP_KEY, Shard, ShardMap, map_transactional_id
@@ -43,10 +48,12 @@ def agreed_map(config: PublisherConfig, ports: Ports) -> ShardMap:
     names, kafka = config.topics, kafka_access(config, ports)
     admin = TopicAdmin(kafka, config.kafka.replication_factor, config.kafka.start_timeout_s)
     found = None
+    # Asked first: whoever makes it has written the map before.
+    is_published = admin.partitions(names.offsets) is not None
     if admin.partitions(names.control) is not None:
         found = read_map(kafka, names.control, _DEADLINE_S)
     if found is None:
-        if admin.partitions(names.offsets) is not None:
+        if is_published:
             raise ShardsDiffer(
                 f"publisher.shards.count is {wanted.shards}, and topic {names.control} has no map,"
                 f" though prefix {names.prefix} is published: set it to 1, or end the publisher and"
@@ -125,6 +132,10 @@ def _written(config: PublisherConfig, kafka: KafkaAccess, wanted: ShardMap) -> S
         producer.begin()
         producer.produce(topic, [(MAP_KEY, wanted.to_bytes(), 0)], {})
         producer.commit()
+    except LeaseLost as error:
+        raise CheckpointUnavailable(
+            f"another publisher writes the first map into topic {topic}: it is read anew"
+        ) from error
     finally:
         producer.close()
     _log.info("shards_mapped", topic=topic, shards=wanted.shards, pinned=dict(wanted.pinned))

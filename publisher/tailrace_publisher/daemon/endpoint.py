@@ -68,11 +68,10 @@ def endpoint(runtime: Runtime, board: Told, metrics: Collector) -> Iterator[None
         ("POST", "/resume"): Route(partial(pages.pause, is_paused=False)),
         **{("POST", path): Route(partial(pages.order, order)) for path, order in _ORDERS.items()},
     }
-    port, host = config.metrics_port, config.metrics_host
     try:
-        with daemon_endpoint(port, host, config.http_token_file, routes) as service:
-            if service is not None:
-                _log.info("http_served", url=f"http://{host}:{service.port}")
+        with daemon_endpoint(config, routes) as url:
+            if url is not None:
+                _log.info("http_served", url=url)
             yield
     except EndpointRefused as error:
         raise ConfigError([str(error)]) from error

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tailrace_publisher.daemon.client_log import CLIENT_LOGGER
+from tailrace_publisher.deliver.kafka_errors import unusable_options
+from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.ports import (
     GroupMember,
     KafkaAccess,
@@ -28,6 +30,7 @@ from tailrace_publisher.source.page_readers import BlockReading
 from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.registry_access import open_registry
 
+_Client = TypeVar("_Client")
 _log = structlog.get_logger(__name__)
 _THREADS: Final = {"registry": 8}
 """How many threads, where it is more than one: a registry answers within milliseconds, but a
@@ -37,19 +40,30 @@ _CLIENT_LOG: Final = logging.getLogger(CLIENT_LOGGER)
 
 
 class ConfluentClients:
-    """Clients of librdkafka, whose lines go to one logger."""
+    """Clients of librdkafka, whose lines go to one logger.
+
+    Raises:
+        ConfigError: librdkafka does not take the options, or not the files that they name.
+    """
 
     def producer(self, options: Mapping[str, Any]) -> KafkaProducer:
         """A producer."""
-        return Producer(dict(options), logger=_CLIENT_LOG)
+        return _made(Producer, options)
 
     def consumer(self, options: Mapping[str, Any]) -> KafkaConsumer:
         """A consumer."""
-        return Consumer(dict(options), logger=_CLIENT_LOG)
+        return _made(Consumer, options)
 
     def admin(self, options: Mapping[str, Any]) -> KafkaAdmin:
         """An admin client."""
-        return AdminClient(dict(options), logger=_CLIENT_LOG)
+        return _made(AdminClient, options)
+
+
+def _made(kind: Callable[..., _Client], options: Mapping[str, Any]) -> _Client:
+    try:
+        return kind(dict(options), logger=_CLIENT_LOG)
+    except KafkaException as error:
+        raise ConfigError([unusable_options(error)]) from error
 
 
 class SystemClock:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tailrace_publisher.change.page import ChangePage
+from tailrace_publisher.change.page import ChangePage, ChangeRow
 from tailrace_publisher.change.ranges import first_lsn_after, is_closed
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.coverage import Reading
@@ -21,9 +21,11 @@ from tailrace_publisher.errors import (
     PermissionMissing,
     TableFailed,
 )
+from tailrace_publisher.event_options import UnavailableValues
 from tailrace_publisher.one_table import of_one_table
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime, Step
+from tailrace_publisher.snapshot.reselect import Reselection
 from tailrace_publisher.source.merge import merge
 from tailrace_publisher.source.page_lanes import PageLane, PageLanes
 from tailrace_publisher.source.page_readers import Stamps
@@ -230,25 +232,42 @@ class Stream:
             for page in coming:
                 self._runtime.on_step(Step.PAGE)
                 if isinstance(page, EncodedRows):
-                    encoded = page
-                elif page.rows:
-                    now_ms = self._runtime.clock.now_ms()
-                    encoded = self._encode(
-                        encoder,
-                        page.rows,
-                        window.commit_ms,
-                        now_ms,
-                        is_whole=reading.table.topic not in self._snapshotting,
-                    )
-                    self._observe(reading.table.topic, page)
+                    parts: Iterable[EncodedRows] = [page]
                 else:
-                    continue
-                if moves is not None:
-                    moves.check(encoded)
-                if encoded.skipped:
-                    skipped = self._runtime.metrics.skipped.labels(topic=encoded.topic)
-                    skipped.inc(encoded.skipped)
-                yield encoded
+                    parts = self._encoded_page(window, reading, encoder, page)
+                for encoded in parts:
+                    if moves is not None:
+                        moves.check(encoded)
+                    if encoded.skipped:
+                        skipped = self._runtime.metrics.skipped.labels(topic=encoded.topic)
+                        skipped.inc(encoded.skipped)
+                    yield encoded
+
+    def _encoded_page(
+        self, window: Window, reading: Reading, encoder: EnvelopeEncoder, page: ChangePage
+    ) -> Iterator[EncodedRows]:
+        if not page.rows:
+            return
+        for rows in self._completed(reading, page):
+            yield self._encode(
+                encoder,
+                rows,
+                window.commit_ms,
+                self._runtime.clock.now_ms(),
+                is_whole=reading.table.topic not in self._snapshotting,
+            )
+        self._observe(reading.table.topic, page)
+
+    def _completed(self, reading: Reading, page: ChangePage) -> Iterable[Sequence[ChangeRow]]:
+        """The rows, with values that the change table does not hold where that is wanted."""
+        config, instance = self._runtime.config, reading.instance
+        if config.unavailable_values is not UnavailableValues.RESELECT:
+            return [page.rows]
+        if not Reselection.is_possible(instance, page.schema):
+            return [page.rows]
+        return Reselection(
+            self._source.control, instance, page.schema, config.pages_bytes // 4
+        ).parts(page.rows)
 
     def _moves_of(self, window: Window, reading: Reading) -> KeyMoves | None:
         """What watches the order of keys; None where change tables are read themselves."""

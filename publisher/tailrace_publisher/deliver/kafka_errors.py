@@ -113,6 +113,16 @@ def translate(
     return translate_code(what, inner, topic)
 
 
+def unusable_options(error: KafkaException) -> str:
+    """What to say where librdkafka makes no client of its options."""
+    inner = kafka_error(error)
+    told = str(error) if inner is None else inner.str()
+    return (
+        f"kafka.extra: the Kafka client cannot be made ({told}): check the ssl.* and sasl.*"
+        " options, the files that they name, and ssl.key.password, also in kafka.extra_files"
+    )
+
+
 def undelivered(topic: str, partition: int, failure: object) -> PublisherError:
     """Our error for a delivery report that is one: the transaction cannot be committed any more.
 

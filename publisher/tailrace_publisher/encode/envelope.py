@@ -69,6 +69,7 @@ class EnvelopeEncoder:
         self._key_indexes = [schema.columns.index(column) for column in schema.key_columns]
         self._key_frame = frame_header(key_schema_id) if key_schema_id is not None else b""
         self._source = SourceParts(server_name, schema)
+        self._placeholder = treatment.placeholder_of(schema)
         is_flat = treatment.form is EventForm.FLAT
         self._form: ValueForm = (
             FlatForm(value_schema_id) if is_flat else DebeziumForm(value_schema_id, self._source)
@@ -102,7 +103,10 @@ class EnvelopeEncoder:
         if not rows:
             return EncodedRows(self.topic, self.schema_id)
         commits, commands, seqvals, operations, masks, *columns = zip(*rows, strict=True)
-        encoded = self._encode_columns(columns, rows)
+        values: list[Sequence[Any]] = list(columns)
+        if self._placeholder is not None and self._source.mask.has_large_columns:
+            values = self._placeholder.filled(columns, operations, masks)
+        encoded = self._encode_columns(values, rows)
         images = list(map(b"".join, zip(*encoded, strict=True)))
         keys = self._keys(encoded, len(rows))
         events, kinds = self._events(rows, operations, keys)

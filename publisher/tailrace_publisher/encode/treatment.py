@@ -8,9 +8,11 @@ from typing import Final
 
 from tailrace_publisher.config import PublisherConfig, Surrogates
 from tailrace_publisher.encode.kinds import Kind
+from tailrace_publisher.encode.placeholder import Placeholder
 from tailrace_publisher.encode.rows import Serializer
 from tailrace_publisher.encode.value_hash import ValueHash
-from tailrace_publisher.event_options import OnBadEvent
+from tailrace_publisher.event_options import OnBadEvent, UnavailableValues
+from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.event_forms import EventForm
 from tailrace_schemas.topics import TableName
 
@@ -32,6 +34,7 @@ class Treatment:
         skips_unchanged: whether updates are left out whose images are the same.
         form: what the value of an event is.
         around: whether events that do not fit are passed over, as dead letters.
+        placeholder: text in the place of values that change tables do not hold; None for NULL.
         serializer: writes the events of this version in another way than Avro.
     """
 
@@ -41,6 +44,7 @@ class Treatment:
     skips_unchanged: bool = False
     form: EventForm = EventForm.DEBEZIUM
     around: bool = False
+    placeholder: str | None = None
     serializer: Serializer | None = None
 
     @classmethod
@@ -60,7 +64,14 @@ class Treatment:
             config.skip.unchanged,
             config.event_form,
             config.on_bad_event is OnBadEvent.DEAD_LETTER,
+            config.unavailable_placeholder
+            if config.unavailable_values is UnavailableValues.PLACEHOLDER
+            else None,
         )
+
+    def placeholder_of(self, schema: TableSchema) -> Placeholder | None:
+        """What fills the images of a version; None where nothing does."""
+        return None if self.placeholder is None else Placeholder(schema, self.placeholder)
 
     @property
     def skips(self) -> bool:

@@ -47,6 +47,7 @@ class UpdateMask:
             for index, column in enumerate(schema.columns)
             if column.type.is_large
         )
+        self._by_place = {large.index: large for large in self._large}
 
     @property
     def has_large_columns(self) -> bool:
@@ -67,6 +68,15 @@ class UpdateMask:
     def large_places(self) -> tuple[int, ...]:
         """Places of the columns that can be unavailable, from 0 on."""
         return tuple(large.index for large in self._large)
+
+    def is_untold(self, place: int, operation: int, mask: bytes | None) -> bool:
+        """Whether NULL in a large column's place means that its value was not logged."""
+        large = self._by_place[place]
+        if operation == Operation.DELETE:
+            return large.null_on_delete
+        if operation == Operation.INSERT:
+            return False
+        return not int.from_bytes(mask or b"", "big") >> large.bit & 1
 
     def left_alone(self, values: Sequence[Any], mask: bytes | None) -> tuple[int, ...]:
         """Places of the large columns that an update left as they were, by its after image."""

@@ -95,6 +95,22 @@ class ChunkStatements:
         return texts
 
 
+def row_statement(instance: CaptureInstance, schema: TableSchema, places: Sequence[int]) -> str:
+    """Reads some columns of one row, passing it over while somebody holds a lock on it.
+
+    Args:
+        instance: the capture instance.
+        schema: the version whose columns are wanted.
+        places: which of them. Parameters: the texts of the identity's columns.
+    """
+    values = _expressions(instance, schema)
+    keys = [f"{quote_name(c.name)} = {typed_parameter(c)}" for c in instance.identity_columns]
+    return (
+        f"SELECT {', '.join(values[place] for place in places)} FROM {_table(instance)}"
+        f" WITH (READPAST) WHERE {' AND '.join(keys)};"
+    )
+
+
 def check_statement(instance: CaptureInstance, where: str) -> str:
     """Reads nothing by a condition of rows: the server says whether it can; parameter: 0 rows.
 

@@ -364,9 +364,14 @@ def _where_it_exists(connection: Connection, sql: str) -> dict[int, list[str]]:
 
 def tables(connection: Connection) -> dict[str, bool]:
     """User tables as schema.table, and whether CDC captures them."""
+    return {f"{schema}.{table}": captured for schema, table, captured in user_tables(connection)}
+
+
+def user_tables(connection: Connection) -> list[tuple[str, str, bool]]:
+    """User tables: schema, name, and whether CDC captures them. Either name may have dots."""
     rows = connection.query(
         "SELECT s.name, t.name, t.is_tracked_by_cdc FROM sys.tables t"
         " JOIN sys.schemas s ON s.schema_id = t.schema_id WHERE t.is_ms_shipped = 0"
         " AND s.name <> N'cdc'"
     )
-    return {f"{row[0]}.{row[1]}": bool(row[2]) for row in rows}
+    return [(str(row[0]), str(row[1]), bool(row[2])) for row in rows]

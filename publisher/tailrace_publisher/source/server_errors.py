@@ -46,6 +46,26 @@ list too, is also what a wrong name brings, so it is for :attr:`SourceError.may_
 
 https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
 """
+_CERTIFICATE: Final = {
+    "certificate has expired": (
+        "the server's certificate has expired: have it renewed there, or look at the clock of this"
+        " machine"
+    ),
+    "certificate is not yet valid": (
+        "the server's certificate is not valid yet: look at the clocks of both machines"
+    ),
+    "subject name does not match host name": (
+        "the server's certificate is for another name: put a name that is in it into source.host,"
+        " or into source.odbc HostNameInCertificate"
+    ),
+    **dict.fromkeys(
+        ("unable to get local issuer", "unable to get issuer", "self-signed", "self signed"),
+        "the server's certificate comes from an authority that is not trusted here: add that"
+        " authority to those of this machine (or name its file in the environment variable"
+        " SSL_CERT_FILE), or set source.trust_server_certificate where the network is private",
+    ),
+}
+"""Of OpenSSL's words, as the driver passes them on: what to do."""
 _UNAVAILABLE_STATES: Final = frozenset({"08001", "08S01", "08003", "08007", "HYT01"})
 
 
@@ -66,7 +86,7 @@ def source_error(
         text: the driver's own words.
         is_login: whether it happened while connecting.
     """
-    make, advice = _classify(config, sqlstate, set(numbers), is_login=is_login)
+    make, advice = _classify(config, sqlstate, set(numbers), text, is_login=is_login)
     where = f"SQL Server {config.host}:{config.port}"
     number = next((n for n in numbers if n > 0), 0)
     return make(
@@ -75,7 +95,7 @@ def source_error(
 
 
 def _classify(
-    config: SourceConfig, sqlstate: str, numbers: set[int], *, is_login: bool
+    config: SourceConfig, sqlstate: str, numbers: set[int], text: str, *, is_login: bool
 ) -> tuple[Callable[..., SourceError], str]:
     # A login during a failover or recovery brings one of these with 4060 and 18456: what waits
     # to become available is neither unknown nor refused.
@@ -92,10 +112,7 @@ def _classify(
             f"login {config.account} was refused: check source.user and source.password. "
         )
     if is_login and sqlstate == "08001" and -1 in numbers and max(numbers) <= 0:
-        return EncryptionRefused, (
-            "TLS failed: trust the server's certificate on this machine, or set"
-            " source.trust_server_certificate where the network is private. "
-        )
+        return EncryptionRefused, f"TLS failed: {_why_not_trusted(text)}. "
     if numbers & _PERMISSION_MISSING:
         return PermissionMissing, f"login {config.account} lacks a permission. "
     if numbers & _BUSY or sqlstate == "40001" or (sqlstate == "HYT00" and not is_login):
@@ -103,3 +120,14 @@ def _classify(
     if sqlstate in _UNAVAILABLE_STATES or sqlstate == "HYT00":
         return SourceUnavailable, "not reachable. "
     return SourceError, ""
+
+
+def _why_not_trusted(text: str) -> str:
+    """What is wrong with the server's certificate, and what to do, by the driver's words."""
+    for words, told in _CERTIFICATE.items():
+        if words in text:
+            return told
+    return (
+        "trust the server's certificate on this machine, or set source.trust_server_certificate"
+        " where the network is private"
+    )

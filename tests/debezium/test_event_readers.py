@@ -1,7 +1,8 @@
-"""Debezium's ExtractNewRecordState over our events, by Kafka Connect's own converter.
+"""Debezium's transformation and converter over our events, as Kafka Connect reads them.
 
-It is the transformation that most of Debezium's users have behind the connector. It finds out
-whether what we say is an envelope is one to it, and its rows are compared with flat events.
+ExtractNewRecordState is what most of Debezium's users have behind the connector. It finds out
+whether what we say is an envelope is one to it, and its rows are compared with flat events; what
+CloudEventsConverter makes of envelopes is compared with our CloudEvents.
 """
 
 from __future__ import annotations
@@ -172,6 +173,7 @@ TYPES = {
     "zoned": ("string", "io.debezium.time.ZonedTimestamp"),
     "note": ("string", None),
 }
+LISTS = ("changed", "unavailable")
 UNTOLD = {"small": ("int32", None), "at": ("int64", None), "zoned": ("string", None)}
 
 
@@ -245,3 +247,40 @@ def test_json_without_schema_is_what_the_converter_writes_of_it(gateway: Any, fo
         record = connect.record(key or b"", value)
         raw = connect._plain.fromConnectData(TOPIC, record.valueSchema(), record.value())
         assert json.loads(bytes(raw)) == json.loads(written)
+
+
+def without_lists(value: bytes) -> bytes:
+    """An envelope without our lists in ``source``, of which Debezium cannot make attributes."""
+    record = json.loads(value)
+    (source,) = (field for field in record["schema"]["fields"] if field["field"] == "source")
+    source["fields"] = [f for f in source["fields"] if f["field"] not in LISTS]
+    payload = record["payload"]["source"]
+    record["payload"]["source"] = {n: v for n, v in payload.items() if n not in LISTS}
+    return json.dumps(record).encode()
+
+
+def test_cloud_events_are_what_debeziums_converter_makes_of_envelopes(gateway: Any):
+    """Its attributes are ours; but ids, NULL that is left out, and what only our source has."""
+    _, keys, envelopes = published(serialization="connect_json")
+    _, _, values = published(serialization="json", event_form="cloudevents")
+    connect = Connect(gateway, has_schemas=True)
+    converter = gateway.jvm.io.debezium.converters.CloudEventsConverter()
+    is_json = {"serializer.type": "json", "data.serializer.type": "json"}
+    converter.configure(is_json | {"json.schemas.enable": "false"}, False)
+
+    for key, envelope, value in zip(keys, envelopes, values, strict=True):
+        record = connect.record(key or b"", without_lists(envelope))
+        made = converter.fromConnectData(TOPIC, record.valueSchema(), record.value())
+        theirs = json.loads(bytes(made))
+        ours = json.loads(value)
+        assert {name: ours["data"].pop(name) for name in LISTS}.keys() == set(LISTS)
+        assert ours.pop("tailraceposition")
+        assert ours.pop("id") != theirs.pop("id")
+        assert ours.pop("iodebeziumsnapshot") == "false"
+        of_ours = {"commandid", "operation", "captureinstance", "schemalsn"}
+        kept = {name: found for name, found in theirs.items() if found is not None}
+        assert ours == {
+            n: v for n, v in kept.items() if n.removeprefix("iodebezium") not in of_ours
+        }
+        read = converter.toConnectData(TOPIC, value).value()
+        assert read.get("iodebeziumop") == ours["iodebeziumop"]

@@ -1,0 +1,116 @@
+"""Values that a change table does not hold, read from the source table (``unavailable_values``).
+
+An update logs a large value only when it changed. What is selected is the value of now: it may be
+newer than the event, and then another event that tells it follows. A row that is gone, or that
+somebody holds a lock on (READPAST: the stream waits for nobody), keeps its mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.change.page import ChangeRow
+from tailrace_publisher.encode.update_mask import UpdateMask
+from tailrace_publisher.ports import Connection
+from tailrace_publisher.snapshot.key_text import key_text, needs_server_text
+from tailrace_publisher.snapshot.statements import row_statement
+from tailrace_schemas.envelope import TableSchema
+from tailrace_schemas.position import Operation
+
+_AT_ONCE: Final = 10
+"""Rows of one round trip, which has a statement for each."""
+_VALUES: Final = 5
+"""Where the values of a change row begin."""
+
+
+class Reselection:
+    """Completes the change rows of one capture instance in one version.
+
+    Args:
+        connection: where the source table is read.
+        instance: the capture instance.
+        schema: its version.
+        size_max: bytes of selected values that are in memory at once, about.
+    """
+
+    def __init__(
+        self, connection: Connection, instance: CaptureInstance, schema: TableSchema, size_max: int
+    ) -> None:
+        self._connection = connection
+        self._mask = UpdateMask(schema)
+        self._keys = instance.identity_columns
+        self._size_max = size_max
+        places = {column.name: place for place, column in enumerate(schema.columns)}
+        self._key_places = [places[key.name] for key in self._keys if key.name in places]
+        self._large = self._mask.large_places
+        self._statement = row_statement(instance, schema, self._large)
+
+    @staticmethod
+    def is_possible(instance: CaptureInstance, schema: TableSchema) -> bool:
+        """Whether rows can be found: by an identity whose values the change rows hold exactly."""
+        names = {column.name for column in schema.columns}
+        return (
+            any(column.type.is_large for column in schema.columns)
+            and bool(instance.identity)
+            and all(
+                key.name in names and not needs_server_text(key)
+                for key in instance.identity_columns
+            )
+        )
+
+    def parts(self, rows: Sequence[ChangeRow]) -> Iterator[Sequence[ChangeRow]]:
+        """The rows, completed, in parts of bounded size that end behind whole updates.
+
+        Raises:
+            SourceError: the server did not answer or refused.
+        """
+        wanted = [
+            index
+            for index, row in enumerate(rows)
+            if row[3] == Operation.UPDATE_AFTER and self._mask.left_alone(row[_VALUES:], row[4])
+        ]
+        if not wanted:
+            yield rows
+            return
+        begin = taken = 0
+        completed = list(rows)
+        for start in range(0, len(wanted), _AT_ONCE):
+            group = wanted[start : start + _AT_ONCE]
+            for index, found in zip(group, self._select([rows[i] for i in group]), strict=True):
+                taken += self._complete(completed, index, found)
+            if taken >= self._size_max:
+                yield completed[begin : group[-1] + 1]
+                completed[begin : group[-1] + 1] = [()] * (group[-1] + 1 - begin)
+                begin, taken = group[-1] + 1, 0
+        if begin < len(rows):
+            yield completed[begin:]
+
+    def _select(self, rows: Sequence[ChangeRow]) -> list[Sequence[Any] | None]:
+        """Large values of each row as they are now; None where it is not to be had."""
+        texts = [
+            key_text(key, row[_VALUES + place])
+            for row in rows
+            for key, place in zip(self._keys, self._key_places, strict=True)
+        ]
+        batch = " ".join([self._statement] * len(rows))
+        return [found[0] if found else None for found in self._connection.query_sets(batch, *texts)]
+
+    def _complete(self, rows: list[ChangeRow], index: int, found: Sequence[Any] | None) -> int:
+        """Put values into both images of an update, which it left as they were; their size."""
+        if found is None:
+            return 0
+        after, before = list(rows[index]), list(rows[index - 1])
+        values = dict(zip(self._large, found, strict=True))
+        size = 0
+        for place in self._mask.left_alone(after[_VALUES:], after[4]):
+            value = values[place]
+            if value is None:
+                continue
+            size += len(value)
+            after[_VALUES + place] = value
+            if before[_VALUES + place] is None:
+                before[_VALUES + place] = value
+        rows[index], rows[index - 1] = after, before
+        return size

@@ -1,0 +1,57 @@
+"""What the pages promise can be looked at: links lead somewhere, guarantees have their tests."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def pages() -> list[Path]:
+    asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for line in found.stdout.splitlines() if (path := ROOT / line).is_file()]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_file_leads_to_one(page: Path):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = [link.partition("#")[0] for link in _LINK.findall(text) if "://" not in link]
+    assert [link for link in links if link and not (page.parent / link).exists()] == []
+
+
+def test_every_guarantee_has_tests_that_are_there_and_one_number():
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| (\d+) \| (.+?) \| (.+) \|$", page)
+    assert [int(number) for number, *_ in rows] == list(range(1, len(rows) + 1))
+    for number, _, held_by in rows:
+        files = [ROOT / "docs" / link for link in _LINK.findall(held_by)]
+        assert files, number
+        for file in files:
+            assert file.is_file(), (number, file)
+            assert re.search(r"(?m)^def test_", file.read_text(encoding="utf-8")), file
+
+
+def test_every_page_is_on_the_site():
+    docs = ROOT / "docs"
+    listed: set[Path] = set()
+    for index in docs.rglob("index.md"):
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", index.read_text("utf-8"), re.DOTALL):
+            for line in block.splitlines():
+                if line and not line.startswith(":"):
+                    listed |= set(index.parent.glob(f"{line}.md"))
+    here = {page for page in pages() if page.is_relative_to(docs)}
+    assert here - listed - {docs / "index.md"} == set()
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").glob("*.svg")), ids=str)
+def test_pictures_can_be_drawn_and_say_what_they_show(picture: Path):
+    root = ET.parse(picture).getroot()  # noqa: S314 - our own
+    assert root.get("aria-label")
+    assert not [element for element in root.iter() if element.tag.endswith("script")]

@@ -26,7 +26,7 @@ from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.kafka_ranges import read_messages
 from tailrace_sink.late_beginning import LateBeginning
 from tailrace_sink.log_plan import LogCut, LogRange, Named, plan_cut
-from tailrace_sink.log_table import LogState
+from tailrace_sink.log_table import LogState, schema_id_sql
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import SinkState
 from tailrace_sink.session import small_batch_session
@@ -347,7 +347,10 @@ class LogWriter:
             if topics:
                 partitions = {topic: of.partitions for topic, of in topics.items()}
                 cores = None if is_small else session.sparkContext.defaultParallelism
-                events = read_messages(session, self._config.kafka, partitions, cores)
+                known = {schema_id for of in topics.values() for schema_id in of.schema_ids}
+                events = read_messages(session, self._config.kafka, partitions, cores).selectExpr(
+                    "*", f"{schema_id_sql(known)} AS schema_id"
+                )
             return self._log.append(
                 session,
                 state,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -82,6 +83,8 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # Commit times are instants: whoever reads them must see the same text everywhere.
         "spark.sql.session.timeZone": "UTC",
+        # Spark makes this folder whether it has a table or not; by default where it was started.
+        "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "tailrace-warehouse").as_uri(),
         # A value that does not fit is an error, never a silent NULL.
         "spark.sql.ansi.enabled": "true",
         # Dates from year 1 are written and read as they are (proleptic Gregorian).
@@ -101,6 +104,11 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.databricks.delta.merge.materializeSource": "none",
         # Delta's check is about cached tables, whose version may move on; offsets do not.
         "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
+        # What is kept is read three times and dropped: finding out how to compress it cost as much
+        # as decoding it.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        # The log's rows of a cut are of one day: two open files instead of sorting them by day.
+        "spark.sql.maxConcurrentOutputFileWriters": "2",
         # The log's small jobs must not wait behind those of the tables.
         "spark.scheduler.mode": "FAIR",
         # How often an idle stream asks Kafka for news; 10 ms, Spark's own, burns a fifth of a core.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tailrace.cli_ask import ASK
 from tailrace.cli_look import LOOK
 from tailrace.cli_operate import OPERATE
 from tailrace.cli_options import (
@@ -168,36 +169,6 @@ def audit(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
         fail(str(error))
 
 
-@cli.command()
-@CONFIG
-@SET
-@click.argument("tables", nargs=-1, required=True, metavar="SCHEMA.TABLE...")
-@click.option(
-    "--wait",
-    "wait_s",
-    default=30.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Seconds to wait until the publisher has begun; 0: only ask.",
-)
-def snapshot(
-    config: Path | None, flags: tuple[str, ...], tables: tuple[str, ...], wait_s: float
-) -> None:
-    """Ask the publisher for a new snapshot of tables, e.g. of those that were stopped.
-
-    The lake's tables are replaced by it. The publisher need not be restarted; one that does not run
-    takes it up when it starts.
-    """
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
-    from tailrace.resnapshot import SnapshotNotAsked, ask
-
-    try:
-        ask(checked, tables, wait_s)
-    except SnapshotNotAsked as error:
-        fail(str(error))
-
-
 @cli.command("accept-database")
 @CONFIG
 @SET
@@ -339,7 +310,7 @@ def emulator(
     sys.exit(run(options))
 
 
-for _command in (*OPERATE, *LOOK, *WATCH):
+for _command in (*ASK, *OPERATE, *LOOK, *WATCH):
     cli.add_command(_command)
 
 

@@ -1,10 +1,11 @@
-"""``tailrace snapshot``: ask the publisher for new snapshots, and see that it takes them up."""
+"""Asking the publisher by a signal, for snapshots above all, and seeing that it takes it up."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +22,7 @@ from tailrace_publisher.errors import DeliveryError, PublisherError
 from tailrace_publisher.runtime import database_topics, kafka_access
 from tailrace_schemas.registry import RegistryError
 from tailrace_schemas.registry_access import open_registry
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.signals import Signal, SnapshotSignal
 from tailrace_schemas.topics import TableName, value_subject
 
 if TYPE_CHECKING:
@@ -37,26 +38,61 @@ class SnapshotNotAsked(Exception):
     """The signal could not be written, or nobody took it up in time; says what to do."""
 
 
-def ask(config: PublisherConfig, names: Sequence[str], wait_s: float) -> None:
-    """Ask for new snapshots of tables.
+def ask(
+    config: PublisherConfig,
+    names: Sequence[str],
+    wait_s: float,
+    signal_of: Callable[[tuple[str, ...]], Signal] = SnapshotSignal,
+    what: str = "a new snapshot",
+) -> None:
+    """Ask for something to become of tables: for new snapshots of them, by default.
 
     Args:
         config: of the publisher.
-        names: the tables, ``schema.table`` each.
+        names: the tables, ``schema.table`` each; none where the signal is about all of them.
         wait_s: how long to wait until they are taken up; 0 only asks.
+        signal_of: the signal, given the tables.
+        what: is asked for.
 
     Raises:
         SnapshotNotAsked: a table is not published, Kafka does not take the signal, or no publisher
             took it up in time.
     """
+    with _kafka_of(config):
+        tables = _tables(config, names) if names else []
+        signal = signal_of(tuple(f"{t.schema}.{t.table}" for t in tables))
+        whose = shown(", ".join(map(str, tables))) or "all tables whose snapshot is not over"
+        _ask(config, signal, wait_s, f"{what} of {whose}")
+
+
+def ask_publisher(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> None:
+    """Ask for something of the publisher as a whole.
+
+    Args:
+        config: of the publisher.
+        signal: says what.
+        wait_s: as of :func:`ask`.
+        what: the same in words.
+
+    Raises:
+        SnapshotNotAsked: as of :func:`ask`.
+    """
+    with _kafka_of(config):
+        _ask(config, signal, wait_s, what)
+
+
+def _ask(config: PublisherConfig, signal: Signal, wait_s: float, what: str) -> None:
+    offset = send(config, signal.to_bytes())
+    click.echo(f"Asked for {what}.")
+    if wait_s:
+        _wait(config, offset, wait_s)
+        click.echo("The publisher has taken it up; its log and its status say what became of it.")
+
+
+@contextmanager
+def _kafka_of(config: PublisherConfig) -> Iterator[None]:
     try:
-        tables = _tables(config, names)
-        signal = SnapshotSignal(tuple(f"{t.schema}.{t.table}" for t in tables))
-        offset = send(config, signal.to_bytes())
-        click.echo(f"Asked for a new snapshot of {shown(', '.join(map(str, tables)))}.")
-        if wait_s:
-            _wait(config, offset, wait_s)
-            click.echo("The publisher has taken it up; `tailrace status` shows when it is over.")
+        yield
     except KafkaException as error:
         raise SnapshotNotAsked(
             f"Kafka at {config.kafka.bootstrap} does not answer or refuses"

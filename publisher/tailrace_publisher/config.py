@@ -279,6 +279,14 @@ class PublisherConfig(Section):
         description="Longest pause between attempts while a part is unavailable, in seconds; 0.01"
         " to 3600, default 30; pauses start at 0.25 and double.",
     )
+    pause_max_h: float = Field(
+        default=24.0,
+        ge=0.001,
+        le=8760.0,
+        description="Hours after which a pause of the publisher (tailrace pause) ends by itself;"
+        " 0.001 to 8760, default 24. Keep it below the retention of the change tables (72 hours by"
+        " default): what cleanup takes before it is published is lost to the stream.",
+    )
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     start: StartConfig = Field(default_factory=StartConfig)
     shards: ShardsConfig = Field(default_factory=ShardsConfig)
@@ -287,7 +295,8 @@ class PublisherConfig(Section):
         ge=0,
         le=65535,
         description="Port of the HTTP endpoint: /metrics for Prometheus, /health, /ready, /status,"
-        " and /snapshot, which asks for one; 0 takes a free one; default: none is opened.",
+        " and POST of what can be asked for (/snapshot, /pause, /resume, /stop-table, ...); 0 takes"
+        " a free one; default: none is opened.",
     )
     metrics_host: str = Field(
         default="127.0.0.1",
@@ -298,7 +307,7 @@ class PublisherConfig(Section):
     http_token_file: Path | None = Field(
         default=None,
         description="File whose first line is the token (16 characters or more) that /status and"
-        " /snapshot ask for, as Authorization: Bearer ...; default none: they are answered on a"
+        " every POST ask for, as Authorization: Bearer ...; default none: they are answered on a"
         " loopback address only.",
     )
     http_certificate: Path | None = Field(

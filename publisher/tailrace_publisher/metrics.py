@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from tailrace_schemas.daemon_status import LastFailures, finite
+from tailrace_publisher.debezium_metrics import DebeziumMetrics, StreamFigures
+from tailrace_publisher.snapshot_pace import SnapshotPace
+from tailrace_schemas.daemon_status import LastFailures, TableStatus, finite
 from tailrace_schemas.lsn import Lsn
 
 
@@ -21,11 +23,13 @@ class Metrics:
     Attributes:
         registry: holds all of them.
         failures: the last errors that were told.
+        pace: of snapshots.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
         self.failures = LastFailures()
+        self.pace = SnapshotPace(clock)
         self._clock = clock
         self.rows = Counter(
             "tailrace_rows",
@@ -35,6 +39,24 @@ class Metrics:
         )
         self.snapshot_rows = Counter(
             "tailrace_snapshot_rows", "Snapshot rows committed.", ["topic"], registry=self.registry
+        )
+        self.snapshot_bytes = Counter(
+            "tailrace_snapshot_bytes",
+            "Bytes of the values of snapshot rows committed.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self.snapshot_estimate = Gauge(
+            "tailrace_snapshot_estimated_rows",
+            "Rows that a snapshot which is read will have, as the server estimates them.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self.snapshot_left = Gauge(
+            "tailrace_snapshot_left_seconds",
+            "How long a snapshot that is read will still take, by the rows of its last chunks.",
+            ["topic"],
+            registry=self.registry,
         )
         self.skipped = Counter(
             "tailrace_skipped",
@@ -71,6 +93,11 @@ class Metrics:
         )
         self.up = Gauge(
             "tailrace_up", "1 while changes are being published.", registry=self.registry
+        )
+        self.paused = Gauge(
+            "tailrace_paused",
+            "1 while an operator has the publisher paused: it lives, and publishes nothing.",
+            registry=self.registry,
         )
         self.last_commit = Gauge(
             "tailrace_last_commit_timestamp_seconds",
@@ -131,6 +158,38 @@ class Metrics:
             ["table"],
             registry=self.registry,
         )
+        self._debezium = DebeziumMetrics(self.registry)
+        self._event_s = math.nan
+
+    def event_committed(self, topic: str, commit_lsn: Lsn, operation: str) -> None:
+        """Note the last event of a committed Kafka transaction."""
+        self._event_s = self._clock()
+        last = self._debezium.last_event
+        last.clear()
+        last.labels(topic=topic, commit_lsn=str(commit_lsn), operation=operation).set(1)
+
+    def show(self, tables: Iterable[TableStatus]) -> None:
+        """Set what is made of other figures; to be called before they are read."""
+        found = tuple(tables)
+        self.snapshot_estimate.clear()
+        self.snapshot_left.clear()
+        for table in found:
+            if table.state not in {"pending", "snapshotting"}:
+                continue
+            if table.snapshot_estimate is not None:
+                self.snapshot_estimate.labels(topic=table.topic).set(table.snapshot_estimate)
+            if table.snapshot_left_s is not None:
+                self.snapshot_left.labels(topic=table.topic).set(table.snapshot_left_s)
+        since_s = self._clock() - self._event_s
+        stream = StreamFigures(
+            lag_s=finite(self._lag_s()),
+            since_event_s=finite(max(since_s, 0.0)) if math.isfinite(since_s) else None,
+            events=sum(self.rows_by_topic().values()),
+            filtered=sum(_by_topic(self.skipped).values()),
+            transactions=int(self.value("tailrace_transactions_total") or 0),
+            is_connected=self.value("tailrace_up") == 1,
+        )
+        self._debezium.show(stream, found)
 
     def committed(self, closed_lsn: Lsn, closed_commit_ms: int | None) -> None:
         """Note a committed Kafka transaction."""
@@ -165,13 +224,17 @@ class Metrics:
 
     def rows_by_topic(self) -> dict[str, int]:
         """Events committed since the start."""
-        return {
-            sample.labels["topic"]: int(sample.value)
-            for metric in self.rows.collect()
-            for sample in metric.samples
-            if sample.name.endswith("_total")
-        }
+        return _by_topic(self.rows)
 
     def _lag_s(self) -> float:
         lag = self._clock() - self._closed_commit_s
         return 0.0 if lag < 0 else lag
+
+
+def _by_topic(counter: Counter) -> dict[str, int]:
+    return {
+        sample.labels["topic"]: int(sample.value)
+        for metric in counter.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total")
+    }

@@ -79,6 +79,7 @@ class DatabaseCheckpoint:
         open_transaction: events per table that are out of the transaction that the position is in;
             None where it is in none, or nobody counts them.
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
+        paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
         by_function: whether positions are those of the query functions, without command ids.
     """
 
@@ -93,6 +94,7 @@ class DatabaseCheckpoint:
     signals_offset: int | None = None
     open_transaction: Mapping[str, int] | None = field(default=None, hash=False)
     announced_lsn: Lsn | None = None
+    paused_since_ms: int | None = None
     by_function: bool = False
 
     def to_record(self) -> dict[str, Any]:
@@ -110,6 +112,7 @@ class DatabaseCheckpoint:
             "signals_offset": self.signals_offset,
             "open_transaction": self.open_transaction,
             "announced_lsn": _text(self.announced_lsn),
+            "paused_since_ms": self.paused_since_ms,
             "by_function": self.by_function,
         }
 
@@ -133,6 +136,7 @@ class DatabaseCheckpoint:
             signals_offset=record["signals_offset"],
             open_transaction=record["open_transaction"],
             announced_lsn=_lsn(record["announced_lsn"]),
+            paused_since_ms=record["paused_since_ms"],
             by_function=record["by_function"],
         )
 
@@ -142,7 +146,8 @@ class TableCheckpoint:
     """A table's record.
 
     Attributes:
-        state: pending, running, done, lost or stopped; skipped in records of earlier releases.
+        state: pending, running, halted, done, lost or stopped; skipped in records of earlier
+            releases.
         position: where the stream was when this was written: a table that is stopped has what is
             before it.
         covers_from: LSN from which on the table's changes are held; None where nothing has held
@@ -156,6 +161,8 @@ class TableCheckpoint:
         source_object_id: of the source table, which it keeps when it is renamed; None in records of
             earlier releases.
         stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
+        snapshot_bytes: of the values of those rows.
+        snapshot_paused: whether an operator paused its snapshot.
         lacks_changes: whether a change that is no creation went to the dead letters since its last
             snapshot began: a key may be in the lake that the source does not have.
     """
@@ -171,6 +178,8 @@ class TableCheckpoint:
     written_ms: int = 0
     source_object_id: int | None = None
     stopped_reason: str | None = None
+    snapshot_bytes: int = 0
+    snapshot_paused: bool = False
     lacks_changes: bool = False
 
     def to_record(self) -> dict[str, Any]:
@@ -187,6 +196,8 @@ class TableCheckpoint:
             "written_ms": self.written_ms,
             "source_object_id": self.source_object_id,
             "stopped_reason": self.stopped_reason,
+            "snapshot_bytes": self.snapshot_bytes,
+            "snapshot_paused": self.snapshot_paused,
             "lacks_changes": self.lacks_changes,
         }
 
@@ -209,6 +220,8 @@ class TableCheckpoint:
             written_ms=record["written_ms"],
             source_object_id=record["source_object_id"],
             stopped_reason=record["stopped_reason"],
+            snapshot_bytes=record["snapshot_bytes"],
+            snapshot_paused=record["snapshot_paused"],
             lacks_changes=record["lacks_changes"],
         )
 

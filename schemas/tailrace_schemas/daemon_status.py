@@ -46,13 +46,18 @@ class TableStatus:
     Attributes:
         table: schema.table.
         topic: where its events are; empty where there can be none.
-        state: publisher: pending, snapshotting, followed, lost, stopped, missing; sink: followed,
-            held (its snapshot is not over), stopped, excluded.
+        state: publisher: pending, snapshotting, halted (its snapshot was stopped, its changes go
+            on), followed, lost, stopped, missing; sink: followed, held (its snapshot is not over),
+            stopped, excluded.
         lsn: up to which it is published, or folded into the lake's table.
         log_lsn: of the sink: up to which the lake's log has it.
         rows: events committed, or changes that the lake holds, since its topic began; of the
             publisher since this process began.
         snapshot_rows: rows of its snapshot that are out.
+        snapshot_bytes: of the values of those rows.
+        snapshot_left_s: seconds that its snapshot will still take, by its last chunks; None where
+            that cannot be said.
+        snapshot_paused: whether its snapshot is paused.
         snapshot_estimate: rows of the source table when its snapshot was begun, as the server
             estimates them; None where it does not, or where ``snapshot.where`` leaves rows out.
         schema_lsn: of the schema version in force.
@@ -66,6 +71,9 @@ class TableStatus:
     log_lsn: str | None = None
     rows: int | None = None
     snapshot_rows: int | None = None
+    snapshot_bytes: int | None = None
+    snapshot_left_s: float | None = None
+    snapshot_paused: bool = False
     snapshot_estimate: int | None = None
     schema_lsn: str | None = None
     reason: str | None = None
@@ -77,7 +85,7 @@ class DaemonStatus:
 
     Attributes:
         program: publisher or sink.
-        state: starting, running, retrying or ended.
+        state: starting, running, paused, retrying or ended.
         since_ms: since when it is in that state, milliseconds UTC.
         now_ms: when this was told.
         prefix: of the topics.
@@ -155,10 +163,28 @@ def _known(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
 def _table_line(table: TableStatus) -> str:
     told = f"{table.table}: {table.state}"
     if table.state in {"pending", "snapshotting"}:
-        told += f", {table.snapshot_rows or 0}"
-        told += f" of about {table.snapshot_estimate}" if table.snapshot_estimate else ""
-        told += " rows"
+        told += f", {snapshot_text(table)}"
     return told + (f", {table.reason}" if table.reason else "")
+
+
+def snapshot_text(table: TableStatus) -> str:
+    """How far the snapshot of a table is, for people."""
+    told = f"{table.snapshot_rows or 0}"
+    told += f" of about {table.snapshot_estimate}" if table.snapshot_estimate else ""
+    told += " rows"
+    if table.snapshot_bytes:
+        told += f", {table.snapshot_bytes / 1_000_000:.1f} MB"
+    if table.snapshot_paused:
+        told += ", paused"
+    elif table.snapshot_left_s is not None:
+        told += f", about {_duration(table.snapshot_left_s)} left"
+    return told
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _time(at_ms: int) -> str:

@@ -1,8 +1,17 @@
 """Signals: what operators ask of a running publisher.
 
 Topic ``<prefix>.signals``, one partition, a JSON object per record, so that any Kafka client can
-write one: ``{"type": "snapshot", "tables": ["dbo.orders"]}`` asks for a new snapshot of tables. The
-checkpoint holds the offset behind the last signal that was taken, so each is taken exactly once.
+write one. The checkpoint holds the offset behind the last signal that was taken, so each is taken
+exactly once.
+
+- ``{"type": "snapshot", "tables": ["dbo.orders"]}`` asks for a new snapshot of tables.
+- ``pause_snapshot``, ``resume_snapshot`` and ``stop_snapshot`` are about snapshots that are not
+  over; without ``tables``, about all of them.
+- ``{"type": "stop_table", "tables": [...]}`` stops tables until a snapshot is asked for.
+- ``{"type": "pause"}`` and ``{"type": "resume"}`` are about the publisher as a whole.
+- Debezium's ``execute-snapshot``, ``pause-snapshot``, ``resume-snapshot`` and ``stop-snapshot`` are
+  taken as well, with their ``data-collections``
+  (https://debezium.io/documentation/reference/stable/configuration/signalling.html).
 
 ``{"type": "accept_checkpoint_loss", "server": ..., "database": ..., "progress_offset": ...,
 "closed_lsn": ...}`` accepts that the checkpoint of a database is lost (``tailrace
@@ -13,10 +22,36 @@ long as the progress record that it names is the newest one.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Final
+from enum import StrEnum
+from typing import Any, Final
 
 _EXPECTED: Final = 'expected {"type": "snapshot", "tables": ["schema.table", ...]}'
+
+
+class TableOrder(StrEnum):
+    """What is to become of tables; the values are types of signals."""
+
+    PAUSE_SNAPSHOT = "pause_snapshot"
+    """Read nothing more of their snapshots for now; changes go on."""
+    RESUME_SNAPSHOT = "resume_snapshot"
+    """Go on with their snapshots from where they are."""
+    STOP_SNAPSHOT = "stop_snapshot"
+    """Give their snapshots up; changes go on, and they stay out of the cut."""
+    STOP_TABLE = "stop_table"
+    """Publish nothing of them, until a snapshot is asked for."""
+
+
+_OF_ALL: Final = frozenset(TableOrder) - {TableOrder.STOP_TABLE}
+"""Orders that are about all tables where none is named."""
+
+_DEBEZIUM: Final = {
+    "execute-snapshot": "snapshot",
+    "pause-snapshot": TableOrder.PAUSE_SNAPSHOT.value,
+    "resume-snapshot": TableOrder.RESUME_SNAPSHOT.value,
+    "stop-snapshot": TableOrder.STOP_SNAPSHOT.value,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +67,39 @@ class SnapshotSignal:
     def to_bytes(self) -> bytes:
         """The record's value."""
         return json.dumps({"type": "snapshot", "tables": list(self.tables)}).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class TableSignal:
+    """Asks for something to become of tables.
+
+    Attributes:
+        order: what.
+        tables: as of :class:`SnapshotSignal`; none: all whose snapshot is not over.
+    """
+
+    order: TableOrder
+    tables: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        named = {"tables": list(self.tables)} if self.tables else {}
+        return json.dumps({"type": self.order.value, **named}).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class PauseSignal:
+    """Asks the publisher to publish nothing, or to go on.
+
+    Attributes:
+        is_paused: which of the two.
+    """
+
+    is_paused: bool
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        return json.dumps({"type": "pause" if self.is_paused else "resume"}).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +123,10 @@ class AcceptedLoss:
         return json.dumps({"type": "accept_checkpoint_loss", **asdict(self)}).encode()
 
 
-def read_signal(value: bytes | None) -> SnapshotSignal | AcceptedLoss:
+Signal = SnapshotSignal | TableSignal | PauseSignal | AcceptedLoss
+
+
+def read_signal(value: bytes | None) -> Signal:
     """Read a record's value.
 
     Raises:
@@ -65,11 +136,18 @@ def read_signal(value: bytes | None) -> SnapshotSignal | AcceptedLoss:
         signal = json.loads(value or b"")
     except ValueError as error:
         raise ValueError(f"not JSON ({error}): {_EXPECTED}") from error
+    if isinstance(signal, dict):
+        signal = _of_debezium(signal)
     match signal:
-        case {"type": "snapshot", "tables": [_, *_] as tables} if all(
-            isinstance(table, str) for table in tables
-        ):
+        case {"type": "snapshot", "tables": tables} if _are_names(tables):
             return SnapshotSignal(tuple(tables))
+        case {"type": str(kind), "tables": tables} if kind in list(TableOrder):
+            if _are_names(tables):
+                return TableSignal(TableOrder(kind), tuple(tables))
+        case {"type": str(kind)} if kind in _OF_ALL:
+            return TableSignal(TableOrder(kind))
+        case {"type": "pause" | "resume" as kind}:
+            return PauseSignal(kind == "pause")
         case {
             "type": "accept_checkpoint_loss",
             "server": str(server),
@@ -79,3 +157,32 @@ def read_signal(value: bytes | None) -> SnapshotSignal | AcceptedLoss:
         }:
             return AcceptedLoss(server, database, offset, closed_lsn)
     raise ValueError(f"not a signal: {_EXPECTED}")
+
+
+def _are_names(tables: Any) -> bool:
+    return (
+        isinstance(tables, list) and bool(tables) and all(isinstance(name, str) for name in tables)
+    )
+
+
+def _of_debezium(signal: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A signal in Debezium's form in ours; any other as it is.
+
+    Raises:
+        ValueError: it asks for what there is not; it is not taken for less than it says.
+    """
+    kind = signal.get("type")
+    if kind not in _DEBEZIUM:
+        return signal
+    match signal.get("data") or {}:
+        case dict() as data:
+            pass
+        case _:
+            raise ValueError(f"data of {kind} is no object: {_EXPECTED}")
+    unknown = sorted(data.keys() - {"type", "data-collections"})
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)} of {kind} is not supported: {_EXPECTED}")
+    if str(data.get("type", "incremental")).casefold() != "incremental":
+        raise ValueError(f"{kind} of type {data['type']} is not supported: leave the type out")
+    tables = {"tables": data["data-collections"]} if "data-collections" in data else {}
+    return {"type": _DEBEZIUM[kind], **tables}

@@ -8,9 +8,9 @@ from typing import Any
 
 from tailrace.freshness import Freshness, TableFreshness
 from tailrace.web.strip import Bucket
-from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus
+from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus, snapshot_text
 
-_BAD = frozenset({"stopped", "lost", "missing"})
+_BAD = frozenset({"stopped", "halted", "lost", "missing"})
 _UNREAD = frozenset({"pending", "snapshotting", "held"})
 
 
@@ -27,6 +27,7 @@ class Row:
         rows: events published in the last hours.
         snapshot_rows: rows of its snapshot that are out; None where none is being taken.
         snapshot_estimate: rows that it will have, about.
+        snapshot_told: both in words, with the bytes and the time that is left; empty where none is.
         schema_lsn: of its schema version.
     """
 
@@ -40,6 +41,7 @@ class Row:
     rows: int
     snapshot_rows: int | None
     snapshot_estimate: int | None
+    snapshot_told: str
     schema_lsn: str | None
 
     @property
@@ -134,6 +136,7 @@ def _row(
         rows=rows_of.get(name.casefold(), 0),
         snapshot_rows=published.snapshot_rows if published is not None and is_read else None,
         snapshot_estimate=published.snapshot_estimate if published is not None else None,
+        snapshot_told=snapshot_text(published) if published is not None and is_read else "",
         schema_lsn=None if published is None else published.schema_lsn,
     )
 

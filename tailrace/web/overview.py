@@ -184,7 +184,7 @@ def _state(row: Row) -> str:
     told = text(row.state)
     if row.snapshot_rows is not None:
         known = row.snapshot_estimate
-        told += f" {row.snapshot_rows}" + (f" of about {known}" if known else "") + " rows"
+        told += f" {text(row.snapshot_told)}"
         if known:
             told += f' <progress max="{known}" value="{min(row.snapshot_rows, known)}"></progress>'
     if row.reason:

@@ -49,7 +49,7 @@ def _state(row: Row) -> str:
         "lake's log behind": seconds(row.log_s),
         "lake's table behind": seconds(row.lake_s),
         "schema from": lsn(row.schema_lsn),
-        "snapshot": "" if row.snapshot_rows is None else f"{row.snapshot_rows} rows",
+        "snapshot": text(row.snapshot_told),
     }
     told = "".join(tag("dt", name) + tag("dd", value) for name, value in facts.items() if value)
     button = f'<p><button type="button" data-snapshot="{text(row.table)}" hidden>snapshot</button>'

@@ -141,7 +141,7 @@ def test_a_topic_that_was_deleted_is_made_anew(shop: Pipe, is_noticed: bool):
     [
         (b"not JSON", "not JSON"),
         (None, "not JSON"),
-        (b'{"type": "pause", "tables": ["dbo.orders"]}', "expected"),
+        (b'{"type": "sleep", "tables": ["dbo.orders"]}', "expected"),
         (json.dumps({"type": "snapshot", "tables": ["dbo.nosuch"]}).encode(), "no such table"),
     ],
     ids=["text", "null", "another type", "unknown table"],

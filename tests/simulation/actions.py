@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from tailrace_publisher.source_options import ReadMode
+from tailrace_schemas.signals import PauseSignal, TableOrder
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.rows import Column, Table
 from tests.simulation.writes import Writer
@@ -386,6 +387,42 @@ def kill(sim: Simulation, rng: random.Random) -> None:
 def signal(sim: Simulation, rng: random.Random) -> None:
     """An operator asks for a new snapshot of a table."""
     sim.ask_for(rng.choice(_tables(sim)).name)
+
+
+@action
+def pause_snapshot(sim: Simulation, rng: random.Random) -> None:
+    sim.order(TableOrder.PAUSE_SNAPSHOT, _one_or_all(sim, rng))
+
+
+@action
+def resume_snapshot(sim: Simulation, rng: random.Random) -> None:
+    sim.order(TableOrder.RESUME_SNAPSHOT, _one_or_all(sim, rng))
+
+
+@action
+def stop_snapshot(sim: Simulation, rng: random.Random) -> None:
+    sim.order(TableOrder.STOP_SNAPSHOT, _one_or_all(sim, rng))
+
+
+@action
+def stop_table(sim: Simulation, rng: random.Random) -> None:
+    sim.order(TableOrder.STOP_TABLE, rng.choice(_tables(sim)).name)
+
+
+@action
+def pause(sim: Simulation, rng: random.Random) -> None:
+    """An operator pauses the publisher."""
+    sim.send(PauseSignal(True))
+
+
+@action
+def resume(sim: Simulation, rng: random.Random) -> None:
+    """An operator has it go on."""
+    sim.send(PauseSignal(False))
+
+
+def _one_or_all(sim: Simulation, rng: random.Random) -> str | None:
+    return rng.choice([None, *(table.name for table in _tables(sim))])
 
 
 # -- Kafka -----------------------------------------------------------------------------------------

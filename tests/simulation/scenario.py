@@ -154,6 +154,19 @@ _OF_GROUPS: Final = {
 _OF_SINGLE_SERVERS: Final = {"restore": 0.3}
 
 
+_ORDERS: Final = (
+    ("signal", "pause_snapshot", "resume_snapshot"),
+    ("signal", "stop_snapshot", "signal"),
+    ("signal", "pause_snapshot", "stop_snapshot"),
+    ("pause_snapshot", "resume_snapshot"),
+    ("stop_snapshot", "signal"),
+    ("stop_table", "signal"),
+    ("pause", "resume"),
+    ("pause",),
+)
+"""What operators ask for by signals; in some seeds only, whose other steps are as without."""
+
+
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     rng = random.Random(seed)
@@ -179,10 +192,24 @@ def draw(seed: int) -> Scenario:
     drawn = rng.choices(kinds, [weights[kind] for kind in kinds], k=count)
     spread = rng.choice((2, 6, 15, 40))
     steps = tuple(Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)) for kind in drawn)
+    steps = _with_orders(random.Random(seed ^ 0x0DE5), steps, spread)
     options = _options(rng, around)
     if seed % 4 == 3:
         options["source"]["read_mode"] = "function"
     return Scenario(seed, around, options, steps)
+
+
+def _with_orders(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
+    if rng.random() < 0.6:
+        return steps
+    mixed = list(steps)
+    for _ in range(rng.choice((1, 3, 6))):
+        place = rng.choice((rng.randrange(len(mixed) + 1), rng.randrange(6)))
+        for kind in rng.choice(_ORDERS):
+            step = Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX))
+            mixed.insert(place, step)
+            place += rng.choice((1, 1, 2))
+    return tuple(mixed)
 
 
 def _surroundings(rng: random.Random) -> Surroundings:

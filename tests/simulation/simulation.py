@@ -29,7 +29,13 @@ from tailrace_publisher.errors import (
     ReplicaBehind,
 )
 from tailrace_publisher.metrics import Metrics
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.signals import (
+    PauseSignal,
+    Signal,
+    SnapshotSignal,
+    TableOrder,
+    TableSignal,
+)
 from tests.simulation.actions import ACTIONS
 from tests.simulation.kafka.broker import Broker, Fate, Transaction
 from tests.simulation.kafka.clients import Clients, KafkaFaults
@@ -68,6 +74,7 @@ class Simulation:
     Attributes:
         scenario: what happens.
         excuses: why a table may be stopped, by its name.
+        halted: tables whose snapshots operators stopped, by name, until they ask for new ones.
         reserved: LSNs of changes of a transaction that is not committed yet.
         ends: errors with which the publisher ended, each of which was due.
     """
@@ -83,6 +90,7 @@ class Simulation:
     published: Published
     told: Told
     excuses: dict[str, list[str]] = field(default_factory=dict)
+    halted: set[str] = field(default_factory=set)
     reserved: list[bytes] = field(default_factory=list)
     ends: list[PublisherError] = field(default_factory=list)
     commit_utc: dict[tuple[int, bytes], datetime] = field(default_factory=dict)
@@ -258,6 +266,7 @@ class Simulation:
                 self._phase, self._phase_began = 3, self.world.ticks
                 self._askings += 1
                 self._still_stopped = set()
+                self.halted.clear()
                 for topic in sorted(stopped):
                     self.ask_for(topic.rpartition(".")[2])
             else:
@@ -280,6 +289,8 @@ class Simulation:
             replica.is_up = True
         self.broker.holds_markers = False
         self.broker.write_markers()
+        self.send(PauseSignal(False))
+        self.send(TableSignal(TableOrder.RESUME_SNAPSHOT))
         self.faults.__init__()  # type: ignore[misc]
 
     def _has_caught_up(self) -> bool:
@@ -296,6 +307,8 @@ class Simulation:
         One that is not captured any more waits until it is.
         """
         if not self._is_captured(topic):
+            return True
+        if topic.rpartition(".")[2] in self.halted:
             return True
         told_at = self.told.stopped.get(topic, -1)
         return topic.rpartition(".")[2] in self.excuses and (
@@ -395,10 +408,25 @@ class Simulation:
 
     def ask_for(self, table: str) -> None:
         """An operator asks for a new snapshot of a table, by its signal."""
+        self.send(SnapshotSignal((f"dbo.{table}",)))
+
+    def order(self, order: TableOrder, table: str | None) -> None:
+        """An operator asks for something to become of a table, or of all in their snapshots."""
+        if "sim.signals" not in self.broker.topics:
+            return
+        if table is not None and order is TableOrder.STOP_TABLE:
+            self.excuse(table, "an operator stopped it")
+        elif order is TableOrder.STOP_SNAPSHOT:
+            names = [t.name for t in self.group.database.tables.values()]
+            self.halted.update(names if table is None else [table])
+        self.send(TableSignal(order, () if table is None else (f"dbo.{table}",)))
+
+    def send(self, signal: Signal) -> None:
+        """An operator writes a signal."""
         topic = self.broker.topics.get("sim.signals")
         if topic is None:
             return
-        value = SnapshotSignal((f"dbo.{table}",)).to_bytes()
+        value = signal.to_bytes()
         done = Transaction(0, self.world.elapsed_us, Fate.COMMITTED)
         topic.partitions[0].append(None, value, done)
         done.unmarked.clear()

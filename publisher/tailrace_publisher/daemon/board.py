@@ -16,12 +16,13 @@ from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, by_name
 from tailrace_schemas.topics import TableName
 
-Phase = Literal["starting", "running", "retrying"]
+Phase = Literal["starting", "running", "retrying", "paused"]
 
 _START_S: Final = 120.0
 """What a start may take beside the time limits of the configuration."""
 _STATES: Final = {TableState.SNAPSHOTTING: "snapshotting", TableState.FOLLOWED: "followed"}
 """Names of states that are others in a checkpoint."""
+_HALTED: Final = "its snapshot was stopped; tailrace snapshot takes a new one"
 _FIGURES: Final = {
     "capture_scan_age_seconds": "tailrace_capture_scan_age_seconds",
     "capture_latency_seconds": "tailrace_capture_latency_seconds",
@@ -48,11 +49,18 @@ class Told(Protocol):
     def still_max_s(self) -> float:
         """Seconds without a step that time limits explain; beyond it, it hangs."""
 
+    @property
+    def paused(self) -> frozenset[bool]:
+        """Whether an operator has paused it; both where shards differ."""
+
     def status(self) -> DaemonStatus:
         """All of it."""
 
-    def tables(self) -> list[TableStatus]:
-        """The tables of which anything is known."""
+    def records(self) -> dict[str, tuple[str, TableRecord]]:
+        """What is known of each table, and its name as it is written, by that without its case."""
+
+    def measure(self) -> None:
+        """Set the figures that are made of others, before they are read."""
 
 
 class Board:
@@ -114,15 +122,41 @@ class Board:
     @property
     def phase(self) -> Phase:
         """The present one."""
-        return self._phase
+        return "paused" if self._phase == "running" and self.is_paused else self._phase
+
+    @property
+    def paused(self) -> frozenset[bool]:
+        """Whether an operator has paused it."""
+        return frozenset({self.is_paused})
+
+    def measure(self) -> None:
+        """Set the figures that are made of others, before they are read."""
+        self._runtime.metrics.show(self.tables())
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether an operator has paused the publisher."""
+        return self._state is not None and self._state.paused_since_ms is not None
+
+    def records(self) -> dict[str, tuple[str, TableRecord]]:
+        """What is known of each table of :meth:`tables`, and its name as it is written.
+
+        By that name without its case.
+        """
+        if self._state is None:
+            return {}
+        known = {table.table for table in self.tables()}
+        names = {f"{n.schema}.{n.table}": r for n, r in self._state.records().items()}
+        return {n.casefold(): (n, record) for n, record in names.items() if n in known}
 
     def status(self) -> DaemonStatus:
         """All of it."""
         config, metrics, state = self._runtime.config, self._runtime.metrics, self._state
+        paused_ms = None if state is None or self.phase != "paused" else state.paused_since_ms
         return DaemonStatus(
             program="publisher",
-            state=self._phase,
-            since_ms=self._since_ms,
+            state=self.phase,
+            since_ms=paused_ms or self._since_ms,
             now_ms=self._runtime.clock.now_ms(),
             prefix=config.prefix,
             database=config.source.database,
@@ -156,17 +190,26 @@ class Board:
         except ValueError:  # its name is too long for one
             topic = ""
         is_unread = record.state in UNREAD
+        is_carried = is_unread or record.state is TableState.HALTED
         is_in_cut = record.state is TableState.FOLLOWED and missing is None
         closed = None if self._state is None else str(self._state.closed_lsn)
         told = _STATES.get(record.state, record.state.value)
+        estimate = self.estimates.get(name)
+        left_s = None
+        if is_unread and estimate is not None and not (record.snapshot_paused or self.is_paused):
+            left_s = self._runtime.metrics.pace.left_s(topic, estimate)
+        reason = _HALTED if record.state is TableState.HALTED else record.stopped_reason
         return TableStatus(
             table=f"{name.schema}.{name.table}",
             topic=topic,
             state=told if missing is None else "missing",
-            lsn=closed if is_in_cut or (is_unread and missing is None) else None,
+            lsn=closed if is_in_cut or (is_carried and missing is None) else None,
             rows=rows.get(topic, 0),
             snapshot_rows=record.snapshot_rows,
-            snapshot_estimate=self.estimates.get(name),
+            snapshot_bytes=record.snapshot_bytes,
+            snapshot_estimate=estimate,
+            snapshot_left_s=left_s,
+            snapshot_paused=record.snapshot_paused,
             schema_lsn=None if record.schema_lsn is None else str(record.schema_lsn),
-            reason=record.stopped_reason if missing is None else missing,
+            reason=reason if missing is None else missing,
         )

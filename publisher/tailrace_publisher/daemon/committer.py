@@ -65,6 +65,7 @@ class Committer:
         self._open_rows = 0
         self._open_bytes = 0
         self._uncounted: Counter[str] = Counter()
+        self._last: tuple[str, bytes] | None = None
         self._committed_at = self._clock.monotonic()
         self._announced: set[str] = set()
         self._times: dict[bytes, int] = {}
@@ -216,6 +217,11 @@ class Committer:
         for topic, sent in self._uncounted.items():
             self._metrics.rows.labels(topic=topic).inc(sent)
         self._uncounted.clear()
+        if self._last is not None:
+            topic, place = self._last
+            position = ChangePosition.from_bytes(place)
+            self._metrics.event_committed(topic, position.commit_lsn, position.operation.name)
+            self._last = None
         self._bad.committed()
         self._on_step(Step.COMMITTED if rows else Step.HEARTBEAT)
 
@@ -241,6 +247,8 @@ class Committer:
         for part in parts:
             self._delivery.send(self._bad.note(part))
             self._uncounted[part.topic] += len(part) - len(part.letters)
+            if part.positions and (self._last is None or part.positions[-1] >= self._last[1]):
+                self._last = part.topic, part.positions[-1]
         self._on_step(Step.SENT)
 
     def _close(self, frontier: bytes) -> None:

@@ -1,11 +1,17 @@
-"""The publisher's HTTP endpoint: /health, /ready, /status, /metrics, and POST /snapshot."""
+"""The publisher's HTTP endpoint: what it tells, and what can be asked for by POST.
+
+What is asked for is written as a signal, so it is kept, and there is one way (ADR 0010, 0029). What
+obody can want is refused before: a table that is not published, what is so already.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
+from typing import Final
 
 import structlog
 from prometheus_client.exposition import choose_encoder
@@ -13,6 +19,9 @@ from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.ask_snapshot import send_signal
 from tailrace_publisher.daemon.board import Told
+from tailrace_publisher.daemon.pause import refusal_of as is_so_already
+from tailrace_publisher.daemon.table_orders import refusal_of
+from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.errors import ConfigError, DeliveryError
 from tailrace_publisher.runtime import Runtime, kafka_access
 from tailrace_schemas.daemon_endpoint import EndpointRefused, daemon_endpoint
@@ -22,9 +31,17 @@ from tailrace_schemas.http_service import (
     Response,
     Route,
 )
-from tailrace_schemas.signals import SnapshotSignal
+from tailrace_schemas.signals import (
+    PauseSignal,
+    Signal,
+    SnapshotSignal,
+    TableOrder,
+    TableSignal,
+)
 
 _log = structlog.get_logger(__name__)
+
+_ORDERS: Final = {f"/{order.value.replace('_', '-')}": order for order in TableOrder}
 
 
 @contextmanager
@@ -47,6 +64,9 @@ def endpoint(runtime: Runtime, board: Told, metrics: Collector) -> Iterator[None
         ("GET", "/metrics"): Route(pages.metrics, is_open=True),
         ("GET", "/status"): Route(pages.status),
         ("POST", "/snapshot"): Route(pages.snapshot),
+        ("POST", "/pause"): Route(partial(pages.pause, is_paused=True)),
+        ("POST", "/resume"): Route(partial(pages.pause, is_paused=False)),
+        **{("POST", path): Route(partial(pages.order, order)) for path, order in _ORDERS.items()},
     }
     try:
         with daemon_endpoint(config, routes) as url:
@@ -69,7 +89,7 @@ class _Pages:
             return Response.of_text(
                 f"no step for {board.still_s:.0f} s", HTTPStatus.SERVICE_UNAVAILABLE
             )
-        return Response.of_text("ok")
+        return Response.of_text("ok, paused" if board.phase == "paused" else "ok")
 
     def ready(self, _: Request) -> Response:
         if self._board.phase == "running":
@@ -80,6 +100,7 @@ class _Pages:
 
     def metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        self._board.measure()
         return Response(encode(self._metrics), content_type)
 
     def status(self, request: Request) -> Response:
@@ -89,30 +110,59 @@ class _Pages:
         return Response.of_json(status.to_json())
 
     def snapshot(self, request: Request) -> Response:
-        names = _tables_of(request.body)
-        known = {table.table.casefold(): table.table for table in self._board.tables()}
-        unknown = [name for name in names if name.casefold() not in known]
+        wanted = tuple(name for name, _ in self._known(request.body))
+        return self._asked(SnapshotSignal(wanted), list(wanted))
+
+    def order(self, order: TableOrder, request: Request) -> Response:
+        known = self._known(request.body)
+        refused = [
+            f"{name}: {reason}"
+            for name, record in known
+            if (reason := refusal_of(order, record)) is not None
+        ]
+        if refused:
+            raise Refused(HTTPStatus.CONFLICT, "; ".join(refused))
+        wanted = tuple(name for name, _ in known)
+        return self._asked(TableSignal(order, wanted), list(wanted))
+
+    def pause(self, _: Request, *, is_paused: bool) -> Response:
+        if self._board.phase in {"starting", "retrying"}:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"not publishing, {self._board.phase}")
+        if self._board.paused == {is_paused}:
+            raise Refused(HTTPStatus.CONFLICT, is_so_already(is_paused=is_paused))
+        return self._asked(PauseSignal(is_paused), [])
+
+    def _known(self, body: bytes) -> list[tuple[str, TableRecord]]:
+        """The tables that a request names, each once.
+
+        Raises:
+            Refused: one is not known.
+        """
+        names = dict.fromkeys(name.casefold() for name in _tables_of(body))
+        known = self._board.records()
+        unknown = [name for name in names if name not in known]
         if unknown:
             raise Refused(
                 HTTPStatus.NOT_FOUND,
                 f"not published: {', '.join(unknown)}; name tables as schema.table",
             )
-        wanted = tuple(dict.fromkeys(known[name.casefold()] for name in names))
+        return [known[name] for name in names]
+
+    def _asked(self, signal: Signal, tables: list[str]) -> Response:
+        """Write a signal; the publisher takes it from its topic."""
         config = self._runtime.config
         try:
             offset = send_signal(
                 kafka_access(config, self._runtime.ports),
                 config.topics.signals,
                 config.source.database,
-                SnapshotSignal(wanted).to_bytes(),
+                signal.to_bytes(),
                 config.kafka.start_timeout_s,
             )
         except DeliveryError as error:
             raise Refused(HTTPStatus.BAD_GATEWAY, str(error)) from error
-        _log.info("snapshot_asked", tables=wanted, offset=offset)
-        return Response.of_json(
-            {"asked": list(wanted), "signal_offset": offset}, HTTPStatus.ACCEPTED
-        )
+        _log.info("signal_sent", signal=signal.to_bytes().decode(), offset=offset)
+        return Response.of_json({"asked": tables, "signal_offset": offset}, HTTPStatus.ACCEPTED)
 
 
 def _tables_of(body: bytes) -> list[str]:

@@ -18,6 +18,7 @@ from tailrace_publisher.daemon.table_state import (
     KEPT,
     OUT_OF_CUT,
     PUBLISHED,
+    UNREAD,
     TableEvent,
     state_after,
 )
@@ -51,6 +52,7 @@ class PublisherState:
         open_transaction: events per table that are out of the transaction that the position is in;
             None where it is in none, or nobody counts them.
         announced_lsn: LSN up to which schema changes are out; None where nobody tells them.
+        paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
         by_function: whether changes are read through the query functions, without command ids.
         moves: how often a table came to be published, or was not any more.
         reads_all_anew: whether every table gets a snapshot, whatever the configuration says of new
@@ -68,6 +70,7 @@ class PublisherState:
     start_lsn: Lsn | None = None
     open_transaction: Mapping[str, int] | None = None
     announced_lsn: Lsn | None = None
+    paused_since_ms: int | None = None
     by_function: bool = False
     moves: int = 0
     _tables: dict[TableName, TableRecord] = field(default_factory=dict)
@@ -144,6 +147,7 @@ class PublisherState:
                 commit=_commit(own),
                 open_transaction=own.open_transaction,
                 announced_lsn=own.announced_lsn,
+                paused_since_ms=own.paused_since_ms,
                 _tables={
                     name: TableRecord.from_checkpoint(record)
                     for name, record in stored.tables.items()
@@ -215,6 +219,8 @@ class PublisherState:
             after = TableRecord()
         elif event is TableEvent.SNAPSHOT_WANTED:
             self._begun.add(table)
+        if event is TableEvent.SNAPSHOT_WANTED or after.state not in UNREAD:
+            after = replace(after, snapshot_paused=False)  # a pause is of one snapshot
         self.keep(table, after)
         return after
 
@@ -292,6 +298,7 @@ class PublisherState:
             signals_offset=self.signals_offset,
             open_transaction=self.open_transaction,
             announced_lsn=self.announced_lsn,
+            paused_since_ms=self.paused_since_ms,
             by_function=self.by_function,
         )
 

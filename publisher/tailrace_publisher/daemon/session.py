@@ -14,6 +14,7 @@ import structlog
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.pacing import Pacing
+from tailrace_publisher.daemon.pause import Pause
 from tailrace_publisher.daemon.schema_changes import SchemaChanges
 from tailrace_publisher.daemon.server_time import ServerTime
 from tailrace_publisher.daemon.signals import Signals
@@ -43,6 +44,7 @@ class SessionParts:
         modes: says which are, and whether they are all that is wanted.
         changes: tells what changes in the columns; None where that is not wanted.
         signals: what operators ask for.
+        pause: of the publisher as a whole.
         sizes: asks how many rows the snapshots will have.
         watch: looks at the capture job.
     """
@@ -55,6 +57,7 @@ class SessionParts:
     modes: SnapshotModes
     changes: SchemaChanges | None
     signals: Signals
+    pause: Pause
     sizes: TableSizes
     watch: CaptureWatch
 
@@ -77,14 +80,13 @@ class Session:
         Raises:
             PublisherError, RegistryError: what ended this life.
         """
-        up = self._runtime.metrics.up
-        up.set(1)
+        self._parts.pause.show()
         try:
             self._loop()
         except TopicRefused as error:
             raise self._failed_table(error) from error
         finally:
-            up.set(0)
+            self._runtime.metrics.up.set(0)
 
     def _failed_table(self, error: TopicRefused) -> PublisherError:
         """The failure of the table behind a topic."""
@@ -97,7 +99,8 @@ class Session:
         config, clock, stop = self._runtime.config, self._runtime.clock, self._runtime.stop
         parts, committer, state = self._parts, self._parts.committer, self._parts.committer.state
         pacing = Pacing(config.poll_interval_ms / 1000)
-        self._announce()
+        if not parts.pause.is_on:
+            self._announce()
         committer.begin()
         parts.sizes.look()
         looked_at = clock.monotonic()
@@ -113,24 +116,33 @@ class Session:
                     parts.stream.look_at_catalog()
                 parts.sizes.look()
                 looked_at = clock.monotonic()
-            self._announce()
-            more = parts.stream.poll()
-            if is_closed(state.position):
-                parts.modes.begin()
-                parts.signals.take()
-                if parts.snapshots.look():
-                    # Behind the fence: without a capture instance the events beside it are missing.
-                    parts.stream.look_at_catalog()
-                    self._announce()
-                more = parts.snapshots.advance(is_caught_up=not more) or more
+            parts.pause.end_if_too_long()
+            more = not parts.pause.is_on and self._publish()
+            if is_closed(state.position) and parts.signals.take(committer.finish):
+                committer.commit()
             if is_idle:
-                committer.heartbeat(None if more else known_ms)
+                is_all = not (more or parts.pause.is_on)
+                committer.heartbeat(known_ms if is_all else None)
             if state.position != before:
                 pacing.news()
             if not more:
                 clock.wait(pacing.pause_s(), stop)
         committer.finish()
         _log.info("stopped", position=str(state.position))
+
+    def _publish(self) -> bool:
+        """Publish the next window, and what may be of snapshots; whether there may be more."""
+        parts = self._parts
+        self._announce()
+        more = parts.stream.poll()
+        if is_closed(parts.committer.state.position):
+            parts.modes.begin()
+            if parts.snapshots.look():
+                # Behind the fence: without a capture instance the events beside it are missing.
+                parts.stream.look_at_catalog()
+                self._announce()
+            more = parts.snapshots.advance(is_caught_up=not more) or more
+        return more
 
     def _announce(self) -> None:
         """Tell what changes in the columns, before the events that have them."""

@@ -9,11 +9,12 @@ from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.board import Board, Phase
+from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.runtime import Runtime
-from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, of_shards
+from tailrace_schemas.daemon_status import DaemonStatus, of_shards
 
-_ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "running")
+_ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "paused", "running")
 """The phase of all is the first of these that one has."""
 _LOOKS_S: Final = 300.0
 """Without shards, what a start and a look at the group may take."""
@@ -101,6 +102,21 @@ class ShardBoard:
         phases = {board.phase for board in self._boards.copy().values()} or {self._phase}
         return next(phase for phase in _ORDER if phase in phases)
 
+    @property
+    def paused(self) -> frozenset[bool]:
+        """Whether an operator has paused the shards that are here; both where they differ."""
+        return frozenset(board.is_paused for board in self._boards.copy().values())
+
+    def records(self) -> dict[str, tuple[str, TableRecord]]:
+        """What is known of the tables that are here, by name."""
+        boards = self._boards.copy().values()
+        return {name: known for board in boards for name, known in board.records().items()}
+
+    def measure(self) -> None:
+        """Set the figures that are made of others, before they are read."""
+        for board in self._boards.copy().values():
+            board.measure()
+
     def status(self) -> DaemonStatus:
         """All of it; the closed LSN is the smallest of the shards that are here."""
         config = self._runtime.config
@@ -117,7 +133,3 @@ class ShardBoard:
             errors=self._runtime.metrics.failures.newest_first(),
         )
         return of_shards(own, found)
-
-    def tables(self) -> list[TableStatus]:
-        """The tables of which anything is known."""
-        return [table for board in self._boards.copy().values() for table in board.tables()]

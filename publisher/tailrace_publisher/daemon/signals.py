@@ -6,19 +6,28 @@ Kafka transaction: a signal is taken once, whatever dies in between.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tailrace_publisher.daemon.publisher_state import PublisherState
+from tailrace_publisher.daemon.coverage import PublishedTable
+from tailrace_publisher.daemon.pause import Pause
+from tailrace_publisher.daemon.table_orders import TableOrders
 from tailrace_publisher.daemon.tables import PublishedTables
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.deliver.topics import signals_spec
 from tailrace_publisher.errors import DeliveryRejected
 from tailrace_publisher.ports import KafkaConsumer
 from tailrace_publisher.runtime import DatabaseTopics
-from tailrace_schemas.signals import AcceptedLoss, read_signal
+from tailrace_schemas.signals import (
+    AcceptedLoss,
+    PauseSignal,
+    SnapshotSignal,
+    TableSignal,
+    read_signal,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -34,20 +43,24 @@ class Signals:
     Args:
         topics: with the signals topic.
         delivery: creates it.
-        state: keeps the offset behind the last signal.
         tables: what is published.
+        orders: what becomes of single tables.
+        pause: of the publisher as a whole.
     """
 
     def __init__(
         self,
         topics: DatabaseTopics,
         delivery: KafkaDelivery,
-        state: PublisherState,
         tables: PublishedTables,
+        orders: TableOrders,
+        pause: Pause,
     ) -> None:
         self._topic = topic = topics.names.signals
-        self._state = state
+        self._state = state = pause.state
         self._tables = tables
+        self._orders = orders
+        self._pause = pause
         self._consumer: KafkaConsumer | None = None
         try:
             delivery.ensure_topics([signals_spec(topic)])
@@ -71,53 +84,81 @@ class Signals:
             self._consumer.close()
             self._consumer = None
 
-    def take(self) -> None:
+    def take(self, finish: Callable[[], None]) -> bool:
         """Do what arrived since the last call; never waits.
 
         To be called between source transactions. Wrong signals are told and passed over.
+
+        Args:
+            finish: commits what was sent, before a signal changes what is true of it.
+
+        Returns:
+            Whether a signal was taken: a commit makes what it says last.
 
         Raises:
             PublisherError: the catalog or the topics of a table could not be asked.
         """
         if self._consumer is None:
-            return
+            return False
         try:
             messages = self._consumer.consume(_AT_ONCE, 0)
         except KafkaException as error:
             self._do_without(str(error))
-            return
+            return False
+        has_taken = False
         for message in messages:
             failure = message.error()
             if failure is None:
+                if not has_taken:
+                    finish()
+                has_taken = True
                 self._take(message.offset() or 0, message.value())
             elif failure.code() in _REFUSED:
                 self._do_without(failure.str())
-                return
+                break
+        return has_taken
 
     def _take(self, offset: int, value: bytes | None) -> None:
         self._state.signals_offset = offset + 1
         try:
             signal = read_signal(value)
         except ValueError as error:
-            _log.error("signal_refused", topic=self._topic, offset=offset, reason=str(error))
+            self._refuse(offset, str(error))
             return
-        if isinstance(signal, AcceptedLoss):
-            return  # for a start without a checkpoint, which has looked already
-        for name in signal.tables:
+        match signal:
+            case AcceptedLoss():
+                pass  # for a start without a checkpoint, which has looked already
+            case PauseSignal():
+                refusal = self._pause.set(is_paused=signal.is_paused)
+                if refusal is not None:
+                    self._refuse(offset, refusal)
+            case SnapshotSignal():
+                for table in self._named(offset, signal.tables):
+                    self._tables.begin_again(table)
+            case TableSignal(order, ()):
+                self._orders.carry_out_of_all(order)
+            case TableSignal(order, names):
+                for table in self._named(offset, names):
+                    refusal = self._orders.carry_out(order, table)
+                    if refusal is not None:
+                        self._refuse(offset, f"{order.value}: {refusal}", str(table.name))
+
+    def _named(self, offset: int, names: Iterable[str]) -> Iterator[PublishedTable]:
+        """The tables with these names that are published here; what nobody publishes is told."""
+        for name in names:
             found = self._tables.find(name)
-            if found is None and self._tables.is_elsewhere(name):
-                continue
-            if found is None:
-                _log.error(
-                    "signal_refused",
-                    topic=self._topic,
-                    offset=offset,
-                    table=name,
-                    reason="no such table is published",
-                    fix="name it as schema.table; it must be captured and selected by tables",
+            if found is not None:
+                yield found
+            elif not self._tables.is_elsewhere(name):
+                self._refuse(
+                    offset,
+                    "no such table is published; name it as schema.table, and see that it is"
+                    " captured and selected by tables",
+                    name,
                 )
-            else:
-                self._tables.begin_again(found)
+
+    def _refuse(self, offset: int, reason: str, table: str | None = None) -> None:
+        _log.error("signal_refused", topic=self._topic, offset=offset, table=table, reason=reason)
 
     def _do_without(self, reason: str) -> None:
         self.close()
@@ -125,6 +166,6 @@ class Signals:
             "signals_not_available",
             topic=self._topic,
             reason=reason,
-            effect="new snapshots cannot be asked for",
+            effect="new snapshots cannot be asked for, and nothing can be paused or stopped",
             fix="grant Create and Read on the topic",
         )

@@ -47,6 +47,7 @@ class SnapshotDriver:
         self._waits_since: float | None = None
         self._is_told = False
         self._has_rested = True
+        self._begun: set[str] = set()
 
     def look(self) -> bool:
         """Note which chunks were read, and which fences the stream has passed.
@@ -97,6 +98,7 @@ class SnapshotDriver:
         elif not self._has_rested:
             self._snapshots.rest()
             self._has_rested = True
+            self._note_begun([])
         return bool(parts)
 
     def _settled(self, position: Lsn) -> list[PendingTable]:
@@ -111,8 +113,15 @@ class SnapshotDriver:
                 if table.topic == part.table.topic:
                     self._tables.set_snapshot(table, part.progress)
         self._committer.commit()
+        metrics = self._runtime.metrics
         for part in parts:
-            self._runtime.metrics.snapshot_rows.labels(topic=part.table.topic).inc(len(part.rows))
+            topic = part.table.topic
+            metrics.snapshot_rows.labels(topic=topic).inc(len(part.rows))
+            metrics.snapshot_bytes.labels(topic=topic).inc(part.rows.size)
+            if part.progress.is_over:
+                metrics.pace.forget(topic)
+            else:
+                metrics.pace.note(topic, part.progress.rows)
 
     def _begin(self, pending: list[PendingTable], position: Lsn, *, is_caught_up: bool) -> None:
         if not is_caught_up:
@@ -121,8 +130,18 @@ class SnapshotDriver:
         self._waits_since = None
         self._is_told = False
         self._has_rested = False
+        self._note_begun(pending)
         self._committer.announce_snapshots()
         self._snapshots.begin(pending, position, self._encoder_of)
+
+    def _note_begun(self, pending: list[PendingTable]) -> None:
+        """Measure the pace of those that begin, or go on behind a pause, from here on."""
+        pace = self._runtime.metrics.pace
+        for table in pending:
+            if table.topic not in self._begun:
+                pace.forget(table.topic)
+                pace.note(table.topic, table.progress.rows)
+        self._begun = {table.topic for table in pending}
 
     def _tell_waiting(self, pending: list[PendingTable]) -> None:
         now = self._runtime.clock.monotonic()
@@ -138,7 +157,7 @@ class SnapshotDriver:
 
     def _pending_tables(self, position: Lsn) -> list[PendingTable]:
         """Tables to read next: their capture instance must cover what comes behind the position."""
-        topics = {table.topic for table in self._tables.snapshotting()}
+        topics = {table.topic for table in self._tables.unread()}
         if not topics:
             return []
         return [

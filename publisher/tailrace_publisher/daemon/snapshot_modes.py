@@ -64,10 +64,10 @@ class SnapshotModes:
             return False
         state = self._committer.state
         states = {table.name: state.of(table.name).state for table in self._tables}
-        ended = {TableState.FOLLOWED, TableState.STOPPED}
-        if not states or not ended.issuperset(states.values()):
+        given_up = {TableState.STOPPED, TableState.HALTED}
+        if not states or not {TableState.FOLLOWED, *given_up}.issuperset(states.values()):
             return False
-        stopped = [name for name, found in states.items() if found is TableState.STOPPED]
+        stopped = [name for name, found in states.items() if found in given_up]
         if stopped:
             raise SnapshotsIncomplete(sorted(stopped, key=str))
         _log.info("snapshots_over", tables=len(states), mode=self._mode.value)

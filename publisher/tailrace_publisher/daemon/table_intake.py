@@ -223,6 +223,11 @@ class TableIntake:
             self._stopped.add(error.table, error.cause)
             self._stop(tables[topic])
 
+    def stop(self, table: PublishedTable, error: Exception) -> None:
+        """Stop a table for what it cannot go on for."""
+        self._stopped.add(table.name, error)
+        self._stop(table)
+
     def _stop(self, table: PublishedTable) -> None:
         cause = self._stopped.error_of(table.name)
         if cause is not None and self._stopped.ends_all(cause):

@@ -31,6 +31,8 @@ class TableRecord:
         source_object_id: of the source table that it was begun with; None where it was not, or by
             an earlier release.
         stopped_reason: what it cannot go on for: the error's class, a colon, and its text.
+        snapshot_bytes: of the values of those rows.
+        snapshot_paused: whether an operator paused its snapshot.
         lacks_changes: whether a change that is no creation went to the dead letters since its last
             snapshot began.
     """
@@ -44,6 +46,8 @@ class TableRecord:
     snapshot_rows: int = 0
     source_object_id: int | None = None
     stopped_reason: str | None = None
+    snapshot_bytes: int = 0
+    snapshot_paused: bool = False
     lacks_changes: bool = False
 
     @classmethod
@@ -64,6 +68,8 @@ class TableRecord:
             snapshot_rows=record.snapshot_rows,
             source_object_id=record.source_object_id,
             stopped_reason=record.stopped_reason,
+            snapshot_bytes=record.snapshot_bytes,
+            snapshot_paused=record.snapshot_paused,
             lacks_changes=record.lacks_changes,
         )
 
@@ -86,6 +92,8 @@ class TableRecord:
             written_ms=now_ms,
             source_object_id=self.source_object_id,
             stopped_reason=self.stopped_reason,
+            snapshot_bytes=self.snapshot_bytes,
+            snapshot_paused=self.snapshot_paused,
             lacks_changes=self.lacks_changes,
         )
 

@@ -24,6 +24,8 @@ class TableState(StrEnum):
     """Its changes are published, the snapshot of what was before them is to be read."""
     SNAPSHOTTING = "running"
     """Its changes and a part of its snapshot are published."""
+    HALTED = "halted"
+    """Its changes are published; an operator stopped its snapshot, so it is not part of the cut."""
     FOLLOWED = "done"
     """Its changes are published, and it is part of the cut."""
     LOST = "lost"
@@ -47,6 +49,8 @@ class TableEvent(StrEnum):
     """A part of its snapshot is published, and not the last one."""
     SNAPSHOT_OUT = "snapshot out"
     """The last part of its snapshot is published."""
+    SNAPSHOT_STOPPED = "snapshot stopped"
+    """An operator has its snapshot given up."""
     PLACE_LOST = "place lost"
     """Changes are gone that were not published, and it is to begin anew by itself."""
     FAILED = "failed"
@@ -69,14 +73,21 @@ TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = Mapping
         (_S.PENDING, _E.GONE): _S.MISSING,
         (_S.PENDING, _E.ROWS_OUT): _S.SNAPSHOTTING,
         (_S.PENDING, _E.SNAPSHOT_OUT): _S.FOLLOWED,
+        (_S.PENDING, _E.SNAPSHOT_STOPPED): _S.HALTED,
         (_S.PENDING, _E.PLACE_LOST): _S.LOST,
         (_S.PENDING, _E.FAILED): _S.STOPPED,
         (_S.SNAPSHOTTING, _E.CAPTURED): _S.SNAPSHOTTING,
         (_S.SNAPSHOTTING, _E.GONE): _S.MISSING,
         (_S.SNAPSHOTTING, _E.ROWS_OUT): _S.SNAPSHOTTING,
         (_S.SNAPSHOTTING, _E.SNAPSHOT_OUT): _S.FOLLOWED,
+        (_S.SNAPSHOTTING, _E.SNAPSHOT_STOPPED): _S.HALTED,
         (_S.SNAPSHOTTING, _E.PLACE_LOST): _S.LOST,
         (_S.SNAPSHOTTING, _E.FAILED): _S.STOPPED,
+        (_S.HALTED, _E.CAPTURED): _S.HALTED,
+        (_S.HALTED, _E.GONE): _S.MISSING,
+        (_S.HALTED, _E.SNAPSHOT_WANTED): _S.PENDING,
+        (_S.HALTED, _E.PLACE_LOST): _S.LOST,
+        (_S.HALTED, _E.FAILED): _S.STOPPED,
         (_S.FOLLOWED, _E.CAPTURED): _S.FOLLOWED,
         (_S.FOLLOWED, _E.GONE): _S.MISSING,
         (_S.FOLLOWED, _E.SNAPSHOT_WANTED): _S.PENDING,
@@ -96,16 +107,16 @@ TRANSITIONS: Final[Mapping[tuple[TableState, TableEvent], TableState]] = Mapping
 )
 """The next state by state and event; a pair that is not here does not happen."""
 
-KEPT: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.FOLLOWED, _S.LOST, _S.STOPPED})
+KEPT: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.HALTED, _S.FOLLOWED, _S.LOST, _S.STOPPED})
 """States that have a checkpoint record."""
 
-PUBLISHED: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.FOLLOWED})
+PUBLISHED: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.HALTED, _S.FOLLOWED})
 """States in which a table's changes are published."""
 
 UNREAD: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING})
 """States in which a part of a table's snapshot is still to be read."""
 
-OUT_OF_CUT: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.LOST, _S.STOPPED})
+OUT_OF_CUT: Final = frozenset({_S.PENDING, _S.SNAPSHOTTING, _S.HALTED, _S.LOST, _S.STOPPED})
 """States in which a table is named in every progress record: no reader may take it for whole."""
 
 

@@ -22,7 +22,12 @@ from tailrace_publisher.daemon.table_state import (
     TableState,
 )
 from tailrace_publisher.encode.envelope import EnvelopeEncoder
-from tailrace_publisher.errors import PositionExpired, PublisherError, TableFailed
+from tailrace_publisher.errors import (
+    PositionExpired,
+    PublisherError,
+    StillStopped,
+    TableFailed,
+)
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.source.loss import check_not_expired
@@ -115,12 +120,18 @@ class PublishedTables:
             self._count()
             return
         if not table.versions or self._state.of(table.name).state in UNREAD:
-            _log.info("snapshot_running_already", table=str(table.name))
+            is_paused = self._state.of(table.name).snapshot_paused
+            _log.info("snapshot_running_already", table=str(table.name), is_paused=is_paused)
             self._count()
             return
         _log.info("snapshot_requested", table=str(table.name))
         anew = SnapshotProgress(SnapshotState.PENDING)
         self._change_snapshot(table, TableEvent.SNAPSHOT_WANTED, anew)
+
+    def stop(self, table: PublishedTable) -> None:
+        """Publish nothing more of a table, until an operator asks for a snapshot of it."""
+        self._intake.stop(table, StillStopped("StoppedByOperator: an operator stopped it"))
+        self._count()
 
     def encoder(self, table: PublishedTable, schema: TableSchema) -> EnvelopeEncoder:
         """The encoder of a version; its schemas are registered the first time.
@@ -189,11 +200,20 @@ class PublishedTables:
         event = TableEvent.SNAPSHOT_OUT if is_out else TableEvent.ROWS_OUT
         self._change_snapshot(table, event, progress)
 
+    def unread(self) -> list[PublishedTable]:
+        """Tables of whose snapshots more is to be read now: those that are paused are left out."""
+        records = ((table, self._state.of(table.name)) for table in self.snapshotting())
+        return [t for t, r in records if r.state in UNREAD and not r.snapshot_paused]
+
     def snapshot_of(self, table: PublishedTable) -> SnapshotProgress:
-        """How far a table's snapshot is."""
+        """How far the snapshot of a table is that is published."""
         record = self._state.of(table.name)
         return SnapshotProgress(
-            _PROGRESS[record.state], record.snapshot_fence, record.resume_key, record.snapshot_rows
+            _PROGRESS[record.state],
+            record.snapshot_fence,
+            record.resume_key,
+            record.snapshot_rows,
+            record.snapshot_bytes,
         )
 
     def _change_snapshot(
@@ -204,6 +224,7 @@ class PublishedTables:
             snapshot_fence=progress.fence,
             resume_key=progress.resume_key,
             snapshot_rows=progress.rows,
+            snapshot_bytes=progress.size,
             lacks_changes=event is not TableEvent.SNAPSHOT_WANTED
             and self._state.of(table.name).lacks_changes,
         )

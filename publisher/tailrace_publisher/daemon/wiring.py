@@ -20,6 +20,7 @@ from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.committer import Committer
 from tailrace_publisher.daemon.kept import Kept
 from tailrace_publisher.daemon.lost_checkpoint import begin_without_checkpoint
+from tailrace_publisher.daemon.pause import Pause
 from tailrace_publisher.daemon.preflight import TableProblem, check_source
 from tailrace_publisher.daemon.publisher_state import PublisherState, known_identity
 from tailrace_publisher.daemon.read_mode import take_read_mode
@@ -34,6 +35,7 @@ from tailrace_publisher.daemon.spelling import check_spelling
 from tailrace_publisher.daemon.start import begin_where_wanted, check_held, tell_ignored
 from tailrace_publisher.daemon.stream import SourceAccess, Stream
 from tailrace_publisher.daemon.table_intake import TableIntake
+from tailrace_publisher.daemon.table_orders import TableOrders
 from tailrace_publisher.daemon.table_sizes import TableSizes
 from tailrace_publisher.daemon.table_topics import TableTopics
 from tailrace_publisher.daemon.tables import PublishedTables
@@ -123,7 +125,8 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
             tables.out_of_cut,
             kept.fencing,
         )
-        signals = Signals(topics, delivery, state, tables)
+        pause = Pause(runtime, state)
+        signals = Signals(topics, delivery, tables, TableOrders(tables, state), pause)
         resources.callback(signals.close)
         snapshots = _snapshots(runtime, control, resources)
         time = ServerTime(control, runtime.clock)
@@ -143,6 +146,7 @@ def ready_session(runtime: Runtime, kept: Kept) -> Iterator[Session]:
                 if config.schema_changes
                 else None,
                 signals=signals,
+                pause=pause,
                 sizes=TableSizes(control, tables, kept.board, config.snapshot),
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
             ),

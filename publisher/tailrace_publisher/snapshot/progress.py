@@ -27,6 +27,7 @@ class SnapshotProgress:
         fence: LSN at which the last published rows were current.
         resume_key: JSON array of the last key published, or None.
         rows: rows published.
+        size: bytes of their values.
         reason: what a stopped table cannot go on for: the error's class, a colon, and its text.
     """
 
@@ -34,6 +35,7 @@ class SnapshotProgress:
     fence: Lsn | None = None
     resume_key: str | None = None
     rows: int = 0
+    size: int = 0
     reason: str | None = None
 
     @property

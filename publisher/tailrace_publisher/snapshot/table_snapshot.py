@@ -196,6 +196,7 @@ class TableSnapshot:
             position,
             None if chunk.is_last else chunk.resume_key,
             self.table.progress.rows + len(rows),
+            self.table.progress.size + rows.size,
         )
         part = SnapshotPart(self.table, rows, progress)
         self.table = replace(self.table, progress=progress)

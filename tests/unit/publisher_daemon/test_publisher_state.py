@@ -259,3 +259,37 @@ def test_a_newer_instance_alone_does_not_hold_what_the_older_one_held():
 
     assert record.covers_from == again.out
     assert record.instances == ()
+
+
+def test_what_operators_asked_for_outlives_the_process():
+    before = state(paused_since_ms=5)
+    before.keep(TABLE, replace(RECORD, snapshot_paused=True, snapshot_bytes=4_100))
+
+    again = restored(written(before))
+
+    assert again.paused_since_ms == 5
+    assert again.of(TABLE) == replace(RECORD, snapshot_paused=True, snapshot_bytes=4_100)
+
+
+@pytest.mark.parametrize(
+    "event", [TableEvent.SNAPSHOT_OUT, TableEvent.SNAPSHOT_STOPPED, TableEvent.PLACE_LOST]
+)
+def test_a_pause_is_of_one_snapshot(event: TableEvent):
+    before = state()
+    before.keep(TABLE, replace(RECORD, snapshot_paused=True))
+    assert before.happened(TABLE, TableEvent.CAPTURED).snapshot_paused
+    assert before.happened(TABLE, TableEvent.ROWS_OUT).snapshot_paused
+    before.happened(TABLE, event)
+    assert not before.happened(TABLE, TableEvent.SNAPSHOT_WANTED).snapshot_paused
+
+
+def test_a_snapshot_that_was_stopped_begins_anew_behind_a_record_that_leaves_it_out():
+    before = state()
+    before.keep(TABLE, RECORD)
+    before.written(CLOSED)
+    before.happened(TABLE, TableEvent.SNAPSHOT_STOPPED)
+    before.written(CLOSED)
+    assert before.out_of_cut() == [TABLE]
+    assert before.begun_again() == set()
+    before.happened(TABLE, TableEvent.SNAPSHOT_WANTED)
+    assert before.begun_again() == {TABLE}

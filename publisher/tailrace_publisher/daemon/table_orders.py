@@ -1,0 +1,96 @@
+"""What operators ask of single tables beside new snapshots: pause, resume, stop (ADR 0029).
+
+A snapshot that is paused keeps its place and goes on from there. One that is stopped is given up:
+its table stays out of the cut, because what is published of it is not the whole of it, and its
+changes go on; a new snapshot begins it anew. A table that is stopped is not published at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from tailrace_publisher.daemon.coverage import PublishedTable
+from tailrace_publisher.daemon.publisher_state import PublisherState
+from tailrace_publisher.daemon.table_record import TableRecord
+from tailrace_publisher.daemon.table_state import UNREAD, TableEvent, TableState
+from tailrace_publisher.daemon.tables import PublishedTables
+from tailrace_schemas.signals import TableOrder
+
+_log = structlog.get_logger(__name__)
+
+
+def refusal_of(order: TableOrder, record: TableRecord) -> str | None:
+    """Why an order does not apply to a table; None where it does.
+
+    Args:
+        order: what is asked for.
+        record: what is known of the table.
+    """
+    is_unread, state = record.state in UNREAD, record.state
+    match order:
+        case TableOrder.STOP_TABLE:
+            return "it is stopped already" if state is TableState.STOPPED else None
+        case TableOrder.RESUME_SNAPSHOT if state is TableState.HALTED:
+            return "its snapshot was stopped: ask for a new one (tailrace snapshot)"
+        case TableOrder.STOP_SNAPSHOT if state is TableState.HALTED:
+            return "its snapshot is stopped already"
+        case _ if not is_unread:
+            return "no snapshot of it is being read"
+        case TableOrder.PAUSE_SNAPSHOT if record.snapshot_paused:
+            return "its snapshot is paused already"
+        case TableOrder.RESUME_SNAPSHOT if not record.snapshot_paused:
+            return "its snapshot is not paused"
+    return None
+
+
+class TableOrders:
+    """Carries out orders; what they change goes into the publisher's state.
+
+    Args:
+        tables: what is published.
+        state: what is out.
+    """
+
+    def __init__(self, tables: PublishedTables, state: PublisherState) -> None:
+        self._tables = tables
+        self._state = state
+
+    def carry_out(self, order: TableOrder, table: PublishedTable) -> str | None:
+        """Carry out an order for a table; to be called at a closed position.
+
+        Returns:
+            Why it was not; None when it was.
+        """
+        record = self._state.of(table.name)
+        refusal = refusal_of(order, record)
+        if refusal is not None:
+            return refusal
+        match order:
+            case TableOrder.PAUSE_SNAPSHOT | TableOrder.RESUME_SNAPSHOT:
+                is_paused = order is TableOrder.PAUSE_SNAPSHOT
+                self._state.keep(table.name, replace(record, snapshot_paused=is_paused))
+                if is_paused:
+                    _log.info("snapshot_paused", table=str(table.name), rows=record.snapshot_rows)
+                else:
+                    _log.info("snapshot_resumed", table=str(table.name), rows=record.snapshot_rows)
+            case TableOrder.STOP_SNAPSHOT:
+                given_up = replace(record, snapshot_fence=None, resume_key=None)
+                self._state.happened(table.name, TableEvent.SNAPSHOT_STOPPED, given_up)
+                _log.warning(
+                    "snapshot_stopped",
+                    table=str(table.name),
+                    rows=record.snapshot_rows,
+                    effect="its changes go on; it is not part of the lake's cuts",
+                    fix=f"tailrace snapshot '{table.name.schema}.{table.name.table}' takes a new"
+                    " one",
+                )
+            case TableOrder.STOP_TABLE:
+                self._tables.stop(table)
+        return None
+
+    def carry_out_of_all(self, order: TableOrder) -> None:
+        """Carry out an order for every table that it applies to."""
+        for table in list(self._tables):
+            self.carry_out(order, table)

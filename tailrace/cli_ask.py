@@ -1,0 +1,153 @@
+"""Commands that ask something of a running publisher: snapshot, pause, resume, stop-table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
+
+if TYPE_CHECKING:
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_schemas.signals import Signal, TableOrder
+
+_WAIT = click.option(
+    "--wait",
+    "wait_s",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds to wait until the publisher has taken it up; 0: only ask.",
+)
+
+
+@click.command()
+@CONFIG
+@SET
+@click.argument("tables", nargs=-1, metavar="SCHEMA.TABLE...")
+@click.option(
+    "--pause",
+    "order",
+    flag_value="pause",
+    help="Read nothing more of a snapshot that is not over; the table's changes go on.",
+)
+@click.option("--resume", "order", flag_value="resume", help="Go on with it where it was.")
+@click.option(
+    "--stop",
+    "order",
+    flag_value="stop",
+    help="Give it up; the table's changes go on, and the lake has the table as it was before the"
+    " snapshot until a new one is out.",
+)
+@_WAIT
+def snapshot(
+    config: Path | None,
+    flags: tuple[str, ...],
+    tables: tuple[str, ...],
+    order: str | None,
+    wait_s: float,
+) -> None:
+    """Ask the publisher for a new snapshot of tables, e.g. of those that were stopped.
+
+    The lake's tables are replaced by it. The publisher need not be restarted; one that does not run
+    takes it up when it starts. With --pause, --resume or --stop: about snapshots that are not over;
+    of all tables where none is named.
+    """
+    from tailrace_schemas.signals import SnapshotSignal, TableOrder
+
+    if order is None:
+        if not tables:
+            raise click.UsageError("Missing argument 'SCHEMA.TABLE...'.")
+        _ask_of_tables(config, flags, tables, wait_s, SnapshotSignal, "a new snapshot")
+    else:
+        wanted = TableOrder(f"{order}_snapshot")
+        _ask_of_tables(config, flags, tables, wait_s, _of(wanted), f"snapshots to {order}")
+
+
+@click.command()
+@CONFIG
+@SET
+@_WAIT
+def pause(config: Path | None, flags: tuple[str, ...], wait_s: float) -> None:
+    """Have the publisher publish nothing until it is resumed; a restart does not undo it.
+
+    It lives on and keeps its place. It ends by itself after publisher.pause_max_h hours.
+    """
+    from tailrace_schemas.signals import PauseSignal
+
+    _ask_of_publisher(config, flags, wait_s, PauseSignal(True), "the publisher to pause")
+
+
+@click.command()
+@CONFIG
+@SET
+@_WAIT
+def resume(config: Path | None, flags: tuple[str, ...], wait_s: float) -> None:
+    """Have a publisher that is paused go on where it was."""
+    from tailrace_schemas.signals import PauseSignal
+
+    _ask_of_publisher(config, flags, wait_s, PauseSignal(False), "the publisher to resume")
+
+
+@click.command("stop-table")
+@CONFIG
+@SET
+@click.argument("tables", nargs=-1, required=True, metavar="SCHEMA.TABLE...")
+@_WAIT
+def stop_table(
+    config: Path | None, flags: tuple[str, ...], tables: tuple[str, ...], wait_s: float
+) -> None:
+    """Have the publisher publish nothing more of tables, until a snapshot is asked for.
+
+    They leave the lake's cuts; their changes from now on are not in their topics.
+    """
+    from tailrace_schemas.signals import TableOrder
+
+    _ask_of_tables(config, flags, tables, wait_s, _of(TableOrder.STOP_TABLE), "a stop")
+
+
+def _of(order: TableOrder) -> Callable[[tuple[str, ...]], Signal]:
+    from tailrace_schemas.signals import TableSignal
+
+    return lambda tables: TableSignal(order, tables)
+
+
+def _ask_of_tables(
+    config: Path | None,
+    flags: tuple[str, ...],
+    tables: tuple[str, ...],
+    wait_s: float,
+    signal_of: Callable[[tuple[str, ...]], Signal],
+    what: str,
+) -> None:
+    checked = _checked(config, flags)
+    from tailrace.resnapshot import SnapshotNotAsked, ask
+
+    try:
+        ask(checked, tables, wait_s, signal_of, what)
+    except SnapshotNotAsked as error:
+        fail(str(error))
+
+
+def _ask_of_publisher(
+    config: Path | None, flags: tuple[str, ...], wait_s: float, signal: Signal, what: str
+) -> None:
+    checked = _checked(config, flags)
+    from tailrace.resnapshot import SnapshotNotAsked, ask_publisher
+
+    try:
+        ask_publisher(checked, signal, wait_s, what)
+    except SnapshotNotAsked as error:
+        fail(str(error))
+
+
+def _checked(config: Path | None, flags: tuple[str, ...]) -> PublisherConfig:
+    settings = settings_of(config, flags, "publisher", "source")
+    checked: PublisherConfig = check_options(settings.publisher)
+    return checked
+
+
+ASK = (snapshot, pause, resume, stop_table)

@@ -1,0 +1,42 @@
+"""When an order of an operator does not apply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tailrace_publisher.daemon.table_orders import refusal_of
+from tailrace_publisher.daemon.table_record import TableRecord
+from tailrace_publisher.daemon.table_state import TableState
+from tailrace_schemas.signals import TableOrder
+
+S, DO = TableState, TableOrder
+READ = TableRecord(S.SNAPSHOTTING)
+PAUSED = replace(READ, snapshot_paused=True)
+
+
+@pytest.mark.parametrize(
+    ("order", "record", "refusal"),
+    [
+        (DO.PAUSE_SNAPSHOT, READ, None),
+        (DO.PAUSE_SNAPSHOT, TableRecord(S.PENDING), None),
+        (DO.PAUSE_SNAPSHOT, PAUSED, "paused already"),
+        (DO.PAUSE_SNAPSHOT, TableRecord(S.FOLLOWED), "no snapshot"),
+        (DO.PAUSE_SNAPSHOT, TableRecord(S.HALTED), "no snapshot"),
+        (DO.RESUME_SNAPSHOT, PAUSED, None),
+        (DO.RESUME_SNAPSHOT, READ, "not paused"),
+        (DO.RESUME_SNAPSHOT, TableRecord(S.HALTED), "ask for a new one"),
+        (DO.RESUME_SNAPSHOT, TableRecord(S.STOPPED), "no snapshot"),
+        (DO.STOP_SNAPSHOT, READ, None),
+        (DO.STOP_SNAPSHOT, PAUSED, None),
+        (DO.STOP_SNAPSHOT, TableRecord(S.HALTED), "stopped already"),
+        (DO.STOP_SNAPSHOT, TableRecord(S.FOLLOWED), "no snapshot"),
+        (DO.STOP_TABLE, TableRecord(S.STOPPED), "stopped already"),
+        *((DO.STOP_TABLE, TableRecord(s), None) for s in S if s not in {S.STOPPED, S.MISSING}),
+    ],
+)
+def test_it_says_why(order: TableOrder, record: TableRecord, refusal: str | None):
+    found = refusal_of(order, record)
+    assert (found is None) is (refusal is None)
+    assert (refusal or "") in (found or "")

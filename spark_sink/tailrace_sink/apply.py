@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tailrace_schemas.framing import FRAME_BYTES
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
 from tailrace_sink.append_once import append_once
@@ -132,7 +133,7 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
     changes = _changes(work, table, ranges.whole_from)
     way = way_to_write(ranges, table, config.delete_mode)
     if way is Write.APPEND_DISTINCT:
-        way = Write.APPEND_LATEST if _repeats_keys(changes, table) else Write.APPEND
+        way = Write.APPEND_LATEST if _repeats_keys(work, changes) else Write.APPEND
     if way is Write.APPEND:
         append_changes(config, table, changes, cut.batch)
     elif way is Write.APPEND_LATEST:
@@ -146,10 +147,13 @@ def _write_mirror(spark: SparkSession, config: SinkConfig, work: TableWork, cut:
         merge_changes(spark, config, table, changes, whole_at, is_local=is_local)
 
 
-def _repeats_keys(changes: DataFrame, table: LakeTable) -> bool:
+def _repeats_keys(work: TableWork, changes: DataFrame) -> bool:
     """Whether two changes may be of one key; by hash, so that the pass holds numbers only."""
-    hashes = changes.select(F.xxhash64(*(quote(name) for name in table.key)).alias("key"))
-    twins = hashes.groupBy("key").count().where("count > 1").limit(1)
+    hashed = F.xxhash64(*(quote(name) for name in work.table.key))
+    if "key" in work.values.columns and len(work.writers) == 1:
+        # Of one schema version the same key is the same bytes: nothing has to be decoded.
+        changes, hashed = work.values, F.xxhash64(F.expr(f"substring(key, {FRAME_BYTES + 1})"))
+    twins = changes.groupBy(hashed.alias("hash")).count().where("count > 1").limit(1)
     return bool(twins.collect())
 
 

@@ -307,7 +307,7 @@ class LogTable:
         return self.records(spark, ranges).select("topic", "partition", "offset", "value")
 
     def many(self, spark: SparkSession, found: TopicRange) -> DataFrame:
-        """The same of one range, for a session that compiles what it runs.
+        """The same and the keys, of one range, for a session that compiles what it runs.
 
         Spark's generated code has numbers of a condition in its text: each batch would be compiled
         anew, by Janino and by the JIT, which took most of the processor time of a fold (ADR 0033).
@@ -316,7 +316,7 @@ class LogTable:
         """
         files = files_with(self._load().where(_batches(found)))
         rows = frame_of(spark, self.path, files).where(_stable_condition(found))
-        return rows.select("topic", "partition", "offset", "value")
+        return rows.select("topic", "partition", "offset", "key", "value")
 
     def records(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
         """The same with everything that the log has of each."""

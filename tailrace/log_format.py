@@ -24,7 +24,8 @@ def set_log_format(log_format: LogFormat, program: str) -> None:
     """
     if log_format == "text":
         *processors, render = structlog.get_config()["processors"]
-        structlog.configure(processors=[*processors, escape_fields, render])
+        if escape_fields not in processors:
+            structlog.configure(processors=[*processors, escape_fields, render])
         return
 
     def named(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

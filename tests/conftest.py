@@ -1,9 +1,11 @@
 """Loads the fixtures of tests/fix_*.py, one file for each part of the stack; orders the tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyodbc
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says something about the machine, not about the code.
@@ -36,6 +38,14 @@ NEEDS_PROCESSES = ("kafka", "spark", "containers", "slow")
 def uuids_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """pyodbc's setting belongs to the process, and a publisher in a thread changes it."""
     monkeypatch.setattr(pyodbc, "native_uuid", False)
+
+
+@pytest.fixture(autouse=True)
+def structlog_as_it_was() -> Iterator[None]:
+    """structlog's configuration is the process's, too; commands and the simulation set it."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

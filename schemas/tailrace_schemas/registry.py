@@ -27,7 +27,7 @@ _FIXES: Final = {
         "the new schema is not compatible with the registered one: set the subject's compatibility"
         " to NONE, or publish under another prefix"
     ),
-    422: "the registry does not take this as a schema (of JSON, where serialization is not avro)",
+    422: "the registry does not take this as an Avro schema, or JSON Schema (serialization)",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -83,8 +82,6 @@ def spark_settings(cores: int) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # Commit times are instants: whoever reads them must see the same text everywhere.
         "spark.sql.session.timeZone": "UTC",
-        # Spark makes this folder whether it has a table or not; by default where it was started.
-        "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "tailrace-warehouse").as_uri(),
         # A value that does not fit is an error, never a silent NULL.
         "spark.sql.ansi.enabled": "true",
         # Dates from year 1 are written and read as they are (proleptic Gregorian).

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from tailrace.compare import TableComparison, TopicComparison
-from tailrace.demo import database, flights, verify
+from tailrace.demo import answers, database, flights, verify
+from tailrace.demo.answers import Answers
 from tailrace.lake import log_commits
 from tailrace.latency import Percentiles, by_closing, percentiles
 from tailrace.topics import existing_data_topics, read_all
@@ -51,6 +52,7 @@ class Report:
     figures: list[tuple[str, object, object]]
     lake: Path
     cuts: int
+    answers: Answers
 
     @property
     def verified(self) -> bool:
@@ -59,6 +61,7 @@ class Report:
             all(comparison.equal for comparison in self.topics)
             and all(comparison.equal for comparison in self.tables)
             and all(expected == found for _, expected, found in self.figures)
+            and not self.answers.audited.problems.count
         )
 
 
@@ -68,6 +71,7 @@ def make_report(
     registry_url: str,
     names: TopicNames,
     source: pyodbc.Connection,
+    config: Path,
     lake: Path,
     commits: Sequence[CommitRow],
     records: Sequence[Progress],
@@ -90,6 +94,8 @@ def make_report(
         tables = {path.rsplit("/", 1)[1]: (str(lake / path), v) for path, v in last.items()}
         table_comparisons = verify.check_lake(source, spark, KEYS, tables)
         figures = verify.check_figures(spark, tables["flights"], facts, flights.figures(days))
+        say("asking for a row, a moment and a proof")
+        given = answers.ask(config, _a_flight(source), spark, commits)
     finally:
         spark.stop()
     elapsed = (replay.finished or 0) - replay.started if replay is not None else 0.0
@@ -109,7 +115,16 @@ def make_report(
         figures=figures,
         lake=lake,
         cuts=len(commits),
+        answers=given,
     )
+
+
+def _a_flight(source: pyodbc.Connection) -> int:
+    """A flight that has arrived: it was inserted once and updated twice."""
+    row = source.execute(
+        "SELECT MIN(flight_id) FROM dbo.flights WHERE arr_time IS NOT NULL"
+    ).fetchone()
+    return int(row[0])
 
 
 def _spark() -> SparkSession:
@@ -167,8 +182,11 @@ def tell(console: Console, report: Report) -> None:
                 f"commit to {name}: p50 {latency.p50_s:.2f} s, p99 {latency.p99_s:.2f} s"
                 f" (of {latency.count:,} changes; the capture job's interval is part of it)"
             )
-    verdict = "[bold green]verified[/]" if report.verified else "[bold red]NOT EQUAL[/]"
     data_dir = report.lake.parent
+    console.print("\nThree answers:", style="bold")
+    for line in answers.tell(report.answers, data_dir / "tailrace.yaml"):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    verdict = "[bold green]verified[/]" if report.verified else "[bold red]NOT EQUAL[/]"
     console.print(f"\n{verdict}: the lake is in {report.lake}\n\nTry next:")
     console.print(
         f"  .venv/bin/tailrace up --data-dir {data_dir}        # the same stack, to connect to\n"

@@ -102,6 +102,7 @@ class _Demo:
         self._screen = screen
         self._names = TopicNames(PREFIX)
         self._lake = options.data_dir / "lake"
+        self._config_path = options.data_dir / "tailrace.yaml"
         self._commits = CommitRows(str(self._lake / "_tailrace" / "commits"))
         self._children: list[ChildProcess] = []
 
@@ -149,7 +150,7 @@ class _Demo:
         config["publisher"] |= {"poll_interval_ms": 100, "heartbeat_s": 2}
         # A sink that runs for minutes gains more from a fast start than from the last compiler.
         config["sink"] |= {"spark": {"spark.driver.extraJavaOptions": SPARK_QUICK_START}}
-        path = self._options.data_dir / "tailrace.yaml"
+        path = self._config_path
         path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         return path
 
@@ -295,6 +296,7 @@ class _Demo:
             registry_url=stack.registry.url,
             names=self._names,
             source=watch,
+            config=self._config_path,
             lake=self._lake,
             commits=self._commits.read(),
             records=follower.published.records,

@@ -77,6 +77,7 @@ class Simulation:
         halted: tables whose snapshots operators stopped, by name, until they ask for new ones.
         reserved: LSNs of changes of a transaction that is not committed yet.
         ends: errors with which the publisher ended, each of which was due.
+        fell_behind: whether a restore ever took away that published transactions were captured.
     """
 
     scenario: Scenario
@@ -106,6 +107,7 @@ class Simulation:
     takeovers: int = 0
     first_record: int = 0
     is_over: bool = False
+    fell_behind: bool = False
     _stop: Any = None
     _next_step: int = 0
     _since_step: int = 0
@@ -207,6 +209,8 @@ class Simulation:
         self.takeovers += self.published.records > before
 
     def _is_of_another_line(self, error: PublisherError) -> bool:
+        if isinstance(error, LsnWentBack) and self.fell_behind:
+            return True
         return isinstance(error, DatabaseReplaced | LsnWentBack) and self.is_line_left()
 
     def _die(self) -> None:
@@ -449,6 +453,9 @@ class Simulation:
         """The database goes on from an earlier point of its log; open transactions end there."""
         self.reserved = []
         happen()
+        # A restore may keep transactions and lose that they were captured. The capture job comes to
+        # the same LSNs again; whoever looks before it has cannot know.
+        self.fell_behind |= self.group.captured() < self.published.position
 
     def is_line_left(self) -> bool:
         """Whether something of what was published is not in the database's log any more."""

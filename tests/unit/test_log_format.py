@@ -11,6 +11,7 @@ import structlog
 from pydantic import SecretStr
 
 from tailrace.log_format import set_log_format
+from tailrace.terminal import escape_fields
 
 
 @pytest.fixture(autouse=True)
@@ -41,10 +42,13 @@ def test_a_json_line_has_the_event_and_its_fields_and_no_secret(capsys):
     }
 
 
-def test_text_stays_as_it_is():
+def test_text_stays_as_it_is_but_for_what_a_terminal_obeys():
     before = structlog.get_config()
-    set_log_format("text", "sink")
-    assert structlog.get_config() == before
+    for _ in range(2):
+        set_log_format("text", "sink")
+        *processors, render = structlog.get_config()["processors"]
+        assert processors == [*before["processors"][:-1], escape_fields]
+        assert render is before["processors"][-1]
 
 
 def test_a_daemon_logs_as_it_is_told_from_its_first_line_on():

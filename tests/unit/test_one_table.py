@@ -92,6 +92,7 @@ OF_ONE_TABLE = {
     "DeliveryError",
     "DeliveryRejected",
     "EncodeError",
+    "OrderUnknown",
     "PermissionMissing",
     "PositionExpired",
     "PublisherError",

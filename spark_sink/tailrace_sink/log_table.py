@@ -29,6 +29,12 @@ from tailrace_sink.delta_log import (
     transaction_version,
 )
 from tailrace_sink.lake_table import literal, quote
+from tailrace_sink.log_sql import (
+    batches_condition,
+    exact_condition,
+    looked_up,
+    stable_condition,
+)
 from tailrace_sink.progress import SinkState
 from tailrace_sink.state_json import state_json, state_of
 from tailrace_sink.topic_ranges import ProgressRecord, TopicRange
@@ -253,7 +259,7 @@ class LogTable:
         if events is not None:
             rows = events.selectExpr(
                 f"DATE'{day.isoformat()}' AS day",
-                f"{_looked_up(state.state.batch)} AS batch",
+                f"{looked_up(state.state.batch)} AS batch",
                 "topic",
                 "partition",
                 "offset",
@@ -314,15 +320,15 @@ class LogTable:
         So the files are chosen by the log's own session, which compiles nothing, and the condition
         on their rows looks its numbers up.
         """
-        files = files_with(self._load().where(_batches(found)))
-        rows = frame_of(spark, self.path, files).where(_stable_condition(found))
+        files = files_with(self._load().where(batches_condition(found)))
+        rows = frame_of(spark, self.path, files).where(stable_condition(found))
         return rows.select("topic", "partition", "offset", "key", "value")
 
     def records(self, spark: SparkSession, ranges: Iterable[TopicRange]) -> DataFrame:
         """The same with everything that the log has of each."""
         listed = list(ranges)
         since = min(found.from_batch for found in listed)
-        asked = " OR ".join(_condition(found) for found in listed)
+        asked = " OR ".join(exact_condition(found) for found in listed)
         return spark.read.format("delta").load(self.path).where(f"batch >= {since} AND ({asked})")
 
     def optimize(self) -> None:
@@ -359,57 +365,6 @@ class LogTable:
 
     def _load(self) -> DataFrame:
         return self._spark.read.format("delta").load(self.path)
-
-
-def _batches(found: TopicRange) -> str:
-    """Which cuts may have some of a range: what files are chosen by."""
-    condition = f"topic = {literal(found.topic)} AND batch >= {found.from_batch}"
-    return f"{condition} AND batch <= {found.to_batch}" if found.to_batch else condition
-
-
-def _stable_condition(found: TopicRange) -> str:
-    """``_condition`` without a number in it: literals of arrays are no part of generated code."""
-    every = range(max(found.partitions) + 1)
-    firsts = ", ".join(f"{found.partitions.get(partition, (0, 0))[0]}L" for partition in every)
-    ends = ", ".join(f"{found.partitions.get(partition, (0, 0))[1]}L" for partition in every)
-    conditions = [
-        f"topic = {literal(found.topic)}",
-        f"batch >= {_looked_up(found.from_batch)}",
-        f"offset >= get(array({firsts}), partition)",
-        f"offset < get(array({ends}), partition)",
-    ]
-    if found.to_batch:
-        conditions.append(f"batch <= {_looked_up(found.to_batch)}")
-    return " AND ".join(conditions)
-
-
-def schema_id_sql(known: Iterable[int]) -> str:
-    """The schema id in the frame of a column ``value``, as a SQL expression.
-
-    Args:
-        known: the ids that the ledger names: they cost no conversion of each row.
-    """
-    frame = "substring(value, 2, 4)"
-    # Whoever wrote it: what is no schema id must not fail the cut.
-    other = f"try_cast(conv(hex({frame}), 16, 10) AS INT)"
-    cases = " ".join(f"WHEN X'{schema_id:08X}' THEN {schema_id}" for schema_id in sorted(known))
-    return f"CASE {frame} {cases} ELSE {other} END" if cases else other
-
-
-def _looked_up(number: int) -> str:
-    """A number that the generated code of a query on the log does not have in its text."""
-    return f"get(array({number}L), least(partition, 0))"
-
-
-def _condition(found: TopicRange) -> str:
-    offsets = " OR ".join(
-        f"(partition = {partition} AND offset >= {first} AND offset < {end})"
-        for partition, (first, end) in found.partitions.items()
-    )
-    batches = f"batch >= {found.from_batch}"
-    if found.to_batch:
-        batches += f" AND batch <= {found.to_batch}"
-    return f"(topic = {literal(found.topic)} AND {batches} AND ({offsets}))"
 
 
 def _local(

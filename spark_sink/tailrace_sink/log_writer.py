@@ -26,7 +26,8 @@ from tailrace_sink.kafka_bounds import TopicCheck
 from tailrace_sink.kafka_ranges import read_messages
 from tailrace_sink.late_beginning import LateBeginning
 from tailrace_sink.log_plan import LogCut, LogRange, Named, plan_cut
-from tailrace_sink.log_table import LogState, schema_id_sql
+from tailrace_sink.log_sql import schema_id_sql
+from tailrace_sink.log_table import LogState
 from tailrace_sink.parts import SinkParts
 from tailrace_sink.progress import SinkState
 from tailrace_sink.session import small_batch_session

@@ -37,6 +37,8 @@ from tailrace_publisher.source_options import SourceConfig
 from tailrace_publisher.start_options import StartConfig
 from tailrace_schemas.event_forms import EventForm, EventShape
 from tailrace_schemas.options import (
+    HttpCertificate,
+    HttpKey,
     RegistryConfig,
     Section,
     TableSelection,
@@ -310,15 +312,8 @@ class PublisherConfig(Section):
         " every POST ask for, as Authorization: Bearer ...; default none: they are answered on a"
         " loopback address only.",
     )
-    http_certificate: Path | None = Field(
-        default=None,
-        description="Certificate (PEM, with its chain) that the HTTP endpoint shows; it then speaks"
-        " TLS only. Read at a start; default none: plain HTTP.",
-    )
-    http_key: Path | None = Field(
-        default=None,
-        description="Its key (PEM, without a password); default: in the file of the certificate.",
-    )
+    http_certificate: HttpCertificate = None
+    http_key: HttpKey = None
 
     @field_validator("prefix")
     @classmethod

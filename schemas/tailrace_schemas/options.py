@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -26,6 +26,21 @@ from tailrace_schemas.topics import TableName
 
 # Options whose value is never repeated in a message, with everything below them.
 _SECRET: Final = frozenset({"password", "extra", "token", "client_key_password", "odbc", "salt"})
+
+HttpCertificate = Annotated[
+    Path | None,
+    Field(
+        description="Certificate (PEM, with its chain) that the HTTP endpoint shows; it then speaks"
+        " TLS only. Read at a start; default none: plain HTTP."
+    ),
+]
+"""An option of both daemons, as the next one."""
+HttpKey = Annotated[
+    Path | None,
+    Field(
+        description="Its key (PEM, without a password); default: in the file of the certificate."
+    ),
+]
 
 
 class Section(BaseModel):

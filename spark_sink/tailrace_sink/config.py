@@ -20,6 +20,8 @@ from pydantic import (
 )
 
 from tailrace_schemas.options import (
+    HttpCertificate,
+    HttpKey,
     RegistryConfig,
     SecretUnreadable,
     Section,
@@ -296,15 +298,8 @@ class SinkConfig(Section):
         " for, as Authorization: Bearer ...; default none: it is answered on a loopback address"
         " only.",
     )
-    http_certificate: Path | None = Field(
-        default=None,
-        description="Certificate (PEM, with its chain) that the HTTP endpoint shows; it then speaks"
-        " TLS only. Read at a start; default none: plain HTTP.",
-    )
-    http_key: Path | None = Field(
-        default=None,
-        description="Its key (PEM, without a password); default: in the file of the certificate.",
-    )
+    http_certificate: HttpCertificate = None
+    http_key: HttpKey = None
 
     @field_validator("prefix")
     @classmethod

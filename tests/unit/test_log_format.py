@@ -6,19 +6,11 @@ import signal
 import subprocess
 import sys
 
-import pytest
 import structlog
 from pydantic import SecretStr
 
 from tailrace.log_format import set_log_format
 from tailrace.terminal import escape_fields
-
-
-@pytest.fixture(autouse=True)
-def _restored():
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
 
 
 def test_a_json_line_has_the_event_and_its_fields_and_no_secret(capsys):

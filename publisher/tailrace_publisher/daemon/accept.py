@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from tailrace_publisher.checkpoint.reader import has_checkpoint_topic, read_checkpoints
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.agreed_map import all_shards
+from tailrace_publisher.daemon.agreed_map import all_shards, command_producer
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.publisher_state import known_identity
-from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.ports import Ports
@@ -88,12 +87,8 @@ def _accepted(
 ) -> DatabaseCheckpoint | None:
     """What a shard's checkpoint was, which says the database as it is now; None without one."""
     shard, database = topics.shard, config.source.database
-    producer = TransactionalProducer(
-        topics.kafka,
-        transactional_id(config.prefix, database, shard.map.shards, shard.number),
-        config.kafka.transaction_timeout_ms,
-        config.kafka.commit_timeout_s,
-    )
+    name = transactional_id(config.prefix, database, shard.map.shards, shard.number)
+    producer = command_producer(config, topics.kafka, name)
     try:
         producer.init_transactions(_timeout_s(config))
         own = read_checkpoints(topics, _timeout_s(config)).database

@@ -115,14 +115,26 @@ def check_map(topics: DatabaseTopics) -> None:
         )
 
 
+def command_producer(
+    config: PublisherConfig, kafka: KafkaAccess, transactional_id: str
+) -> TransactionalProducer:
+    """A producer of a transaction that is not a publisher's; its transactional id is not taken yet.
+
+    Args:
+        config: of the publishers.
+        kafka: the way there.
+        transactional_id: whoever has it is fenced by init_transactions.
+    """
+    options = config.kafka
+    return TransactionalProducer(
+        kafka, transactional_id, options.transaction_timeout_ms, options.commit_timeout_s
+    )
+
+
 def _written(config: PublisherConfig, kafka: KafkaAccess, wanted: ShardMap) -> ShardMap:
     """The first map, of whichever publisher was first: the transactional id lets one write."""
-    producer = TransactionalProducer(
-        kafka,
-        map_transactional_id(config.prefix, config.source.database),
-        config.kafka.transaction_timeout_ms,
-        config.kafka.commit_timeout_s,
-    )
+    name = map_transactional_id(config.prefix, config.source.database)
+    producer = command_producer(config, kafka, name)
     topic = config.topics.control
     try:
         producer.init_transactions(config.kafka.start_timeout_s)

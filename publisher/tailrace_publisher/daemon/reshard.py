@@ -25,7 +25,7 @@ from tailrace_publisher.checkpoint.published import Published, newest_published
 from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
 from tailrace_publisher.checkpoint.shard_map import read_map
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.daemon.agreed_map import wanted_map
+from tailrace_publisher.daemon.agreed_map import command_producer, wanted_map
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.deliver.kafka_errors import translate
 from tailrace_publisher.deliver.producer import TransactionalProducer
@@ -112,7 +112,8 @@ def reshard(config: PublisherConfig, ports: Ports | None = None) -> Resharded:
         first = database_topics(config, ports, registry, Shard(0, before))
         producers = []
         for number in range(before.shards):
-            producer = _producer(config, first, before, number)
+            name = transactional_id(config.prefix, config.source.database, before.shards, number)
+            producer = command_producer(config, kafka, name)
             resources.callback(producer.close)
             producer.init_transactions(config.kafka.start_timeout_s)
             producers.append(producer)
@@ -148,15 +149,6 @@ def _check_counts(before: ShardMap, after: ShardMap, names: TopicNames) -> None:
             " partitions of topics cannot be taken away. Run fewer publishers: one can have all"
             " shards"
         )
-
-
-def _producer(
-    config: PublisherConfig, topics: DatabaseTopics, shards: ShardMap, number: int
-) -> TransactionalProducer:
-    name = transactional_id(config.prefix, config.source.database, shards.shards, number)
-    return TransactionalProducer(
-        topics.kafka, name, config.kafka.transaction_timeout_ms, config.kafka.commit_timeout_s
-    )
 
 
 def _old_shard(topics: DatabaseTopics) -> _OldShard:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from prometheus_client.registry import Collector
+
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.board import Told
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.conductor import Conductor
 from tailrace_publisher.daemon.endpoint import endpoint
@@ -12,6 +17,40 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
 from tailrace_schemas.shards import Shard
+
+
+class Publisher(Protocol):
+    """What publishes a database: all tables, one shard of them, or those that a group gives."""
+
+    @property
+    def board(self) -> Told:
+        """What it tells of itself."""
+
+    @property
+    def metrics(self) -> Collector:
+        """Its counts."""
+
+    def run(self) -> None:
+        """Publish until the stop is set, or until nothing more is wanted.
+
+        Raises:
+            PublisherError: what waiting does not cure.
+        """
+
+
+def publisher_of(runtime: Runtime, shard: Shard | None = None) -> Publisher:
+    """What publishes as the configuration says.
+
+    Args:
+        runtime: what all parts share.
+        shard: this one and no other; default: what the configuration says.
+
+    Raises:
+        ConfigError: an option is not usable.
+    """
+    if shard is None and runtime.config.shards.count > 1:
+        return SharingPublisher(runtime)
+    return Conductor(runtime)
 
 
 def run(
@@ -50,11 +89,6 @@ def run(
     runtime = Runtime(
         config, ports or production_ports(), metrics or Metrics(), stop, on_step, shard or Shard()
     )
-    if shard is None and config.shards.count > 1:
-        sharing = SharingPublisher(runtime)
-        with endpoint(runtime, sharing.board, sharing.board.metrics):
-            sharing.run()
-        return
-    conductor = Conductor(runtime)
-    with endpoint(runtime, conductor.board, runtime.metrics.registry):
-        conductor.run()
+    publisher = publisher_of(runtime, shard)
+    with endpoint(runtime, publisher.board, publisher.metrics):
+        publisher.run()

@@ -1,7 +1,7 @@
 """The publisher's HTTP endpoint: what it tells, and what can be asked for by POST.
 
 What is asked for is written as a signal, so it is kept, and there is one way (ADR 0010, 0029). What
-obody can want is refused before: a table that is not published, what is so already.
+nobody can want is refused before: a table that is not published, what is so already.
 """
 
 from __future__ import annotations

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.conductor import Conductor
 from tailrace_publisher.daemon.endpoint import endpoint
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.sharing import SharingPublisher
+from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
 from tailrace_schemas.shards import Shard
+from tailrace_schemas.traces import Traces, TracingUnavailable, open_traces
 
 
 def run(
@@ -47,10 +52,34 @@ def run(
         PublisherError: what waiting does not cure.
     """
     take_client_log()
-    runtime = Runtime(
-        config, ports or production_ports(), metrics or Metrics(), stop, on_step, shard or Shard()
-    )
-    if shard is None and config.shards.count > 1:
+    with _traces(config) as traces:
+        runtime = Runtime(
+            config,
+            ports or production_ports(),
+            metrics or Metrics(),
+            stop,
+            on_step,
+            shard or Shard(),
+            traces,
+        )
+        _publish(runtime, is_shared=shard is None and config.shards.count > 1)
+
+
+@contextmanager
+def _traces(config: PublisherConfig) -> Iterator[Traces | None]:
+    try:
+        traces = open_traces(config.tracing, "tailrace-publisher")
+    except TracingUnavailable as error:
+        raise ConfigError([str(error)]) from error
+    try:
+        yield traces
+    finally:
+        if traces is not None:
+            traces.close()
+
+
+def _publish(runtime: Runtime, *, is_shared: bool) -> None:
+    if is_shared:
         sharing = SharingPublisher(runtime)
         with endpoint(runtime, sharing.board, sharing.board.metrics):
             sharing.run()

@@ -16,13 +16,13 @@ from pydantic.fields import FieldInfo
 
 HEAD = """# Configuration
 
-One YAML file with the sections `publisher` and `sink`; `kafka`, `registry` and `prefix` at its top
-are defaults of both. The environment overrides the file (`TAILRACE__PUBLISHER__SOURCE__PASSWORD`:
-the path of an option in capitals, parts joined by two underscores), and
-`--set publisher.source.port=1444` overrides both. Names with dots are one part of a path:
-`--set kafka.extra.sasl.username=cdc`, and in the environment underscores stand for the dots of
-Kafka's names: `TAILRACE__KAFKA__EXTRA__SASL_PASSWORD`. Every wrong option is reported at once, with
-its value, its bounds and what would be right.
+One YAML file with the sections `publisher` and `sink`; `kafka`, `registry`, `prefix` and `tracing`
+at its top are defaults of both. The environment overrides the file
+(`TAILRACE__PUBLISHER__SOURCE__PASSWORD`: the path of an option in capitals, parts joined by two
+underscores), and `--set publisher.source.port=1444` overrides both. Names with dots are one part of
+a path: `--set kafka.extra.sasl.username=cdc`, and in the environment underscores stand for the dots
+of Kafka's names: `TAILRACE__KAFKA__EXTRA__SASL_PASSWORD`. Every wrong option is reported at once,
+with its value, its bounds and what would be right.
 
 Several databases are published by one process when they have a section `databases`: what each is
 called, and what is different for it, in the same sections:

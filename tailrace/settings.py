@@ -1,8 +1,8 @@
 """One configuration for the whole pipeline: a YAML file, environment, flags, in rising precedence.
 
-The file has the sections ``publisher`` and ``sink``; ``kafka``, ``registry`` and ``prefix`` at its
-top are defaults of both. The environment names an option by its path with double underscores
-(``TAILRACE__PUBLISHER__SOURCE__PASSWORD``), a flag by its path with dots
+The file has the sections ``publisher`` and ``sink``; ``kafka``, ``registry``, ``prefix`` and
+``tracing`` at its top are defaults of both. The environment names an option by its path with double
+underscores (``TAILRACE__PUBLISHER__SOURCE__PASSWORD``), a flag by its path with dots
 (``--set publisher.source.port=1433``). Names with dots are one part of a path
 (``--set kafka.extra.sasl.username=cdc``, ``TAILRACE__KAFKA__EXTRA__SASL_PASSWORD``).
 A section ``databases`` has what is different for each of several (:mod:`tailrace.databases`).
@@ -27,10 +27,12 @@ ENVIRONMENT_PREFIX: Final = "TAILRACE__"
 _SECTIONS: Final = ("publisher", "sink")
 _TEXT: Final = frozenset({"password", "token", "client_key_password", "salt"})
 """Options that are text whatever they look like ("0123", "yes")."""
+_TEXTS: Final = frozenset({"extra", "odbc", "topic_settings", "headers"})
+"""Options whose own options are."""
 _KAFKA_NAMES: Final = frozenset({"extra", "extra_files", "topic_settings"})
 _NAMED: Final = _KAFKA_NAMES | {"odbc", "message_keys", "lossless_columns"}
 """Options whose own keys are names from elsewhere, which may have dots."""
-_SHARED: Final = ("kafka", "registry", "prefix")
+_SHARED: Final = ("kafka", "registry", "prefix", "tracing")
 _DATABASES: Final = "databases"
 
 Options = dict[str, Any]
@@ -169,8 +171,8 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str]
         _assign(options, keys, text, problems, f"--set {option}")
     unknown = sorted(options.keys() - {*_SECTIONS, *_SHARED, _DATABASES})
     problems.extend(
-        f"{name} is not a section: the sections are publisher, sink, and kafka, registry, prefix"
-        " as defaults of both, and databases"
+        f"{name} is not a section: the sections are publisher, sink, and kafka, registry,"
+        " prefix, tracing as defaults of both, and databases"
         for name in unknown
     )
     if _DATABASES in options:
@@ -235,7 +237,7 @@ def _path(parts: list[str], *, is_shell: bool = False) -> list[str]:
 
 
 def _value(keys: Sequence[str], text: str) -> Any:
-    is_text = keys[-1] in _TEXT or {*keys[:-1]} & {"extra", "odbc", "topic_settings"}
+    is_text = keys[-1] in _TEXT or {*keys[:-1]} & _TEXTS
     return text if is_text else yaml.safe_load(text)
 
 

@@ -47,6 +47,7 @@ from tailrace_schemas.options import (
 from tailrace_schemas.serializations import JsonDecimals, Serialization
 from tailrace_schemas.shards import ShardMap
 from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.tracing_options import TracingConfig
 
 
 class OnRename(StrEnum):
@@ -292,6 +293,7 @@ class PublisherConfig(Section):
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     start: StartConfig = Field(default_factory=StartConfig)
     shards: ShardsConfig = Field(default_factory=ShardsConfig)
+    tracing: TracingConfig = Field(default_factory=TracingConfig)
     metrics_port: int | None = Field(
         default=None,
         ge=0,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Final
 
 import structlog
@@ -17,6 +18,7 @@ from tailrace_publisher.daemon.apart import problems_of
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.databases_endpoint import routes_of_all
 from tailrace_publisher.daemon.endpoint import served
+from tailrace_publisher.daemon.loop import traces_of
 from tailrace_publisher.daemon.one_database import OneDatabase
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.errors import ConfigError
@@ -59,12 +61,14 @@ def run_databases(
         raise ConfigError(problems)
     take_client_log()
     outside = ports or production_ports()
-    databases = [
-        OneDatabase(name, Runtime(config, outside, Metrics(), stop, on_step))
-        for name, config in configs.items()
-    ]
-    first = next(iter(configs.values()))
-    with served(first, routes_of_all(databases)):
+    with ExitStack() as resources:
+        databases = []
+        for name, config in configs.items():
+            traces = resources.enter_context(traces_of(config))
+            runtime = Runtime(config, outside, Metrics(), stop, on_step, traces=traces)
+            databases.append(OneDatabase(name, runtime))
+        first = next(iter(configs.values()))
+        resources.enter_context(served(first, routes_of_all(databases)))
         _supervise(databases, stop, start or threading.Event(), outside)
 
 

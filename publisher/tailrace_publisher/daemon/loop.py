@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from prometheus_client.registry import Collector
@@ -13,10 +15,12 @@ from tailrace_publisher.daemon.conductor import Conductor
 from tailrace_publisher.daemon.endpoint import endpoint
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.sharing import SharingPublisher
+from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
 from tailrace_schemas.shards import Shard
+from tailrace_schemas.traces import Traces, TracingUnavailable, open_traces
 
 
 class Publisher(Protocol):
@@ -86,9 +90,37 @@ def run(
         PublisherError: what waiting does not cure.
     """
     take_client_log()
-    runtime = Runtime(
-        config, ports or production_ports(), metrics or Metrics(), stop, on_step, shard or Shard()
-    )
-    publisher = publisher_of(runtime, shard)
-    with endpoint(runtime, publisher.board, publisher.metrics):
-        publisher.run()
+    with traces_of(config) as traces:
+        runtime = Runtime(
+            config,
+            ports or production_ports(),
+            metrics or Metrics(),
+            stop,
+            on_step,
+            shard or Shard(),
+            traces,
+        )
+        publisher = publisher_of(runtime, shard)
+        with endpoint(runtime, publisher.board, publisher.metrics):
+            publisher.run()
+
+
+@contextmanager
+def traces_of(config: PublisherConfig) -> Iterator[Traces | None]:
+    """Where traces go while the block runs; None where none are wanted.
+
+    Args:
+        config: of the publisher.
+
+    Raises:
+        ConfigError: the packages for it are missing, or an option is not usable.
+    """
+    try:
+        traces = open_traces(config.tracing, "tailrace-publisher")
+    except TracingUnavailable as error:
+        raise ConfigError([str(error)]) from error
+    try:
+        yield traces
+    finally:
+        if traces is not None:
+            traces.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ def replay(
     *,
     rate: float,
     stop: threading.Event,
+    before: Mapping[int, Callable[[pyodbc.Connection], None]],
 ) -> None:
     """Run the transactions in order, at most ``rate`` statements per second (0: no limit).
 
@@ -59,16 +61,19 @@ def replay(
         progress: updated as it goes.
         rate: statements per second.
         stop: set to end between two transactions.
+        before: what else is done, by how many transactions come before it.
     """
     connection.autocommit = False
     cursor = connection.cursor()
     progress.started = time.monotonic()
-    for transaction in day:
+    for number, transaction in enumerate(day):
         if rate:
             due = progress.started + progress.statements / rate
             stop.wait(max(0.0, due - time.monotonic()))
         if stop.is_set():
             break
+        if number in before:
+            before[number](connection)
         for sql, parameters in transaction.statements:
             cursor.execute(sql, parameters)
         connection.commit()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from rich.console import Console
 
-from tailrace.demo import database, flights
+from tailrace.demo import database, flights, midday
 from tailrace.demo.replay import plan, replay
 from tailrace.demo.report import Report, make_report, tell
 from tailrace.demo.screen import Screen
@@ -110,7 +110,7 @@ class _Demo:
         """All steps in order."""
         self._empty_data_dir()
         with ExitStack() as cleanup:
-            day = flights.transactions(self._options.days)
+            day = midday.with_gates(flights.transactions(self._options.days))
             stack = LocalStack(self._options.data_dir)
             self._say("starting Kafka, schema registry and SQL Server", phase="starting")
             cleanup.callback(stack.stop)
@@ -119,7 +119,7 @@ class _Demo:
             sink = self._child(cleanup, "sink", config)
             connection = cleanup.enter_context(self._connect(stack, "master"))
             self._prepare_source(connection)
-            publisher = self._child(cleanup, "publish", config)
+            self._publisher = self._child(cleanup, "publish", config)
             follower = ProgressFollower(stack.broker.bootstrap_servers, self._names)
             follower.start()
             cleanup.callback(follower.close)
@@ -127,11 +127,11 @@ class _Demo:
             watch = cleanup.enter_context(self._connect(stack, database.DATABASE))
             self._wait("the snapshot is in the lake", self._snapshot_done, watch)
             self._replay(cleanup, stack, day, watch)
-            self._settle(watch, day)
+            self._settle(watch, day.transactions)
             self._say("stopping publisher and sink", phase="verifying")
-            for child in (publisher, sink):
+            for child in (self._publisher, sink):
                 child.stop(60)
-            return self._report(stack, follower, watch)
+            return self._report(stack, follower, watch, day)
 
     def _empty_data_dir(self) -> None:
         data_dir = self._options.data_dir
@@ -188,10 +188,10 @@ class _Demo:
         self,
         cleanup: ExitStack,
         stack: LocalStack,
-        day: list[flights.SourceTransaction],
+        day: midday.Day,
         watch: pyodbc.Connection,
     ) -> None:
-        progress = self._picture.replay = plan(day)
+        progress = self._picture.replay = plan(day.transactions)
         self._say(
             f"replaying {progress.transactions_total} transactions,"
             f" {progress.statements_total} statements",
@@ -201,9 +201,20 @@ class _Demo:
         stop = threading.Event()
         failures: list[Exception] = []
 
+        def at_noon(connection: pyodbc.Connection) -> None:
+            midday.add_gates(connection)
+            self._picture.say(f"{midday.DDL}, and a second capture instance: {midday.INSTANCE}")
+
         def work() -> None:
             try:
-                replay(connection, day, progress, rate=self._options.rate, stop=stop)
+                replay(
+                    connection,
+                    day.transactions,
+                    progress,
+                    rate=self._options.rate,
+                    stop=stop,
+                    before={day.noon: at_noon},
+                )
             except Exception as error:  # noqa: BLE001 - raised again by the conductor
                 failures.append(error)
 
@@ -211,11 +222,21 @@ class _Demo:
         cleanup.callback(thread.join)
         cleanup.callback(stop.set)
         thread.start()
+        is_killed = False
         while thread.is_alive():
             self._look(watch)
+            if not is_killed and progress.transactions >= day.killed:
+                is_killed = True
+                self._kill_publisher()
             thread.join(0.5)
         if failures:
             raise DemoFailed(f"the replay stopped: {failures[0]}") from failures[0]
+
+    def _kill_publisher(self) -> None:
+        """End it at once, in the middle of whatever it does, and start it again."""
+        self._publisher.kill()
+        self._publisher.start()
+        self._say("tailrace publish was killed (SIGKILL), and is started again")
 
     def _settle(self, watch: pyodbc.Connection, day: list[flights.SourceTransaction]) -> None:
         expected = flights.change_rows(day)
@@ -288,7 +309,11 @@ class _Demo:
         self._screen.refresh()
 
     def _report(
-        self, stack: LocalStack, follower: ProgressFollower, watch: pyodbc.Connection
+        self,
+        stack: LocalStack,
+        follower: ProgressFollower,
+        watch: pyodbc.Connection,
+        day: midday.Day,
     ) -> Report:
         self._screen.freeze()
         return make_report(
@@ -302,6 +327,7 @@ class _Demo:
             records=follower.published.records,
             replay=self._picture.replay,
             days=self._options.days,
+            gates=day.gates,
             say=self._say,
         )
 

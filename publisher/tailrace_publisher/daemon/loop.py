@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import structlog
+
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.conductor import Conductor
@@ -17,6 +19,8 @@ from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
 from tailrace_schemas.shards import Shard
 from tailrace_schemas.traces import Traces, TracingUnavailable, open_traces
+
+_log = structlog.get_logger(__name__)
 
 
 def run(
@@ -71,6 +75,8 @@ def _traces(config: PublisherConfig) -> Iterator[Traces | None]:
         traces = open_traces(config.tracing, "tailrace-publisher")
     except TracingUnavailable as error:
         raise ConfigError([str(error)]) from error
+    if traces is not None:
+        _log.info("traces_sent", endpoint=config.tracing.endpoint, ratio=config.tracing.ratio)
     try:
         yield traces
     finally:

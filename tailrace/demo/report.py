@@ -185,6 +185,11 @@ def tell(console: Console, report: Report) -> None:
                 f"commit to {name}: p50 {latency.p50_s:.2f} s, p99 {latency.p99_s:.2f} s"
                 f" (of {latency.count:,} changes; the capture job's interval is part of it)"
             )
+    if report.verified:
+        console.print(
+            "In mid-day flights got the column gate, by a second capture instance, and tailrace"
+            " publish was killed and started again: nothing is missing, nothing is twice."
+        )
     data_dir = report.lake.parent
     console.print("\nThree answers:", style="bold")
     for line in answers.tell(report.answers, data_dir / "tailrace.yaml"):

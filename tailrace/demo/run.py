@@ -15,20 +15,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import yaml
 from rich.console import Console
 
 from tailrace.demo import database, flights, midday
-from tailrace.demo.replay import plan, replay
+from tailrace.demo.configured import PREFIX, config_path, write_config
+from tailrace.demo.replay import Replay, plan
 from tailrace.demo.report import Report, make_report, tell
 from tailrace.demo.screen import Screen
 from tailrace.demo.view import LakeState, Picture
 from tailrace.lake import CommitRows
 from tailrace.progress import ProgressFollower
-from tailrace.stack import stack_config
-from tailrace_compose.local.java import SPARK_QUICK_START
+from tailrace.settings import load
+from tailrace.web.run import WebOptions, serving
 from tailrace_compose.local.stack import LocalStack, stop_kept
 from tailrace_emulator.testing.errors import LocalStackError
 from tailrace_emulator.testing.process import ChildProcess
@@ -37,7 +37,6 @@ from tailrace_schemas.topics import TopicNames
 if TYPE_CHECKING:
     import pyodbc
 
-PREFIX: Final = "air"
 WAIT_S: Final = 180
 """The longest wait for any one step to show progress; the whole demo takes less."""
 
@@ -102,7 +101,7 @@ class _Demo:
         self._screen = screen
         self._names = TopicNames(PREFIX)
         self._lake = options.data_dir / "lake"
-        self._config_path = options.data_dir / "tailrace.yaml"
+        self._config_path = config_path(options.data_dir)
         self._commits = CommitRows(str(self._lake / "_tailrace" / "commits"))
         self._children: list[ChildProcess] = []
 
@@ -115,7 +114,7 @@ class _Demo:
             self._say("starting Kafka, schema registry and SQL Server", phase="starting")
             cleanup.callback(stack.stop)
             stack.start(self._say)
-            config = self._write_config()
+            config = write_config(self._options.data_dir)
             sink = self._child(cleanup, "sink", config)
             connection = cleanup.enter_context(self._connect(stack, "master"))
             self._prepare_source(connection)
@@ -124,6 +123,8 @@ class _Demo:
             follower.start()
             cleanup.callback(follower.close)
             self._picture.published = follower.published
+            self._picture.page = cleanup.enter_context(serving(load(config, {}), WebOptions()))
+            self._say(f"the page that shows everything is at {self._picture.page}")
             watch = cleanup.enter_context(self._connect(stack, database.DATABASE))
             self._wait("the snapshot is in the lake", self._snapshot_done, watch)
             self._replay(cleanup, stack, day, watch)
@@ -142,17 +143,6 @@ class _Demo:
         stop_kept(data_dir)
         shutil.rmtree(data_dir, ignore_errors=True)
         data_dir.mkdir(parents=True)
-
-    def _write_config(self) -> Path:
-        config: dict[str, Any] = stack_config(
-            self._options.data_dir, prefix=PREFIX, database=database.DATABASE
-        )
-        config["publisher"] |= {"poll_interval_ms": 100, "heartbeat_s": 2}
-        # A sink that runs for minutes gains more from a fast start than from the last compiler.
-        config["sink"] |= {"spark": {"spark.driver.extraJavaOptions": SPARK_QUICK_START}}
-        path = self._config_path
-        path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-        return path
 
     def _child(self, cleanup: ExitStack, command: str, config: Path) -> ChildProcess:
         log = self._options.data_dir / f"{command}.log"
@@ -198,39 +188,23 @@ class _Demo:
             phase="replaying",
         )
         connection = cleanup.enter_context(self._connect(stack, database.DATABASE))
-        stop = threading.Event()
-        failures: list[Exception] = []
 
         def at_noon(connection: pyodbc.Connection) -> None:
             midday.add_gates(connection)
             self._picture.say(f"{midday.DDL}, and a second capture instance: {midday.INSTANCE}")
 
-        def work() -> None:
-            try:
-                replay(
-                    connection,
-                    day.transactions,
-                    progress,
-                    rate=self._options.rate,
-                    stop=stop,
-                    before={day.noon: at_noon},
-                )
-            except Exception as error:  # noqa: BLE001 - raised again by the conductor
-                failures.append(error)
-
-        thread = threading.Thread(target=work, name="replay")
-        cleanup.callback(thread.join)
-        cleanup.callback(stop.set)
-        thread.start()
+        work = Replay(connection, day.transactions, progress, {day.noon: at_noon})
         is_killed = False
-        while thread.is_alive():
-            self._look(watch)
-            if not is_killed and progress.transactions >= day.killed:
-                is_killed = True
-                self._kill_publisher()
-            thread.join(0.5)
-        if failures:
-            raise DemoFailed(f"the replay stopped: {failures[0]}") from failures[0]
+        with work.running(self._options.rate):
+            while not work.has_ended(0.5):
+                self._look(watch)
+                if not is_killed and progress.transactions >= day.killed:
+                    is_killed = True
+                    self._kill_publisher()
+        if not is_killed:  # it was replayed faster than anybody looked
+            self._kill_publisher()
+        if work.failure is not None:
+            raise DemoFailed(f"the replay stopped: {work.failure}") from work.failure
 
     def _kill_publisher(self) -> None:
         """End it at once, in the middle of whatever it does, and start it again."""

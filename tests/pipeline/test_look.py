@@ -162,6 +162,32 @@ def test_a_row_is_followed_from_the_source_to_its_events(shop: Pipe, tmp_path: P
         assert "none that the change tables still hold" in told
 
 
+def test_a_commit_is_followed_by_its_lsn_and_by_its_time(shop: Pipe, tmp_path: Path):
+    events = lines(invoke(shop, tmp_path, "tail", "--json", "dbo.orders"))
+    first = min(event["commit_lsn"] for event in events if event["op"] != "r")
+    of_it = [event for event in events if event["commit_lsn"] == first]
+    for flags in (("--lsn", first), ("--lsn", "0x" + "0" * 20), ("--time", "2000-01-01")):
+        answer = invoke(shop, tmp_path, "explain", "dbo.orders", *flags, "--json")
+        assert answer.exit_code == 0, answer.output
+        found = json.loads(answer.output)
+        assert "now" not in found
+        told = [(c["event"]["partition"], c["event"]["offset"]) for c in found["changes"]]
+        assert sorted(told) == sorted((e["partition"], e["offset"]) for e in of_it)
+        assert {change["commit_lsn"] for change in found["changes"]} == {first}
+    text = invoke(shop, tmp_path, "explain", "dbo.orders", "--lsn", first, "--changes", "1").output
+    assert text.splitlines()[0] == "dbo.orders"
+    assert text.count("change: ") == 1
+
+    # What has no key has commits all the same.
+    shop.source.execute("CREATE TABLE dbo.notes (note nvarchar(9))")
+    shop.source.enable("notes", supports_net_changes="0")
+    shop.source.execute("INSERT dbo.notes VALUES (N'a'), (N'b')")
+    shop.source.scan()
+    newest = str(shop.source.change_rows("dbo_notes")[-1][0].commit_lsn)
+    text = invoke(shop, tmp_path, "explain", "dbo.notes", "--lsn", newest).output
+    assert text.count(f"change:     {newest} insert in dbo_notes") == 2
+
+
 def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
     for arguments, words in (
         (["tail", "dbo.nosuch"], "there are dbo.items, dbo.orders"),
@@ -171,6 +197,9 @@ def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
         (["schema", "orders"], "write schema.table"),
         (["explain", "dbo.nosuch", "1"], "there are dbo.items, dbo.orders"),
         (["explain", "dbo.items", "one"], "nvarchar value 'one' to data type int"),
+        (["explain", "dbo.items", "--lsn", "x"], "is not an LSN"),
+        (["explain", "dbo.items", "--time", "2099-01-01"], "nothing was committed at 2099"),
+        (["explain", "dbo.items", "--lsn", "0x" + "f" * 20], "hold no change at LSN ffffffff"),
         (["seek", "g", "--lsn", "x"], "is not an LSN"),
     ):
         answer = invoke(shop, tmp_path, *arguments)

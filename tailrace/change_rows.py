@@ -9,13 +9,16 @@ from typing import Any
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.encode.value_hash import rules_of
-from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import quote_name
 from tailrace_publisher.source.instances import by_table, read_catalog
 from tailrace_publisher.source.queries import change_table
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition, Operation
+
+
+class NotThere(Exception):
+    """What is asked for is not there, or not named rightly; says what is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def instances_of(
         table: schema and name, in any case.
 
     Raises:
-        PreflightError: it is not captured; names those that are.
+        NotThere: it is not captured; names those that are.
         SourceError: the server did not answer.
     """
     catalog = read_catalog(connection, config.source.database, config.message_keys)
@@ -71,7 +74,7 @@ def instances_of(
         if f"{name.schema}.{name.table}".casefold() == wanted:
             return instances
     there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
-    raise PreflightError([f"table {'.'.join(table)} is not captured: there are {there or 'none'}"])
+    raise NotThere(f"table {'.'.join(table)} is not captured: there are {there or 'none'}")
 
 
 def hidden_columns(config: PublisherConfig, instances: Iterable[CaptureInstance]) -> set[str]:

@@ -218,6 +218,7 @@ def explain(
     lake = check_options(settings.sink) if settings.has_sink else None
     from confluent_kafka import KafkaException
 
+    from tailrace.change_rows import NotThere
     from tailrace.explain_asked import explain_key_or_moment
     from tailrace.explain_text import explanation_json, explanation_lines
     from tailrace.moments import Moment, MomentError
@@ -229,7 +230,7 @@ def explain(
         asked = Moment.parse(lsn, time) if key is None else key
         found = explain_key_or_moment(checked, lake, parse_table(table), asked, changes)
     except (
-        *(MomentError, TableNameError, PublisherError, RegistryError),
+        *(MomentError, TableNameError, NotThere, PublisherError, RegistryError),
         *(KafkaException, TimeoutError),
     ) as error:
         fail(str(error))

@@ -14,6 +14,7 @@ from typing import Any
 from tailrace.change_rows import (
     ChangeRow,
     ChangesAsked,
+    NotThere,
     change_rows,
     hidden_columns,
     instances_of,
@@ -24,7 +25,6 @@ from tailrace.tail import EventTail
 from tailrace.topics import Event
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection, quote_name
 from tailrace_schemas.lsn import Lsn
@@ -69,7 +69,7 @@ def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
         text: the value of a key of one column; of several a JSON object or array.
 
     Raises:
-        PreflightError: the text does not fit the key.
+        NotThere: the text does not fit the key.
     """
     wanted = ", ".join(columns)
     if len(columns) == 1:
@@ -84,9 +84,7 @@ def parse_key(columns: Sequence[str], text: str) -> dict[str, Any]:
         by_name = {name.casefold(): value for name, value in given.items()}
         if by_name.keys() == {column.casefold() for column in columns}:
             return {column: by_name[column.casefold()] for column in columns}
-    raise PreflightError(
-        [f"{text!r} is not a key: write a JSON object or array of its columns, {wanted}"]
-    )
+    raise NotThere(f"{text!r} is not a key: write a JSON object or array of its columns, {wanted}")
 
 
 def explain(
@@ -104,7 +102,7 @@ def explain(
         changes_max: how many change rows at most.
 
     Raises:
-        PreflightError: the table is not captured, has no key, or the key is none.
+        NotThere: the table is not captured, has no key, or the key is none.
         SourceError: the server did not answer, or refuses the key's value.
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
@@ -113,11 +111,9 @@ def explain(
         newest = instances[-1]
         columns = newest.key
         if not columns:
-            raise PreflightError(
-                [
-                    f"table {'.'.join(table)} has no key: tailrace tail --from-lsn shows its events"
-                    " by position"
-                ]
+            raise NotThere(
+                f"table {'.'.join(table)} has no key: ask for a commit instead, by LSN or time, or"
+                " for its events (tailrace tail)"
             )
         found = Explanation(newest.table, parse_key(columns, key))
         hidden = hidden_columns(config, instances)

@@ -32,8 +32,8 @@ def explain_key_or_moment(
         changes_max: how many change rows at most.
 
     Raises:
-        PublisherError: the table is not captured, the key is none, there is no such commit, or the
-            source does not answer.
+        NotThere: the table is not captured, the key is none, or there is no such commit.
+        SourceError: the source does not answer, or refuses the key's value.
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
     kafka = config.kafka

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tailrace.change_rows import ChangesAsked, change_rows, hidden_columns, instances_of
+from tailrace.change_rows import ChangesAsked, NotThere, change_rows, hidden_columns, instances_of
 from tailrace.explain import Explanation, add_events
 from tailrace.moments import Moment
 from tailrace.tail import EventTail
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.queries import change_table
@@ -38,7 +37,7 @@ def explain_commit(
         changes_max: how many change rows at most, in their order.
 
     Raises:
-        PreflightError: the table is not captured, or has no such commit.
+        NotThere: the table is not captured, or has no such commit.
         SourceError: the server did not answer.
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
@@ -63,16 +62,14 @@ def _first_commit(connection: Connection, instances: list[CaptureInstance], mome
         time = datetime.fromtimestamp(moment.time_ms / 1000, UTC)
         first = map_time(connection, at_server(connection, time)).first
         if first is None:
-            raise PreflightError([f"nothing was committed at {time.isoformat()} or later"])
+            raise NotThere(f"nothing was committed at {time.isoformat()} or later")
     begin = first or Lsn.ZERO
     found = [_at_or_behind(connection, instance, begin) for instance in instances]
     known = [lsn for lsn in found if lsn is not None]
     if not known:
-        raise PreflightError(
-            [
-                f"the change tables of {name} hold no change at LSN {begin} or behind it: give an"
-                " earlier LSN or time; what cleanup has removed is in the topic (tailrace tail)"
-            ]
+        raise NotThere(
+            f"the change tables of {name} hold no change at LSN {begin} or behind it: give an"
+            " earlier LSN or time; what cleanup has removed is in the topic (tailrace tail)"
         )
     return min(known)
 

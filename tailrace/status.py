@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -107,7 +107,8 @@ def show(settings: Settings, *, as_json: bool) -> None:
         return
     table = Table()
     for heading in ("table", "newest change", "topics at", "behind", "lake at", "behind"):
-        table.add_column(heading, justify="right" if heading == "behind" else "left")
+        justify: JustifyMethod = "right" if heading == "behind" else "left"
+        table.add_column(heading, justify=justify, overflow="fold")  # an LSN is of use as a whole
     for lag in lags:
         table.add_row(
             Text(shown(lag.table)),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
+from tailrace.change_rows import NotThere
 from tailrace.explain_asked import explain_key_or_moment
 from tailrace.explain_text import explanation_lines
 from tailrace.moments import MomentError, parse_moment
@@ -67,7 +68,7 @@ class Details:
                 self._config, self._lake, parse_table(name), asked, _CHANGES
             )
         except (
-            *(MomentError, TableNameError, PublisherError, RegistryError),
+            *(MomentError, TableNameError, NotThere, PublisherError, RegistryError),
             *(KafkaException, TimeoutError),
         ) as error:
             return str(error)

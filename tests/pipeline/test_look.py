@@ -100,6 +100,18 @@ def test_the_versions_of_a_schema_say_what_changed_and_by_which_statement(
     assert second["schema_lsn"] > first["schema_lsn"]
     assert "by: ALTER TABLE" in invoke(shop, tmp_path, "schema", "dbo.orders").output
 
+    # A column is captured by a second instance only, which begins behind the statement.
+    shop.source.execute("ALTER TABLE dbo.orders ADD gate char(3)")
+    shop.source.enable("orders", capture_instance="N'orders_with_gate'")
+    shop.source.execute("INSERT dbo.orders VALUES (98, 9, NULL, 'A1')")
+    wait_until(
+        lambda: shop.is_caught_up() and len(lines_of_schema(shop, tmp_path)) == 3,
+        "the third version is out",
+    )
+    third = lines_of_schema(shop, tmp_path)[2]
+    assert third["changes"] == ["added gate char(3)"]
+    assert third["ddl"] == "ALTER TABLE dbo.orders ADD gate char(3)"
+
 
 def lines_of_schema(pipe: Pipe, folder: Path) -> list[dict[str, Any]]:
     answer = invoke(pipe, folder, "schema", "dbo.orders", "--json")
@@ -204,3 +216,4 @@ def test_bad_input_gets_one_sentence(shop: Pipe, tmp_path: Path):
     ):
         answer = invoke(shop, tmp_path, *arguments)
         assert (answer.exit_code, words in answer.output) == (1, True), answer.output
+        assert "the source is not ready" not in answer.output

@@ -67,7 +67,7 @@ def test_missing_packages_are_named_with_the_extra(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"endpoint": "collector:4317"}, "endpoint = 'collector:4317'"),
+        ({"endpoint": "collector:4317"}, "endpoint = 'collector:4317': write the whole"),
         ({"endpoint": "http://me:secret@collector/v1/traces"}, "put them into headers"),
         ({"endpoint": "http://c/v1/traces", "ca_file": "/ca.pem"}, "needs an https endpoint"),
         ({"headers": {"a": "secret"}, "headers_files": {"a": "/f"}}, "give a in one of"),

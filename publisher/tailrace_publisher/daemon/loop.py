@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from prometheus_client.registry import Collector
-
 import structlog
+from prometheus_client.registry import Collector
 
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.board import Told

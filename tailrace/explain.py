@@ -139,7 +139,11 @@ def explain(
     unique = {change.position: change for change in found.changes}
     found.changes = sorted(unique.values(), key=lambda c: c.position, reverse=True)[:changes_max]
     if found.changes:
-        _add_events(found, tail, config.topics.data(newest.table))
+        try:
+            topic = config.topics.data(newest.table)
+        except ValueError:  # it can have none, so there are no events
+            return found
+        _add_events(found, tail, topic)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -187,12 +188,14 @@ class PublishedTables:
         """
         again = self._state.begun_again()
         return OutOfCut(
-            tuple(dict.fromkeys(map(self._topic_of, self._state.out_of_cut()))),
-            frozenset(map(self._topic_of, again)),
+            tuple(dict.fromkeys(self._topics_of(self._state.out_of_cut()))),
+            frozenset(self._topics_of(again)),
         )
 
-    def _topic_of(self, name: TableName) -> str:
-        return self._topics.data(name)
+    def _topics_of(self, names: Iterable[TableName]) -> Iterator[str]:
+        for name in names:
+            with suppress(ValueError):  # it can have no topic, so nobody reads one
+                yield self._topics.data(name)
 
     def set_snapshot(self, table: PublishedTable, progress: SnapshotProgress) -> None:
         """Keep how far a table's snapshot is, with the rows that are published."""

@@ -142,8 +142,8 @@ def _parts(template: str) -> tuple[Part, ...]:
 def _has_choices(pattern: str) -> bool:
     """Whether a regular expression has choices that are in no parentheses."""
     depth = 0
-    for token in re.findall(r"\\.|[()|]", pattern, re.DOTALL):
-        depth += {"(": 1, ")": -1}.get(token, 0)
-        if token == "|" and depth == 0:
+    for found in re.findall(r"\\.|[()|]", pattern, re.DOTALL):
+        depth += {"(": 1, ")": -1}.get(found, 0)
+        if found == "|" and depth == 0:
             return True
     return False

@@ -1,10 +1,10 @@
 """Names of topics and registry subjects.
 
 Data ``<prefix>.<database>.<schema>.<table>``, or as a template says; DDL
-``<prefix>.<database>.ddl``, checkpoint ``<prefix>.offsets``, progress ``<prefix>.progress``, signals
-``<prefix>.signals``, begin and end of transactions ``<prefix>.transaction``, events that could not
-be published ``<prefix>.dead_letters``, the map of shards ``<prefix>.control``. LSNs of two databases do not
-compare, so every database has a prefix of its own.
+``<prefix>.<database>.ddl``, checkpoint ``<prefix>.offsets``, progress ``<prefix>.progress``,
+signals ``<prefix>.signals``, begin and end of transactions ``<prefix>.transaction``, events that
+could not be published ``<prefix>.dead_letters``, the map of shards ``<prefix>.control``. LSNs of
+two databases do not compare, so every database has a prefix of its own.
 """
 
 from __future__ import annotations

@@ -89,7 +89,10 @@ def test_topics_have_the_names_of_templates(pipe: Pipe, tmp_path: Path):
 
     pipe.further = {"topic_names": {}}
     with Running(pipe.config()) as publisher:
-        publisher.until(lambda: len(publisher.told("table_stopped")) == 2, "both are told")
+        stopped = [pipe.topic(table) for table in ("Log", "orders")]
+        publisher.until(
+            lambda: sorted(pipe.topics.progress()[-1]["snapshotting"]) == stopped, "both are told"
+        )
         assert "take a new snapshot" in str(publisher.told("table_stopped"))
         asked = invoke(pipe, tmp_path, "snapshot", "dbo.orders", "dbo.Log")
         assert asked.exit_code == 0, asked.output

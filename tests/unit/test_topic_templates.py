@@ -61,7 +61,8 @@ def test_the_first_pattern_counts_and_other_names_are_nobodys():
 @given(IDENTIFIERS, IDENTIFIERS)
 def test_with_dots_between_every_table_is_told_apart(schema: str, name: str):
     found = names(**{".*": "{prefix}.t.{table}.{schema}"})
-    assert found.table_of(found.data(table(schema, name))) == table(schema, name)
+    named = table(schema[:9], name[:9])  # not longer than topics may be
+    assert found.table_of(found.data(named)) == named
 
 
 @pytest.mark.parametrize(

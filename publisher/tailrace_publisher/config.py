@@ -214,7 +214,8 @@ class PublisherConfig(Section):
         default=None,
         description="Compatibility mode that the registry is given for the subjects of data topics,"
         " keys and values: NONE, BACKWARD, FORWARD, FULL, or one of the last three with"
-        " _TRANSITIVE; default: the registry's own are left alone. Columns that are added or"
+        " _TRANSITIVE; default: the registry's own are left alone (Confluent's refuses what is not"
+        " BACKWARD, Apicurio's nothing, unless it was told). Columns that are added or"
         " dropped are compatible in every mode; a type that changes mostly is in none but NONE: its"
         " table then stops, with the differences, before the first event of that version.",
     )

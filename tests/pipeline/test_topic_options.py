@@ -100,8 +100,8 @@ def test_topics_have_the_names_of_templates(pipe: Pipe, tmp_path: Path):
     assert sorted(pipe.topics.state(source.name, "orders", "id")) == [1]
 
 
-def keys_of(pipe: Pipe, topic: str) -> dict[bytes, int]:
-    """The partition of each key."""
+def keys_of(pipe: Pipe, topic: str, count: int = 20) -> dict[bytes, int]:
+    """The partition of each key; so many keys are waited for."""
     consumer = consumer_of(pipe.topics.bootstrap)
     consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(5)])
     found: dict[bytes, int] = {}
@@ -110,7 +110,7 @@ def keys_of(pipe: Pipe, topic: str) -> dict[bytes, int]:
         for message in consumer.consume(100, 0.1):
             if message.error() is None:
                 found[message.key() or b""] = message.partition() or 0
-        return len(found) == 20
+        return len(found) == count
 
     wait_until(has_all, "all keys")
     consumer.close()

@@ -28,8 +28,8 @@ test: setup ## all tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one pr
 quick: setup ## the tests of every day: no broker, no Spark, no container, nothing slow (ARGS="-k lsn")
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property tests/conformance tests/wire $(ARGS)
 
-consumers: setup ## programs of others over the topics: Debezium's JDBC sink into PostgreSQL (which must be installed)
-	$(BIN)/python -m pytest -n 0 tests/consumers/jdbc_sink.py $(ARGS)
+consumers: setup ## programs of others over the topics: Debezium's JDBC sink into PostgreSQL (which must be installed), Flink SQL
+	$(BIN)/python -m pytest -n 0 tests/consumers/jdbc_sink.py tests/consumers/flink_sql.py $(ARGS)
 
 images: setup ## container images: publisher, emulator, sink, stand-ins for Kafka and registry (BASE=image ARGS="sink")
 	$(BIN)/python -m tailrace_compose.images.build $(if $(BASE),--base $(BASE)) $(ARGS)

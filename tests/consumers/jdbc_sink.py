@@ -44,7 +44,7 @@ ROW = {
     "ok": True,
     "raw": "\\x00ff",
     "zoned": "2026-11-22T04:41:12.123457+00:00",  # PostgreSQL has six digits
-    "uid": "6F9619FF-8B86-D011-B42D-00C04FC964FF",
+    "uid": "6f9619ff-8b86-d011-b42d-00c04fc964ff",
     "note": "Zürich 漢字 😀",
     "doc": "<a>1</a>",
 }

@@ -15,7 +15,7 @@ from tailrace_compose.local.cache import cache_dir, exclusive
 from tailrace_compose.local.errors import ArtifactUnavailable, LockInvalid
 
 Group = Literal[
-    "spark", "kafka", "registry", "connect", "debezium", "converter", "jdbc", "jdbc_sink"
+    "spark", "kafka", "registry", "connect", "debezium", "converter", "jdbc", "jdbc_sink", "flink"
 ]
 GROUPS: tuple[Group, ...] = get_args(Group)
 # What everybody needs; the other groups serve some tests, which fetch them themselves.

@@ -13,7 +13,7 @@ from pathlib import Path
 from tailrace_compose.local.cache import cache_dir, exclusive
 
 _LOCK = Path(__file__).with_name("flink.lock")
-_WANTED = ("pyflink/lib/", "pyflink/opt/flink-sql-client")
+_WANTED = ("pyflink/lib/", "pyflink/opt/")  # its SQL client does not start without its Python jar
 
 
 def flink_jars() -> list[Path]:

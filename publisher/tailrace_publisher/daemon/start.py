@@ -18,8 +18,8 @@ from tailrace_publisher.daemon.coverage import covers_from_start, oldest_of
 from tailrace_publisher.daemon.publisher_state import PublisherState
 from tailrace_publisher.errors import ConfigError, StartRefused
 from tailrace_publisher.ports import Connection, KafkaAccess
+from tailrace_publisher.source.commit_times import time_zone, utc_offset_minutes
 from tailrace_publisher.source.instances import by_table
-from tailrace_publisher.source.queries import time_zone, utc_offset_minutes
 from tailrace_publisher.source.start_lsn import in_zone, map_time
 from tailrace_publisher.start_options import StartConfig
 from tailrace_schemas.lsn import Lsn

@@ -30,7 +30,7 @@ from tailrace_publisher.source.connection import OdbcConnection, quote_name
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.names import topic_part
 from tailrace_schemas.position import ChangePosition
-from tailrace_schemas.topics import TableName
+from tailrace_schemas.topics import TableName, TopicNames
 
 Key = Mapping[str, Any]
 
@@ -123,7 +123,7 @@ def explain(
     unique = {change.position: change for change in found.changes}
     found.changes = sorted(unique.values(), key=lambda c: c.position, reverse=True)[:changes_max]
     if found.changes:
-        add_events(found, tail, config.topics.data(newest.table))
+        add_events(found, tail, config.topics)
     return found
 
 
@@ -160,17 +160,21 @@ def _changes(
     return change_rows(connection, instance, which, hidden)
 
 
-def add_events(found: Explanation, tail: EventTail, topic: str) -> None:
+def add_events(found: Explanation, tail: EventTail, names: TopicNames) -> None:
     """Find the events of the changes.
 
     Args:
         found: is added to.
         tail: reads the topics.
-        topic: the table's.
+        names: of the topics.
 
     Raises:
         KafkaException, TimeoutError, RegistryError: the topics could not be read.
     """
+    try:
+        topic = names.data(found.table)
+    except ValueError:  # it can have none, so there are no events
+        return
     wanted = {change.position for change in found.changes}
     newest = max(wanted).commit_lsn
     for event in tail.events([topic], Moment(lsn=min(wanted).commit_lsn)):

@@ -50,7 +50,7 @@ def explain_commit(
     found = Explanation(instances[-1].table, {})
     unique = {change.position: change for change in rows}
     found.changes = sorted(unique.values(), key=lambda change: change.position)[:changes_max]
-    add_events(found, tail, config.topics.data(found.table))
+    add_events(found, tail, config.topics)
     return found
 
 

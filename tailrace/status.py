@@ -260,11 +260,12 @@ def _unreadable(what: str, path: str, error: Exception) -> str:
 
 
 def _lags(config: PublisherConfig, topics: Stage | None, lake: Stage | None) -> Iterable[TableLag]:
-    from tailrace_publisher.source import catalog, queries
+    from tailrace_publisher.source import catalog
+    from tailrace_publisher.source.commit_times import utc_offset_minutes
     from tailrace_publisher.source.connection import OdbcConnection
 
     with OdbcConnection(config.source) as connection:
-        offset = timedelta(minutes=queries.utc_offset_minutes(connection))
+        offset = timedelta(minutes=utc_offset_minutes(connection))
         instances: dict[TableName, list[str]] = {}
         for row in catalog.change_tables(connection):
             name = TableName(config.source.database, row.schema, row.table)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 NAMES: Final = (
     *("encode", "page_paths", "emulator", "publisher", "publisher_latency", "publisher_memory"),
-    *("publisher_tables", "publisher_snapshot", "sink", "end_to_end"),
+    *("publisher_tables", "publisher_snapshot", "publisher_shards", "sink", "end_to_end"),
 )
 RESULTS: Final = Path(__file__).parent / "results"
 

@@ -41,6 +41,11 @@ class PublisherProcess(ChildProcess):
         command = [sys.executable, "-m", "tailrace", "publish", "--config", str(path)]
         super().__init__("tailrace publish", command, folder / f"{settings['prefix']}.log")
 
+    @property
+    def url(self) -> str:
+        """Of its endpoint."""
+        return f"http://127.0.0.1:{self._port}"
+
     def counted(self, counter: str) -> float:
         """The sum of one of its counters over the labels; 0 before it answers."""
         values = re.findall(
@@ -61,9 +66,7 @@ class PublisherProcess(ChildProcess):
 
     def _metrics(self) -> str:
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self._port}/metrics", timeout=3
-            ) as answer:
+            with urllib.request.urlopen(f"{self.url}/metrics", timeout=3) as answer:  # noqa: S310 - our own
                 text: str = answer.read().decode()
         except OSError:
             return ""

@@ -18,9 +18,11 @@ from tailrace.cli_options import (
     CONFIG,
     LOG_FORMAT,
     SET,
+    all_settings,
     check_options,
     fail,
     fail_settings,
+    failing_with,
     settings_of,
 )
 from tailrace.cli_watch import WATCH
@@ -83,20 +85,29 @@ def demo(days: int, rate: float, polling_interval: int, data_dir: Path, svg: Pat
 @SET
 @LOG_FORMAT
 def publish(config: Path | None, flags: tuple[str, ...], log_format: LogFormat) -> None:
-    """Publish the changes of one database until SIGTERM."""
-    settings = settings_of(config, flags, "publisher", "source")
-    checked = check_options(settings.publisher)
+    """Publish the changes of one database until SIGTERM; or of several, side by side.
+
+    Of a configuration with the section databases it publishes all, or the one of --database. SIGHUP
+    begins those again that are stopped (docs/scaling.md).
+    """
+    several = all_settings(config, flags)
+    checked = (
+        check_options(settings_of(config, flags, "publisher", "source").publisher)
+        if several is None
+        else check_options(several.publishers)
+    )
     from tailrace.log_format import set_log_format
     from tailrace_compose.stop_signal import StopSignal
-    from tailrace_publisher.daemon import run
+    from tailrace_publisher.daemon import run, run_databases
     from tailrace_publisher.errors import PublisherError
 
     set_log_format(log_format, "publisher")
-    with StopSignal() as stop:
-        try:
+    start = None if several is None else threading.Event()
+    with StopSignal(hang_up=start) as stop, failing_with(PublisherError, named=True):
+        if several is None:
             run(checked, stop)
-        except PublisherError as error:
-            fail(f"{type(error).__name__}: {error}")
+        else:
+            run_databases(checked, stop, start=start)
 
 
 @cli.command()
@@ -123,10 +134,8 @@ def sink(config: Path | None, flags: tuple[str, ...], once: bool, log_format: Lo
     metrics = SinkMetrics()
     bar = progress_bar(metrics) if once and sys.stderr.isatty() else nullcontext()
     with _stop_on_signal() as stop, bar:
-        try:
+        with failing_with(SinkError, RegistryError, named=True):
             run(checked, spark_jars(), stop, once=once, metrics=metrics)
-        except (SinkError, RegistryError) as error:
-            fail(f"{type(error).__name__}: {error}")
         if once and stop.is_set():
             fail("stopped before everything was carried")
 
@@ -141,12 +150,11 @@ def status(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
     from tailrace.status import StageUnavailable, show
     from tailrace_publisher.errors import PublisherError
 
-    try:
-        show(settings, as_json=as_json)
-    except SettingsError as error:
-        fail_settings(error)
-    except (StageUnavailable, PublisherError) as error:
-        fail(str(error))
+    with failing_with(StageUnavailable, PublisherError):
+        try:
+            show(settings, as_json=as_json)
+        except SettingsError as error:
+            fail_settings(error)
 
 
 @cli.command()
@@ -163,10 +171,8 @@ def audit(config: Path | None, flags: tuple[str, ...], as_json: bool) -> None:
     checked = check_options(settings.publisher)
     from tailrace.audit_report import AuditFailed, run
 
-    try:
+    with failing_with(AuditFailed):
         sys.exit(0 if run(checked, as_json=as_json) else 1)
-    except AuditFailed as error:
-        fail(str(error))
 
 
 @cli.command("accept-database")
@@ -186,10 +192,8 @@ def accept_database(config: Path | None, flags: tuple[str, ...]) -> None:
     from tailrace_publisher.errors import PublisherError
     from tailrace_schemas.registry import RegistryError
 
-    try:
+    with failing_with(PublisherError, RegistryError):
         accepted = accept(checked)
-    except (PublisherError, RegistryError) as error:
-        fail(str(error))
     click.echo(f"Database {checked.source.database} was published up to {accepted.position} as")
     click.echo(f"  {accepted.known},")
     click.echo(f"and is accepted as\n  {accepted.found}.")
@@ -208,10 +212,8 @@ def accept_checkpoint_loss(config: Path | None, flags: tuple[str, ...]) -> None:
     checked = check_options(settings.publisher)
     from tailrace.accept_loss import LossNotAccepted, accept
 
-    try:
+    with failing_with(LossNotAccepted):
         accept(checked)
-    except LossNotAccepted as error:
-        fail(str(error))
 
 
 @cli.command()

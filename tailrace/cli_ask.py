@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.cli_options import CONFIG, SET, check_options, fail, settings_of
+from tailrace.cli_options import CONFIG, SET, check_options, failing_with, settings_of
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
@@ -126,10 +126,8 @@ def _ask_of_tables(
     checked = _checked(config, flags)
     from tailrace.resnapshot import SnapshotNotAsked, ask
 
-    try:
+    with failing_with(SnapshotNotAsked):
         ask(checked, tables, wait_s, signal_of, what)
-    except SnapshotNotAsked as error:
-        fail(str(error))
 
 
 def _ask_of_publisher(
@@ -138,10 +136,8 @@ def _ask_of_publisher(
     checked = _checked(config, flags)
     from tailrace.resnapshot import SnapshotNotAsked, ask_publisher
 
-    try:
+    with failing_with(SnapshotNotAsked):
         ask_publisher(checked, signal, wait_s, what)
-    except SnapshotNotAsked as error:
-        fail(str(error))
 
 
 def _checked(config: Path | None, flags: tuple[str, ...]) -> PublisherConfig:

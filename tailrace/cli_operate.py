@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tailrace.cli_options import CONFIG, SET, check_options, fail, fail_settings, settings_of
+from tailrace.cli_options import (
+    CONFIG,
+    SET,
+    check_options,
+    fail,
+    fail_settings,
+    failing_with,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from tailrace.statements import Plan
@@ -112,11 +120,9 @@ def enable(
     if len(tables) > 1 and (columns or capture_instance):
         fail("--column and --capture-instance are of one table: name one table with them")
     options = CaptureOptions(capture_instance, columns, role, filegroup)
-    try:
+    with failing_with(TableNameError, PublisherError):
         wanted = [parse_table(name) for name in tables]
         plan = plan_enable(checked, wanted, options)
-    except (TableNameError, PublisherError) as error:
-        fail(str(error))
     _show_or_run(plan, checked.source, run=run, login=login, password_file=password_file)
 
 
@@ -141,10 +147,8 @@ def grants(
     from tailrace.statements import plan_grants
     from tailrace_publisher.errors import PublisherError
 
-    try:
+    with failing_with(PublisherError):
         plan = plan_grants(checked, user or checked.source.account)
-    except PublisherError as error:
-        fail(str(error))
     _show_or_run(plan, checked.source, run=run, login=login, password_file=password_file)
 
 
@@ -222,10 +226,8 @@ def reshard(config: Path | None, flags: tuple[str, ...]) -> None:
     from tailrace_publisher.errors import PublisherError
     from tailrace_schemas.registry import RegistryError
 
-    try:
+    with failing_with(PublisherError, RegistryError):
         done = divide(checked)
-    except (PublisherError, RegistryError) as error:
-        fail(str(error))
     click.echo(
         f"Divided among {done.after.shards} shards instead of {done.before.shards}, from"
         f" {done.closed_lsn} (closed LSN) on; {done.moved} tables have another shard than before."

@@ -4,20 +4,44 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 
 from tailrace.settings import Settings, SettingsError, load
 from tailrace.terminal import shown
 
-CONFIG = click.option(
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_DATABASE = "tailrace.database"
+_config = click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="TAILRACE_CONFIG",
     help="YAML file with the sections publisher and sink (docs/configuration.md).",
 )
+
+
+def _keep_database(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    context.meta[_DATABASE] = name
+
+
+_database = click.option(
+    "--database",
+    metavar="NAME",
+    expose_value=False,
+    callback=_keep_database,
+    help="The one that is meant, where the file has several (section databases).",
+)
+
+
+def CONFIG(command: _Command) -> _Command:  # noqa: N802 - read as the option that it is
+    """The file, and which of its databases is meant."""
+    return _config(_database(command))
+
+
 SET = click.option(
     "--set",
     "flags",
@@ -38,22 +62,49 @@ LOG_FORMAT = click.option(
 
 
 def settings_of(config: Path | None, flags: tuple[str, ...], section: str, needs: str) -> Settings:
-    """The merged configuration; ends the command where the section is not there."""
-    try:
-        settings = load(config, os.environ, flags)
-    except SettingsError as error:
-        fail_settings(error)
+    """The merged configuration of one database; ends the command where the section is not there."""
+    settings = _chosen(_loaded(config, flags))
+    if settings.databases:
+        _refuse(
+            f"there are several databases, {', '.join(settings.databases)}: name one with"
+            " --database"
+        )
     present = settings.publisher_options if section == "publisher" else settings.sink_options
     if needs not in present:
-        fail_settings(
-            SettingsError(
-                [
-                    f"{section}.{needs} is missing: name a file with --config, or set it with"
-                    f" --set {section}.{needs}..., or in the environment"
-                ]
-            )
+        _refuse(
+            f"{section}.{needs} is missing: name a file with --config, or set it with"
+            f" --set {section}.{needs}..., or in the environment"
         )
     return settings
+
+
+def all_settings(config: Path | None, flags: tuple[str, ...]) -> Settings | None:
+    """The merged configuration, where it is of several databases and all of them are meant."""
+    settings = _chosen(_loaded(config, flags))
+    return settings if settings.databases else None
+
+
+def _loaded(config: Path | None, flags: tuple[str, ...]) -> Settings:
+    try:
+        return load(config, os.environ, flags)
+    except SettingsError as error:
+        fail_settings(error)
+
+
+def _chosen(settings: Settings) -> Settings:
+    """That of the database which --database names; of all, where it names none."""
+    name = click.get_current_context().meta.get(_DATABASE)
+    if name is None:
+        return settings
+    found = [one for key, one in settings.databases.items() if key.casefold() == name.casefold()]
+    if not found:
+        known = ", ".join(settings.databases) or "none, there is no section databases"
+        _refuse(f"--database {name}: the configuration has {known}")
+    return found[0]
+
+
+def _refuse(problem: str) -> NoReturn:
+    fail_settings(SettingsError([problem]))
 
 
 def check_options(build: Any) -> Any:
@@ -62,6 +113,20 @@ def check_options(build: Any) -> Any:
         return build()
     except SettingsError as error:
         fail_settings(error)
+
+
+@contextmanager
+def failing_with(*errors: type[Exception], named: bool = False) -> Iterator[None]:
+    """Ends the command with 1 and the text of such an error, where the block raises one.
+
+    Args:
+        errors: their classes.
+        named: whether the class is told, too.
+    """
+    try:
+        yield
+    except errors as error:
+        fail(f"{type(error).__name__}: {error}" if named else str(error))
 
 
 def fail_settings(error: SettingsError) -> NoReturn:

@@ -16,13 +16,36 @@ from pydantic.fields import FieldInfo
 
 HEAD = """# Configuration
 
-One YAML file with the sections `publisher` and `sink`; `kafka`, `registry` and `prefix` at its top
-are defaults of both. The environment overrides the file (`TAILRACE__PUBLISHER__SOURCE__PASSWORD`:
-the path of an option in capitals, parts joined by two underscores), and
-`--set publisher.source.port=1444` overrides both. Names with dots are one part of a path:
-`--set kafka.extra.sasl.username=cdc`, and in the environment underscores stand for the dots of
-Kafka's names: `TAILRACE__KAFKA__EXTRA__SASL_PASSWORD`. Every wrong option is reported at once, with
-its value, its bounds and what would be right.
+One YAML file with the sections `publisher` and `sink`; `kafka`, `registry`, `prefix` and `tracing`
+at its top are defaults of both. The environment overrides the file
+(`TAILRACE__PUBLISHER__SOURCE__PASSWORD`: the path of an option in capitals, parts joined by two
+underscores), and `--set publisher.source.port=1444` overrides both. Names with dots are one part of
+a path: `--set kafka.extra.sasl.username=cdc`, and in the environment underscores stand for the dots
+of Kafka's names: `TAILRACE__KAFKA__EXTRA__SASL_PASSWORD`. Every wrong option is reported at once,
+with its value, its bounds and what would be right.
+
+Several databases are published by one process when they have a section `databases`: what each is
+called, and what is different for it, in the same sections:
+
+```yaml
+prefix: shop
+kafka: {bootstrap: "kafka:9092"}
+registry: {url: "http://registry:8081"}
+publisher: {source: {host: sql1, user: cdc, password_file: /run/secrets/cdc}, metrics_port: 9101}
+sink: {lake: /lake}
+databases:
+  Orders:                  # prefix shop.Orders, lake /lake/Orders
+  Crm:
+    prefix: crm            # one of its own
+    publisher: {source: {host: sql2}, tables: {exclude: [dbo.audit]}}
+    sink: {lake: /crm}
+```
+
+Mappings are merged, of everything else the database's own counts. Without options of its own it has
+its name as `source.database`, `<prefix>.<name>` as prefix and `<lake>/<name>` as lake. The options
+of the endpoint (`metrics_port`, `metrics_host`, `http_*`) are for all of them.
+`TAILRACE__DATABASES__CRM__PUBLISHER__SOURCE__PASSWORD` is one database's. Every other command is of
+one database: `--database Crm` says which ([scaling.md](scaling.md)).
 
 This page is made from the code (`python -m tailrace.configuration docs/configuration.md`).
 """

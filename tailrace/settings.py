@@ -1,20 +1,23 @@
 """One configuration for the whole pipeline: a YAML file, environment, flags, in rising precedence.
 
-The file has the sections ``publisher`` and ``sink``; ``kafka``, ``registry`` and ``prefix`` at its
-top are defaults of both. The environment names an option by its path with double underscores
-(``TAILRACE__PUBLISHER__SOURCE__PASSWORD``), a flag by its path with dots
+The file has the sections ``publisher`` and ``sink``; ``kafka``, ``registry``, ``prefix`` and
+``tracing`` at its top are defaults of both. The environment names an option by its path with double
+underscores (``TAILRACE__PUBLISHER__SOURCE__PASSWORD``), a flag by its path with dots
 (``--set publisher.source.port=1433``). Names with dots are one part of a path
 (``--set kafka.extra.sasl.username=cdc``, ``TAILRACE__KAFKA__EXTRA__SASL_PASSWORD``).
+A section ``databases`` has what is different for each of several (:mod:`tailrace.databases`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
+
+from tailrace.databases import laid_over, lakes_that_are_one, problems_of
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
@@ -24,10 +27,13 @@ ENVIRONMENT_PREFIX: Final = "TAILRACE__"
 _SECTIONS: Final = ("publisher", "sink")
 _TEXT: Final = frozenset({"password", "token", "client_key_password", "salt"})
 """Options that are text whatever they look like ("0123", "yes")."""
+_TEXTS: Final = frozenset({"extra", "odbc", "topic_settings", "headers"})
+"""Options whose own options are."""
 _KAFKA_NAMES: Final = frozenset({"extra", "extra_files", "topic_settings"})
 _NAMED: Final = _KAFKA_NAMES | {"odbc", "message_keys", "lossless_columns"}
 """Options whose own keys are names from elsewhere, which may have dots."""
-_SHARED: Final = ("kafka", "registry", "prefix")
+_SHARED: Final = ("kafka", "registry", "prefix", "tracing")
+_DATABASES: Final = "databases"
 
 Options = dict[str, Any]
 
@@ -48,10 +54,20 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The merged options of both sections, not yet checked against the rooms' own models."""
+    """The merged options of both sections, not yet checked against the rooms' own models.
+
+    Attributes:
+        publisher_options: of the section publisher.
+        sink_options: of the section sink.
+        databases: those of each of several databases, by what it is called; empty where the
+            configuration is of one.
+        name: what its database is called, where it is one of several.
+    """
 
     publisher_options: Options
     sink_options: Options
+    databases: Mapping[str, Settings] = field(default_factory=dict)
+    name: str = ""
 
     @property
     def has_publisher(self) -> bool:
@@ -75,7 +91,27 @@ class Settings:
         try:
             return PublisherConfig.load(self.publisher_options)
         except ConfigError as error:
-            raise SettingsError([f"publisher.{problem}" for problem in error.problems]) from None
+            raise SettingsError(self._of_section("publisher", error.problems)) from None
+
+    def publishers(self) -> dict[str, PublisherConfig]:
+        """The checked configurations of all databases, which can be published side by side.
+
+        Raises:
+            SettingsError: names every wrong option of every database.
+        """
+        from tailrace_publisher.daemon.apart import problems_of as not_apart
+
+        configs: dict[str, PublisherConfig] = {}
+        problems: list[str] = []
+        for name, settings in self.databases.items():
+            try:
+                configs[name] = settings.publisher()
+            except SettingsError as error:
+                problems.extend(error.problems)
+        problems = problems or not_apart(configs)
+        if problems:
+            raise SettingsError(problems)
+        return configs
 
     def sink(self) -> SinkConfig:
         """The checked sink configuration.
@@ -89,7 +125,11 @@ class Settings:
         try:
             return SinkConfig.load(self.sink_options)
         except ConfigError as error:
-            raise SettingsError([f"sink.{problem}" for problem in error.problems]) from None
+            raise SettingsError(self._of_section("sink", error.problems)) from None
+
+    def _of_section(self, section: str, problems: Sequence[str]) -> list[str]:
+        place = f"{_DATABASES}.{self.name}.{section}" if self.name else section
+        return [f"{place}.{problem}" for problem in problems]
 
     def check(self) -> None:
         """Check whatever is configured, both sections together.
@@ -129,16 +169,34 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Sequence[str]
             continue
         keys = _path(option.strip().split("."))
         _assign(options, keys, text, problems, f"--set {option}")
-    unknown = sorted(options.keys() - {*_SECTIONS, *_SHARED})
+    unknown = sorted(options.keys() - {*_SECTIONS, *_SHARED, _DATABASES})
     problems.extend(
-        f"{name} is not a section: the sections are publisher, sink, and kafka, registry, prefix"
-        " as defaults of both"
+        f"{name} is not a section: the sections are publisher, sink, and kafka, registry,"
+        " prefix, tracing as defaults of both, and databases"
         for name in unknown
     )
+    if _DATABASES in options:
+        problems.extend(problems_of(options[_DATABASES], (*_SECTIONS, *_SHARED)))
     if problems:
         raise SettingsError(problems)
-    publisher, sink = (_with_shared(options, section) for section in _SECTIONS)
-    return Settings(publisher, sink)
+    common = {section: _with_shared(options, section) for section in _SECTIONS}
+    databases = _of_databases(common, options.get(_DATABASES) or {})
+    problems.extend(lakes_that_are_one({n: one.sink_options for n, one in databases.items()}))
+    if problems:
+        raise SettingsError(problems)
+    return Settings(common["publisher"], common["sink"], databases)
+
+
+def _of_databases(
+    common: Mapping[str, Options], databases: Mapping[str, Options | None]
+) -> dict[str, Settings]:
+    """The merged options of each of several databases."""
+    found = {}
+    for name, given in databases.items():
+        own = {section: _with_shared(given or {}, section) for section in _SECTIONS}
+        publisher, sink = laid_over(common, name, own)
+        found[name] = Settings(publisher, sink, name=name)
+    return found
 
 
 def _read(path: Path) -> Options:
@@ -179,7 +237,7 @@ def _path(parts: list[str], *, is_shell: bool = False) -> list[str]:
 
 
 def _value(keys: Sequence[str], text: str) -> Any:
-    is_text = keys[-1] in _TEXT or {*keys[:-1]} & {"extra", "odbc", "topic_settings"}
+    is_text = keys[-1] in _TEXT or {*keys[:-1]} & _TEXTS
     return text if is_text else yaml.safe_load(text)
 
 
@@ -192,12 +250,24 @@ def _assign(
         problems.append(f"{origin} is not YAML: {_yaml_problem(error)}")
         return
     place: Any = options
-    for key in keys[:-1]:
+    for key in _as_spelled(options, keys)[:-1]:
         place = place.setdefault(key, {})
         if not isinstance(place, dict):
             problems.append(f"{origin}: {key} is a value, not a section")
             return
     place[keys[-1]] = value
+
+
+def _as_spelled(options: Options, keys: Sequence[str]) -> Sequence[str]:
+    """The keys of a path with the name of a database as the file has it: shells have capitals."""
+    names = options.get(_DATABASES)
+    if keys[0] != _DATABASES or len(keys) < 2 or not isinstance(names, dict):
+        return keys
+    found = [name for name in names if str(name).casefold() == keys[1].casefold()]
+    for name in found:
+        if names[name] is None:
+            names[name] = {}
+    return [keys[0], *found[:1], *keys[2:]] if found else keys
 
 
 def _with_shared(options: Options, section: str) -> Options:

@@ -21,6 +21,7 @@ from tailrace_schemas.topics import TableName
 
 if TYPE_CHECKING:
     from tailrace.lake import CommitRows
+    from tailrace.publisher_notes import PublisherNotes
     from tailrace.settings import Settings
     from tailrace_publisher.config import PublisherConfig
     from tailrace_publisher.ports import Connection
@@ -51,8 +52,10 @@ class TableLag:
     """One table's newest captured change, and the seconds that each stage is behind it.
 
     None means that there is no such stage yet; 0.0 that it has the newest change. A table that is
-    not in the cut is in its snapshot, or was stopped; the publisher's log says which. Why the sink
-    stopped a table is in ``lake_stopped``; ``dead_letters`` are the records that it put aside.
+    not in the cut is in its snapshot, or was stopped: ``publisher_state`` and ``publisher_says``
+    tell which, where its checkpoint can be read. Why the sink stopped a table is in
+    ``lake_stopped``; ``dead_letters`` are the records that it put aside. ``publisher_paused`` is
+    the same of all tables.
     """
 
     table: str
@@ -64,6 +67,9 @@ class TableLag:
     in_cut: bool = True
     lake_stopped: str | None = None
     dead_letters: int = 0
+    publisher_state: str | None = None
+    publisher_says: str | None = None
+    publisher_paused: bool = False
 
 
 def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
@@ -94,7 +100,8 @@ def show(settings: Settings, *, as_json: bool) -> None:
     config = settings.publisher()
     topics = published_stage(config)
     lake = _lake(settings) if settings.has_sink else None
-    lags = list(_lags(config, topics, lake))
+    notes = _notes(config, topics)
+    lags = [_noted(lag, notes) for lag in _lags(config, topics, lake)]
     if as_json:
         click.echo(json.dumps([asdict(lag) for lag in lags], indent=2))
         return
@@ -105,16 +112,19 @@ def show(settings: Settings, *, as_json: bool) -> None:
         table.add_row(
             Text(shown(lag.table)),
             lag.newest_lsn or "none",
-            *_stage(lag.topic_lsn or "nothing published", lag.topic_lag_s, in_cut=lag.in_cut),
-            *_stage(
-                lag.lake_lsn or "nothing applied",
-                lag.lake_lag_s,
-                in_cut=lag.in_cut and lag.lake_stopped is None,
-            ),
+            *_stage(lag.topic_lsn or "nothing published", lag.topic_lag_s, _why_out(lag)),
+            *_stage(lag.lake_lsn or "nothing applied", lag.lake_lag_s, _why_out_of_lake(lag)),
         )
     console = Console()
     console.print(table)
+    if notes.paused_since_ms is not None:
+        since = datetime.fromtimestamp(notes.paused_since_ms / 1000, UTC).isoformat(" ", "seconds")
+        console.print(
+            f"The publisher is paused since {since}: nothing is published until tailrace resume."
+        )
     for lag in lags:
+        if lag.publisher_says:
+            console.print(Text(shown(lag.publisher_says)))
         if lag.lake_stopped is not None:
             console.print(Text(shown(f"The sink stopped {lag.table}: {lag.lake_stopped}")))
         if lag.dead_letters:
@@ -130,8 +140,42 @@ def show(settings: Settings, *, as_json: bool) -> None:
         console.print(f"The topics are known to be complete up to {age:.0f} s ago.")
 
 
-def _stage(reached: str, lag: float | None, *, in_cut: bool) -> tuple[str, str]:
-    return (reached, _seconds(lag)) if in_cut else ("in snapshot or stopped", "")
+def _stage(reached: str, lag: float | None, out: str | None) -> tuple[str, str]:
+    return (reached, _seconds(lag)) if out is None else (out, "")
+
+
+def _why_out(lag: TableLag) -> str | None:
+    """Why a table is not in the topics' cut; None where it is."""
+    return None if lag.in_cut else lag.publisher_state or "in snapshot or stopped"
+
+
+def _why_out_of_lake(lag: TableLag) -> str | None:
+    return _why_out(lag) if lag.lake_stopped is None else "stopped"
+
+
+def _noted(lag: TableLag, notes: PublisherNotes) -> TableLag:
+    note = None if lag.in_cut else notes.tables.get(lag.table)
+    return replace(
+        lag,
+        publisher_state=None if note is None else note.state,
+        publisher_says=None if note is None else note.told,
+        publisher_paused=notes.paused_since_ms is not None,
+    )
+
+
+def _notes(config: PublisherConfig, topics: Stage | None) -> PublisherNotes:
+    """What the checkpoints say; nothing, and why, where they cannot be read: the rest is known."""
+    from tailrace.publisher_notes import PublisherNotes, publisher_notes
+    from tailrace_publisher.errors import PublisherError
+    from tailrace_schemas.registry import RegistryError
+
+    if topics is None:
+        return PublisherNotes()
+    try:
+        return publisher_notes(config)
+    except (PublisherError, RegistryError) as error:
+        click.echo(shown(f"What is paused or stopped, and why, cannot be told: {error}"), err=True)
+        return PublisherNotes()
 
 
 def _seconds(lag: float | None) -> str:

@@ -12,7 +12,7 @@ import signal
 import threading
 from typing import Any, Final
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final[tuple[signal.Signals, ...]] = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignal:
@@ -20,9 +20,17 @@ class StopSignal:
 
     Enter it before other threads are started: they inherit what is blocked, as child processes do.
     (What was started before gets the signals, and a handler then does the same.)
+
+    Args:
+        hang_up: set by each SIGHUP; default: SIGHUP does what it did before. It is left alone where
+            it is ignored, as under nohup.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hang_up: threading.Event | None = None) -> None:
+        self._hang_up = hang_up
+        self._taken = _SIGNALS
+        if hang_up is not None and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            self._taken = (*_SIGNALS, signal.SIGHUP)
         self._event = threading.Event()
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._wait, name="signals", daemon=True)
@@ -30,9 +38,9 @@ class StopSignal:
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> threading.Event:
-        for number in _SIGNALS:
-            self._handlers[number] = signal.signal(number, lambda *_: self._event.set())
-        self._blocked = set(signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS))
+        for number in self._taken:
+            self._handlers[number] = signal.signal(number, self._handled)
+        self._blocked = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._taken))
         self._thread.start()
         return self._event
 
@@ -45,11 +53,20 @@ class StopSignal:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
+    def _handled(self, number: int, _: object) -> None:
+        if number == signal.SIGHUP and self._hang_up is not None:
+            self._hang_up.set()
+        else:
+            self._event.set()
+
     def _wait(self) -> None:
         while True:
-            number = signal.sigwait(_SIGNALS)
+            number = signal.sigwait(self._taken)
             if self._left.is_set():
                 return
+            if number == signal.SIGHUP and self._hang_up is not None:
+                self._hang_up.set()
+                continue
             if self._event.is_set():
                 os._exit(128 + number)
             self._event.set()

@@ -45,8 +45,9 @@ from tailrace_schemas.options import (
     problems,
 )
 from tailrace_schemas.serializations import JsonDecimals, Serialization
-from tailrace_schemas.shards import ShardMap, transactional_id
+from tailrace_schemas.shards import ShardMap
 from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.tracing_options import TracingConfig
 
 
 class OnRename(StrEnum):
@@ -292,6 +293,7 @@ class PublisherConfig(Section):
     snapshot: SnapshotConfig = Field(default_factory=SnapshotConfig)
     start: StartConfig = Field(default_factory=StartConfig)
     shards: ShardsConfig = Field(default_factory=ShardsConfig)
+    tracing: TracingConfig = Field(default_factory=TracingConfig)
     metrics_port: int | None = Field(
         default=None,
         ge=0,
@@ -399,12 +401,6 @@ class PublisherConfig(Section):
     def transactional_id(self) -> str:
         """Stable per prefix and database: whoever takes it fences the one before."""
         return f"tailrace-{self.prefix}-{self.source.database}"
-
-    @property
-    def transactional_ids(self) -> list[str]:
-        """Of each shard, in the order of their numbers."""
-        database, count = self.source.database, self.shards.count
-        return [transactional_id(self.prefix, database, count, n) for n in range(count)]
 
     @classmethod
     def load(cls, options: Mapping[str, Any]) -> PublisherConfig:

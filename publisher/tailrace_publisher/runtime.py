@@ -11,6 +11,7 @@ from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Clock, KafkaAccess, Ports, Registry, Stop
 from tailrace_schemas.shards import Shard
 from tailrace_schemas.topics import TableName, TopicNames
+from tailrace_schemas.traces import Traces
 
 
 class Step(StrEnum):
@@ -46,6 +47,7 @@ class Runtime:
         stop: set to end it between two steps.
         on_step: called at each step, for tests that stop the process there.
         shard: which of the database's tables are published.
+        traces: takes spans; None where none are wanted.
     """
 
     config: PublisherConfig
@@ -54,6 +56,7 @@ class Runtime:
     stop: Stop
     on_step: OnStep
     shard: Shard = field(default_factory=Shard)
+    traces: Traces | None = None
 
     @property
     def clock(self) -> Clock:

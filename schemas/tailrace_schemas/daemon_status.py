@@ -85,7 +85,8 @@ class DaemonStatus:
 
     Attributes:
         program: publisher or sink.
-        state: starting, running, paused, retrying or ended.
+        state: starting, running, paused, retrying, ended, or stopped (of several databases, one
+            whose error waiting does not cure).
         since_ms: since when it is in that state, milliseconds UTC.
         now_ms: when this was told.
         prefix: of the topics.

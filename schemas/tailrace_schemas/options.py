@@ -25,7 +25,9 @@ from pydantic import (
 from tailrace_schemas.topics import TableName
 
 # Options whose value is never repeated in a message, with everything below them.
-_SECRET: Final = frozenset({"password", "extra", "token", "client_key_password", "odbc", "salt"})
+_SECRET: Final = frozenset(
+    {"password", "extra", "token", "client_key_password", "odbc", "salt", "headers"}
+)
 
 HttpCertificate = Annotated[
     Path | None,

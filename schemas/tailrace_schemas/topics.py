@@ -110,6 +110,21 @@ class TopicNames:
         return TableName(*map(unescape, parts))
 
 
+def database_prefix(prefix: str, name: str) -> str:
+    """The prefix of one database of several that have a prefix in common.
+
+    Args:
+        prefix: that of all.
+        name: what the database is called.
+    """
+    return f"{prefix}.{topic_part(name)}"
+
+
+def database_path(name: str) -> str:
+    """Where the endpoint of a publisher of several databases has what is one database's."""
+    return f"/databases/{topic_part(name)}"
+
+
 def key_subject(topic: str) -> str:
     """Registry subject of a topic's key (TopicNameStrategy)."""
     return f"{topic}-key"

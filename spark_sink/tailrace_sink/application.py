@@ -18,13 +18,14 @@ from tailrace_sink.config import SinkConfig
 from tailrace_sink.endpoint import endpoint
 from tailrace_sink.errors import SinkError
 from tailrace_sink.fold_thread import FoldThread
-from tailrace_sink.hooks import Hook
+from tailrace_sink.hooks import LOG_STEPS, Hook, no_hook
 from tailrace_sink.jvm_errors import translated
 from tailrace_sink.lake_table import quote
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.retries import Retries
 from tailrace_sink.session import build_session, small_batch_session
 from tailrace_sink.sink import Sink
+from tailrace_sink.steps import Part, watched_tasks
 from tailrace_sink.streaming import ProgressStream
 
 _log = structlog.get_logger("tailrace.sink")
@@ -78,20 +79,26 @@ def serve(
     with (
         endpoint(config, metrics, board),
         open_registry(config.registry) as registry,
+        watched_tasks(spark, board.steps),
     ):
-        sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=hook)
+
+        def stepped(step: str, path: str) -> None:
+            board.steps.stepped(Part.LOG if step in LOG_STEPS else Part.FOLD)
+            (hook or no_hook)(step, path)
+
+        sink = Sink(spark, config, registry.schema_by_id, metrics=metrics, hook=stepped)
         board.open(sink)
 
         def ready() -> None:
             board.enter("running")
             (on_ready or _nothing)()
 
-        stream = ProgressStream(spark, config, sink.schemas.schema_by_id, sink)
+        stream = ProgressStream(spark, config, sink.schemas.schema_by_id, sink, board.steps)
         try:
             if once:
                 _carry_once(sink, stream, stop, ready)
             else:
-                fold = FoldThread(sink, stop, lambda: warm_up(spark, config))
+                fold = FoldThread(sink, stop, lambda: warm_up(spark, config), board.steps)
                 _log_until(sink, stream, fold, stop, board, ready)
         finally:
             sink.close()
@@ -156,7 +163,8 @@ def _log_until(
     try:
         while not stop.is_set():
             try:
-                sink.open_log()
+                with board.steps.working(Part.LOG):
+                    sink.open_log()
                 if not is_folding:
                     is_folding = True
                     fold.start()

@@ -14,6 +14,7 @@ from tailrace_sink.errors import EXCLUDED
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.progress import SinkState
 from tailrace_sink.sink import Sink
+from tailrace_sink.steps import Steps
 
 Phase = Literal["starting", "running", "retrying", "ended"]
 
@@ -31,6 +32,9 @@ class SinkBoard:
     Args:
         config: the options.
         metrics: counts, and the last errors.
+
+    Attributes:
+        steps: whether it gets on.
     """
 
     def __init__(self, config: SinkConfig, metrics: SinkMetrics) -> None:
@@ -39,6 +43,7 @@ class SinkBoard:
         self._phase: Phase = "starting"
         self._since_ms = _now_ms()
         self._sink: Sink | None = None
+        self.steps = Steps(config.hang_s)
 
     def open(self, sink: Sink) -> None:
         """The sink is made."""

@@ -32,6 +32,7 @@ from tailrace_schemas.options import (
     read_extra,
 )
 from tailrace_schemas.topics import TopicNames
+from tailrace_schemas.tracing_options import TracingConfig
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.progress import Bound
 
@@ -279,6 +280,15 @@ class SinkConfig(Section):
         description="Longest pause between attempts, in seconds; 0.01 to 3600, default 30; pauses"
         " start at 0.25 and double.",
     )
+    hang_s: float = Field(
+        default=600.0,
+        ge=10.0,
+        le=86_400.0,
+        description="Seconds from which on a cut or a batch that is in work counts as hanging, when"
+        " it has taken no step and no task of Spark has ended: /health and /ready then answer 503"
+        " and say which; 10 to 86400, default 600. Too low restarts a sink in a single long task.",
+    )
+    tracing: TracingConfig = Field(default_factory=TracingConfig)
     metrics_port: int | None = Field(
         default=None,
         ge=0,

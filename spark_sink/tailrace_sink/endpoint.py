@@ -52,13 +52,16 @@ class _Pages:
         self._board = board
 
     def health(self, _: Request) -> Response:
+        hang = self._board.steps.hang()
+        if hang is not None:
+            return Response.of_text(hang, HTTPStatus.SERVICE_UNAVAILABLE)
         return Response.of_text("ok")
 
     def ready(self, _: Request) -> Response:
-        phase = self._board.phase
-        is_ready = phase == "running"
+        phase, hang = self._board.phase, self._board.steps.hang()
+        is_ready = phase == "running" and hang is None
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return Response.of_text(phase, status)
+        return Response.of_text(hang or phase, status)
 
     def metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))

@@ -45,7 +45,7 @@ class Fold:
         config = parts.config
         self._config = config
         self._log = parts.log
-        self._metrics = parts.metrics
+        self._metrics, self._traces = parts.metrics, parts.traces
         self._hook, self._now_s = parts.hook, parts.now_s
         session = small_batch_session(parts.spark)
         self._commits = CommitTable(session, config.commits_path)
@@ -179,7 +179,7 @@ class Fold:
             raise translated(f"reading {self._log.path}", error) from error
 
     def _fold(self, plan: BatchPlan) -> None:
-        started = time.monotonic()
+        started, began_s = time.monotonic(), self._now_s()
         self._begin(plan)
         self._hook("planned", "")
         applied = self._applier.apply(plan)
@@ -195,6 +195,7 @@ class Fold:
         self.state = state
         self._begun = None
         self._committed_batch = state.batch
+        self._traces.folded(self.feed.records(), state, began_s, self._now_s())
         self._hook("committed", "")
         seconds = time.monotonic() - started
         self._metrics.batches.inc()

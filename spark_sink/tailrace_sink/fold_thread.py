@@ -13,6 +13,7 @@ from tailrace_schemas.registry import RegistryError
 from tailrace_sink.errors import SinkError
 from tailrace_sink.retries import Retries
 from tailrace_sink.sink import Sink
+from tailrace_sink.steps import Part, Steps
 
 _POLL_S: Final = 0.2
 _REST_MAX_S: Final = 3.0
@@ -27,15 +28,19 @@ class FoldThread:
         sink: whose log is open.
         stop: set by anybody; also by the fold, when it cannot go on.
         warm_up: called once, if there is nothing to fold at first.
+        steps: told while it works.
 
     Attributes:
         log_is_caught_up: set by the log's thread; before that the first cut has the processors.
     """
 
-    def __init__(self, sink: Sink, stop: threading.Event, warm_up: Callable[[], None]) -> None:
+    def __init__(
+        self, sink: Sink, stop: threading.Event, warm_up: Callable[[], None], steps: Steps
+    ) -> None:
         self._sink = sink
         self._stop = stop
         self._warm_up = warm_up
+        self._steps = steps
         self._is_warm = False
         self.log_is_caught_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fold", daemon=True)
@@ -61,10 +66,13 @@ class FoldThread:
         retries = Retries(sink.config, sink.metrics)
         while not stop.is_set():
             try:
-                sink.open_tables()
+                with self._steps.working(Part.FOLD):
+                    sink.open_tables()
                 while not stop.is_set():
                     began, has_all = time.monotonic(), self.log_is_caught_up.is_set()
-                    if sink.fold_tables(stop, batches_max=1):
+                    with self._steps.working(Part.FOLD):
+                        has_folded = sink.fold_tables(stop, batches_max=1) > 0
+                    if has_folded:
                         self._is_warm = True
                         # The log's cuts are what readers wait for: leave them the processors for
                         # as long again. What has gathered meanwhile is one batch.

@@ -5,8 +5,12 @@ written down what it is about to do), ``merged`` (a table of it is done), ``comm
 """
 
 from collections.abc import Callable
+from typing import Final
 
 Hook = Callable[[str, str], None]
+
+LOG_STEPS: Final = frozenset({"appending", "logged"})
+"""The steps of the log; the others are the fold's."""
 
 
 def no_hook(_step: str, _path: str) -> None:

@@ -69,7 +69,7 @@ class LogWriter:
         self._config = parts.config
         self._log = parts.log
         self._schemas = parts.schemas
-        self._metrics = parts.metrics
+        self._metrics, self._traces = parts.metrics, parts.traces
         self._hook, self._now_s = parts.hook, parts.now_s
         self._small, self._large = small_batch_session(parts.spark), parts.spark.newSession()
         self._check = TopicCheck(parts.spark, parts.config.kafka)
@@ -262,7 +262,7 @@ class LogWriter:
         self._last = found
 
     def _append(self, cut: LogCut) -> None:
-        started = time.monotonic()
+        started, began_s = time.monotonic(), self._now_s()
         self._hook("appending", "")
         topics, lost = self._selected(cut.topics)
         of_events = {schema_id for of in topics.values() for schema_id in of.schema_ids}
@@ -310,6 +310,7 @@ class LogWriter:
             replace(record, batch=state.state.batch, lost=lost) for record in cut.records
         )
         self.on_logged(Logged(before, state.state.batch, records))
+        self._traces.logged(cut.records, state.state.batch, began_s, self._now_s())
         self._hook("logged", "")
 
     def _selected(

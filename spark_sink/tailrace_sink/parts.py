@@ -13,6 +13,7 @@ from tailrace_sink.hooks import Hook, no_hook
 from tailrace_sink.log_table import LogTable
 from tailrace_sink.metrics import SinkMetrics
 from tailrace_sink.schema_store import SchemaStore
+from tailrace_sink.traces import SinkTraces
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class SinkParts:
         log: the log's table.
         schemas: where the writer schemas are kept.
         metrics: Prometheus figures.
+        traces: takes spans.
         hook: called with each step (``hooks``).
         now_s: clock, seconds since the epoch.
     """
@@ -34,5 +36,6 @@ class SinkParts:
     log: LogTable
     schemas: SchemaStore
     metrics: SinkMetrics
+    traces: SinkTraces
     hook: Hook = no_hook
     now_s: Callable[[], float] = time.time

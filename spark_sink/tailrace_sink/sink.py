@@ -24,6 +24,7 @@ from tailrace_sink.progress import SchemaById, SinkState
 from tailrace_sink.schema_store import SchemaStore
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.topic_ranges import ProgressRecord
+from tailrace_sink.traces import SinkTraces
 
 
 class Sink:
@@ -36,6 +37,9 @@ class Sink:
         metrics: Prometheus figures.
         hook: called with each step (``hooks``).
         now_s: clock, seconds since the epoch.
+
+    Raises:
+        ConfigError: traces are wanted and cannot be made.
 
     Attributes:
         log: appends to the log; one thread at a time.
@@ -60,10 +64,12 @@ class Sink:
             LogTable(small_batch_session(spark), config.log_path, config.prefix),
             SchemaStore(spark, config.log_path, config.schemas_path, schema_by_id),
             self.metrics,
+            SinkTraces(config),
             hook or no_hook,
             now_s,
         )
         self.schemas = parts.schemas
+        self._traces = parts.traces
         self.log = LogWriter(parts)
         self.fold = Fold(parts)
         self.log.on_logged = self.fold.feed.offer
@@ -91,8 +97,9 @@ class Sink:
         return self.fold.open(self.log.epoch)
 
     def close(self) -> None:
-        """End the workers."""
+        """End the workers, and send the spans that wait."""
         self.fold.close()
+        self._traces.close()
 
     def look_behind(self) -> None:
         """Go on behind what the progress topic no longer has, if it lacks what comes next.

@@ -26,6 +26,7 @@ from tailrace_sink.kafka_ranges import kafka_options, offsets_json
 from tailrace_sink.progress import SchemaById, decode_progress
 from tailrace_sink.session import small_batch_session
 from tailrace_sink.sink import Sink
+from tailrace_sink.steps import Part, Steps
 from tailrace_sink.topic_ranges import ProgressRecord
 
 _POLL_S = 0.2
@@ -41,15 +42,22 @@ class ProgressStream:
         config: the options.
         schema_by_id: the registry's look-up.
         sink: what takes the records.
+        steps: told while it works; default: nobody asks.
     """
 
     def __init__(
-        self, spark: SparkSession, config: SinkConfig, schema_by_id: SchemaById, sink: Sink
+        self,
+        spark: SparkSession,
+        config: SinkConfig,
+        schema_by_id: SchemaById,
+        sink: Sink,
+        steps: Steps | None = None,
     ) -> None:
         self._spark = small_batch_session(spark)
         self._config = config
         self._schema_by_id = schema_by_id
         self._sink = sink
+        self._steps = steps or Steps(config.hang_s)
         self._check = TopicCheck(self._spark, config.kafka)
         self._busy = threading.Lock()
         self._is_closing = False
@@ -65,6 +73,10 @@ class ProgressStream:
             SinkError: Kafka cannot be read, or a cut failed.
             RegistryError: a schema could not be looked up.
         """
+        with self._steps.working(Part.LOG):
+            return self._catch_up(stop)
+
+    def _catch_up(self, stop: threading.Event) -> int:
         self._sink.look_behind()
         try:
             rows = (
@@ -95,8 +107,10 @@ class ProgressStream:
         except (PySparkException, Py4JError) as error:
             raise translated(f"stream of {self._config.topics.progress}", error) from error
         try:
-            while not stop.is_set() and query.isActive:
-                stop.wait(_POLL_S)
+            with self._steps.working(Part.STREAM):
+                while not stop.is_set() and query.isActive:
+                    self._steps.stepped(Part.STREAM)
+                    stop.wait(_POLL_S)
             failure = query.exception()
         finally:
             # A query that is stopped inside a write dies of a StackOverflowError that hides why. So
@@ -116,7 +130,8 @@ class ProgressStream:
                 if self._is_closing or stop.is_set() or self._failure is not None:
                     return
                 try:
-                    self._sink.process(self._decoded(_collected(frame)), stop)
+                    with self._steps.working(Part.LOG):
+                        self._sink.process(self._decoded(_collected(frame)), stop)
                 except Exception as error:  # noqa: BLE001 - re-raised by run(), see below
                     # Through the JVM it would come back as a wall of text: keep ours, end the query
                     # by something short.

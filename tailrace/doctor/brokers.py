@@ -13,9 +13,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from tailrace.doctor.access_rules import Identities, look_at_access_rules
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.shards import look_at_shards
-from tailrace.doctor.transactional_id import look_at_transactional_id
 from tailrace_publisher.deliver.kafka_errors import unusable_options
 from tailrace_publisher.deliver.topic_settings import (
     check_keeps_newest,
@@ -33,7 +33,7 @@ _MANY_COPIES: Final = 3
 
 
 def look_at_brokers(
-    config: KafkaConfig, topics: TopicNames, data: Sequence[str], transactional_ids: Sequence[str]
+    config: KafkaConfig, topics: TopicNames, data: Sequence[str], identities: Identities
 ) -> Iterator[Finding]:
     """Judge the brokers and the topics.
 
@@ -41,7 +41,7 @@ def look_at_brokers(
         config: where they are.
         topics: names of the publisher's own topics.
         data: names of the tables' topics.
-        transactional_ids: the publisher's: one of each shard.
+        identities: under which names the publisher comes.
     """
     try:
         admin = AdminClient({**config.connection(), "log_level": 0})
@@ -75,9 +75,8 @@ def look_at_brokers(
     broker = str(min(metadata.brokers, default=0))
     settings = _settings(admin, ResourceType.BROKER, [broker], config.start_timeout_s).get(broker)
     yield from _defaults(config, settings, count)
-    for name in transactional_ids:
-        yield from look_at_transactional_id(admin, config, name)
-    yield from look_at_shards(metadata, topics, len(transactional_ids))
+    yield from look_at_access_rules(admin, config, identities)
+    yield from look_at_shards(metadata, topics, identities.shards)
     own = [topics.offsets, topics.progress, topics.signals]
     own += [topics.control] if topics.control in metadata.topics else []
     present = [name for name in [*own, *data] if name in metadata.topics]

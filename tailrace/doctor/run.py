@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
 
+from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.asking import Source
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.clocks import look_at_registry_clock, look_at_server_clock
@@ -58,7 +59,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
             "nothing of the source could be looked at from here on",
             Fix("mend this first, then run tailrace doctor again"),
         )
-    yield from look_at_brokers(config.kafka, config.topics, topics, config.transactional_ids)
+    yield from look_at_brokers(config.kafka, config.topics, topics, Identities.of(config))
     yield from look_at_registry(config.registry)
     yield from look_at_registry_clock(config.registry)
     if lake is not None:

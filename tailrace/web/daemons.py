@@ -12,6 +12,7 @@ import httpx
 from tailrace_schemas.daemon_status import DaemonStatus
 from tailrace_schemas.http_service import read_token
 from tailrace_schemas.tls_problems import certificate_problem
+from tailrace_schemas.topics import database_path
 
 if TYPE_CHECKING:
     from tailrace_publisher.config import PublisherConfig
@@ -66,9 +67,16 @@ def ask_status(address: DaemonAddress) -> DaemonStatus:
         answer = httpx.get(url, headers=headers, timeout=_LIMIT_S, trust_env=False, verify=verify)
         if answer.status_code != httpx.codes.OK:
             raise DaemonUnavailable(f"{url}: {answer.status_code} {answer.text.strip()[:200]}")
-        return DaemonStatus.from_json(answer.json())
+        told = answer.json()
+        if isinstance(told, dict) and isinstance(told.get("databases"), dict):
+            paths = ", ".join(database_path(name) for name in told["databases"])
+            raise DaemonUnavailable(
+                f"{url}: this publisher has several databases: give its address with that of the"
+                f" one that is meant behind it: {paths}"
+            )
+        return DaemonStatus.from_json(told)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        told = certificate_problem(error, "its certificate", "the variable SSL_CERT_FILE")
-        raise DaemonUnavailable(f"{url} does not answer ({told or error})") from error
+        problem = certificate_problem(error, "its certificate", "the variable SSL_CERT_FILE")
+        raise DaemonUnavailable(f"{url} does not answer ({problem or error})") from error
     except ValueError as error:
         raise DaemonUnavailable(f"{url}: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from tailrace.web.details import Details
 from tailrace.web.site import Site
 from tailrace_schemas.http_service import Address, HttpService, is_loopback, read_token
 from tailrace_schemas.http_tls import read_tls
+from tailrace_schemas.topics import database_path
 
 if TYPE_CHECKING:
     from tailrace.settings import Settings
@@ -72,6 +73,8 @@ def serving(settings: Settings, options: WebOptions) -> Iterator[str]:
         raise WebRefused(f"--certificate, --key: {error}") from error
     address = Address(options.port, options.host, token, tls)
     own = address_of(settings.publisher())
+    if own is not None and settings.name:
+        own = replace(own, url=f"{own.url}{database_path(settings.name)}")
     given = [_address(url, own) for url in options.publisher_urls or (None,)]
     publishers = [address for address in given if address is not None]
     sink = None

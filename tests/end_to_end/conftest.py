@@ -56,6 +56,7 @@ class Pipeline:
     database: str
     publisher_options: dict[str, Any] = field(default_factory=dict)
     sink_options: dict[str, Any] = field(default_factory=dict)
+    tracing: dict[str, Any] = field(default_factory=dict)
     children: dict[str, ChildProcess] = field(default_factory=dict)
     scanning: threading.Lock = field(default_factory=threading.Lock)
     commits: CommitRows = field(init=False)
@@ -78,6 +79,7 @@ class Pipeline:
             "prefix": self.prefix,
             "kafka": {"bootstrap": self.bootstrap},
             "registry": {"url": self.registry_url},
+            "tracing": self.tracing,
             "publisher": {
                 "source": {
                     "host": self.server.host,

@@ -100,7 +100,8 @@ class Traffic:
             connection.close()
 
 
-def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monkeypatch):
+def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monkeypatch, collector):
+    pipeline.tracing = {"endpoint": collector.endpoint, "ratio": 1}
     create_bank(pipeline)
     publisher = pipeline.start("publish")
     sink = pipeline.start("sink")
@@ -140,6 +141,17 @@ def test_lake_equals_source_though_publisher_and_sink_are_killed(pipeline, monke
         for account, amount in entries[row.tables[paths["journal"]]]:
             explained[account] += amount
         assert sorted(balances[row.tables[paths["accounts"]]]) == sorted(explained.items()), row
+    # Spans of both daemons are of one trace, though nothing of it travels with the data.
+    whole = [
+        spans
+        for spans in collector.traces().values()
+        if spans.keys() == {"publish", "capture", "read", "commit", "log", "fold"}
+    ]
+    assert len(whole) > 10, [sorted(spans) for spans in collector.traces().values()]
+    for spans in whole:
+        parents = {span.parent_id for name, span in spans.items() if name != "publish"}
+        assert parents == {spans["publish"].span_id}
+        assert spans["commit"].began_ns <= spans["log"].ended_ns <= spans["fold"].ended_ns
 
 
 def test_a_whole_table_key_update_in_pages_of_one_row_arrives_whole(pipeline, monkeypatch):

@@ -161,6 +161,34 @@ def test_a_transactional_id_that_may_not_be_used_is_told(orders: Pipe, tmp_path:
     assert f"--transactional-id {name}" in others["fix"]["text"]
 
 
+def test_the_names_that_shards_bring_are_judged_too(orders: Pipe, tmp_path: Path):
+    shards = {"count": 2}
+    whole = orders.config().transactional_id
+    admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
+
+    def rule(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+        pattern, principal = ResourcePatternType.LITERAL, "User:*"
+        return AclBinding(kind, name, pattern, principal, "*", operation, AclPermissionType.DENY)
+
+    denied = [
+        rule(ResourceType.TRANSACTIONAL_ID, f"{whole}-map", AclOperation.WRITE),
+        rule(ResourceType.GROUP, whole, AclOperation.READ),
+    ]
+    for future in admin.create_acls(denied).values():
+        future.result(10)
+    try:
+        findings = found(orders, tmp_path, shards=shards)
+    finally:
+        for future in admin.delete_acls([AclBindingFilter(*_parts(r)) for r in denied]).values():
+            future.result(10)
+    told = {f["subject"]: f for f in findings if f["level"] == "problem"}
+    assert f"{whole}-map: Write is denied" in told["transactional id"]["text"]
+    assert f"{whole}: Read is denied" in told["consumer group"]["text"]
+    assert told["consumer group"]["why"] == "the publisher is given no shards"
+    quiet = {f["subject"] for f in found(orders, tmp_path, shards=shards)}
+    assert not quiet & {"transactional id", "consumer group"}
+
+
 def _parts(rule: AclBinding) -> tuple[Any, ...]:
     return (
         *(rule.restype, rule.name, rule.resource_pattern_type, rule.principal),

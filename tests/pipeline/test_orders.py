@@ -81,7 +81,7 @@ def come_to_the_middle(shop: Pipe, publisher: Running, client: Client) -> None:
     publisher.until(is_there, "some rows are out")
 
 
-def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe):
+def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe, tmp_path: Path):
     with Running(shop.config(**SLOW)) as publisher:
         client = Client(publisher)
         come_to_the_middle(shop, publisher, client)
@@ -92,6 +92,9 @@ def test_a_snapshot_is_paused_over_a_restart_and_resumed_where_it_was(shop: Pipe
         assert "paused" in client.http.get("/status", headers={"Accept": "text/plain"}).text
         assert "tailrace_snapshot_paused 1.0" in client.http.get("/metrics").text
         out = client.orders().snapshot_rows
+    told = shown_status(file_of(shop, tmp_path))
+    assert f"The snapshot of dbo.orders is paused ({out} rows of it are out)" in told
+    assert "snapshot paused" in told
     shop.source.execute(
         "UPDATE dbo.orders SET note = 1 WHERE id = 7", "DELETE dbo.orders WHERE id = 0"
     )
@@ -178,22 +181,37 @@ def test_a_table_is_stopped_and_comes_back_with_a_snapshot(shop: Pipe):
     assert set(shop.topics.state(shop.source.name, "orders", "id")) == {*range(ROWS), 77}
 
 
-def test_a_publisher_that_is_paused_lives_and_publishes_nothing(shop: Pipe, tmp_path: Path):
+def file_of(shop: Pipe, folder: Path) -> str:
+    """A configuration file of the shop's publisher."""
     options = shop.options()
     options["source"]["password"] = str(options["source"]["password"])
-    file = tmp_path / "tailrace.json"  # which is YAML
+    file = folder / "tailrace.json"  # which is YAML
     file.write_text(json.dumps({"publisher": options}))
+    return str(file)
+
+
+def shown_status(file: str, *flags: str) -> str:
+    told = CliRunner(env={"COLUMNS": "200"}).invoke(cli, ["status", "--config", file, *flags])
+    assert told.exit_code == 0, told.output
+    return told.stdout
+
+
+def test_a_publisher_that_is_paused_lives_and_publishes_nothing(shop: Pipe, tmp_path: Path):
+    file = file_of(shop, tmp_path)
     with Running(shop.config(metrics_port=0)) as publisher:
         client = Client(publisher)
         publisher.until(shop.is_caught_up, "the snapshots are out")
         assert client.http.post("/resume", json={}).status_code == 409
-        asked = CliRunner().invoke(cli, ["pause", "--config", str(file)])
+        assert "paused" not in shown_status(file)
+        asked = CliRunner().invoke(cli, ["pause", "--config", file])
         assert (asked.exit_code, "has taken it up" in asked.output) == (0, True), asked.output
         publisher.until(lambda: client.status().state == "paused", "it is paused")
         assert client.http.post("/pause", json={}).status_code == 409
         assert client.http.get("/health").text == "ok, paused\n"
         assert client.http.get("/ready").status_code == 503
         assert "tailrace_paused 1.0" in client.http.get("/metrics").text
+    assert "The publisher is paused since 2" in shown_status(file)
+    assert {lag["publisher_paused"] for lag in json.loads(shown_status(file, "--json"))} == {True}
     shop.source.execute("INSERT dbo.orders VALUES (77, 0)")
     shop.source.scan()
     with Running(shop.config(metrics_port=0)) as publisher:

@@ -17,6 +17,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tailrace.progress import last_record
+from tailrace.settings import Settings
+from tailrace.web.run import WebOptions, serving
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.accept import accept_database
 from tailrace_publisher.daemon.agreed_map import agreed_map
@@ -111,9 +113,10 @@ def test_publishers_come_and_go_and_are_killed_under_load(shop: Pipe):  # noqa: 
             assert len(first.told("shard_left")) >= 1
             first.until(lambda: has_all(shop, lsn), "its shards go on", _TAKEN_UP_S)
             assert time.monotonic() - began < _TAKEN_UP_S
-            with Running(shop.config(shards=SHARDS)) as second:
+            with Running(config) as second:
                 second.until(lambda: bool(second.told("shard_taken")), "one goes over")
                 first.until(lambda: status(client).figures["shards_here"] == 2, "it is told")
+                assert_page(shop, first, second)
             lsn = shop.source.max_lsn()
             first.until(lambda: has_all(shop, lsn), "it was given back")
         first.until(lambda: is_caught_up(shop, 3), "all is out")
@@ -126,6 +129,28 @@ def test_publishers_come_and_go_and_are_killed_under_load(shop: Pipe):  # noqa: 
         client.close()
     assert_whole(shop, shards_of(shop))
     assert_cuts(shop, 3)
+
+
+def assert_page(pipe: Pipe, *publishers: Running) -> None:
+    """The page that is given every publisher's address shows them as one that has all shards."""
+    options = WebOptions(every_s=0.2, publisher_urls=tuple(map(url_of, publishers)))
+    settings = Settings(pipe.options(shards=SHARDS), {})
+    with (
+        serving(settings, options) as url,
+        httpx.Client(base_url=url, trust_env=False, timeout=30) as page,
+    ):
+        seen: dict[str, Any] = {}
+
+        def is_whole() -> bool:
+            seen.update(page.get("/model.json").json())
+            told = seen["publisher"]
+            return bool(told["figures"]["shards_here"] == 3 and told["state"] == "running")
+
+        publishers[0].until(is_whole, "both are asked")
+        names = [f"dbo.{table}" for table in TABLES]
+        assert [table["table"] for table in seen["publisher"]["tables"]] == names
+        assert {row["state"] for row in seen["rows"]} == {"followed"}
+        assert seen["publisher"]["closed_lsn"] is not None
 
 
 def map_in_time(config: PublisherConfig) -> ShardMap:

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tailrace.doctor.access_rules import Identities
 from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
 from tailrace.web.run import WebOptions, serving
@@ -85,7 +86,7 @@ def test_a_broker_s_certificate_is_refused_with_its_reason(bad: tuple[int, Path,
             "start_timeout_s": 1,
         }
     )
-    (told,) = look_at_brokers(config, TopicNames("p"), [], "t")
+    (told,) = look_at_brokers(config, TopicNames("p"), [], Identities(["t"]))
     assert (told.level, words in told.text) == (Level.PROBLEM, True), told.text
     assert f"127.0.0.1:{port}" in told.text
 

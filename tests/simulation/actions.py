@@ -498,10 +498,13 @@ def second_publisher(sim: Simulation, rng: random.Random) -> None:
         sim.run_another(rng.choice((40, 90, 150, 400)))
 
 
+_COMPACTED = frozenset({"sim.offsets", "sim.control"})
+
+
 @action
 def retention(sim: Simulation, rng: random.Random) -> None:
     """Retention takes the oldest records of a topic, but of the one that is compacted."""
-    topics = [topic for name, topic in sim.broker.topics.items() if name != "sim.offsets"]
+    topics = [topic for name, topic in sim.broker.topics.items() if name not in _COMPACTED]
     if topics:
         for partition in rng.choice(topics).partitions:
             end = partition.stable_end()

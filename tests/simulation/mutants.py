@@ -7,18 +7,19 @@ lie in the driver's errors and values and have tests there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from tailrace_publisher.daemon import coverage, stream, table_intake, tables, watch, wiring
-from tailrace_publisher.errors import DatabaseReplaced, PermissionMissing
+from tailrace_publisher.errors import DatabaseReplaced, PermissionMissing, PublisherError
 from tailrace_publisher.snapshot import fence
 from tailrace_publisher.source import pages
 
 _MAXTRANS_DEFAULT: Final = 500
 _STALL_S: Final = 60.0
+_DEADLINE_S: Final = 10.0
 
 
 @contextmanager
@@ -156,6 +157,25 @@ def _rights_come_back_too_late() -> AbstractContextManager[None]:
     return _replaced(stream.Stream, "_refused", asked)
 
 
+def _checkpoint_before_the_id() -> AbstractContextManager[None]:
+    """Of hand-overs: the checkpoint is read before the transactional id is taken, not behind."""
+    start, read = wiring.KafkaDelivery.start, wiring.read_checkpoints
+    found: dict[int, Any] = {}
+
+    def started(self: Any) -> None:
+        with suppress(PublisherError):  # a first start: the topic is not made yet
+            found[id(self._target)] = read(self._target, _DEADLINE_S)
+        start(self)
+
+    def stored(topics: Any, deadline_s: float) -> Any:
+        return found.pop(id(topics), None) or read(topics, deadline_s)
+
+    stack = ExitStack()
+    stack.enter_context(_replaced(wiring.KafkaDelivery, "start", started))
+    stack.enter_context(_replaced(wiring, "read_checkpoints", stored))
+    return _closing(stack)
+
+
 @contextmanager
 def _closing(stack: ExitStack) -> Iterator[None]:
     with stack:
@@ -173,6 +193,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "9b": _tables_without_command_ids_repeat,
     "stops-not-written": _stops_are_not_written,
     "rights-too-late": _rights_come_back_too_late,
+    "checkpoint-before-id": _checkpoint_before_the_id,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -185,6 +206,7 @@ SIGNS: Final = {
     "9b": ("twice", "comes behind", "positions go back"),
     "stops-not-written": ("ended by itself: PositionExpired",),
     "rights-too-late": ("ended by itself: PermissionMissing",),
+    "checkpoint-before-id": ("twice", "comes behind", "positions go back", "progress record"),
 }
 """What a finding says that is of the fault: of these words, one."""
 

@@ -49,6 +49,8 @@ class Surroundings:
         zone_back: whether the clocks are put back then.
         tables: how many of the templates there are.
         allows_snapshot: see ``view.Features``.
+        shards: of how many the publisher has the last, and with it all tables; publishers hand it
+            over to each other by the transactional id of the shard.
     """
 
     replicas: int
@@ -65,6 +67,7 @@ class Surroundings:
     zone_back: bool
     tables: int
     allows_snapshot: bool = False
+    shards: int = 1
 
     @property
     def goes_by_time(self) -> bool:
@@ -196,6 +199,8 @@ def draw(seed: int) -> Scenario:
     options = _options(rng, around)
     if seed % 4 == 3:
         options["source"]["read_mode"] = "function"
+    if seed % 5 == 4:
+        around = replace(around, shards=2)
     return Scenario(seed, around, options, steps)
 
 

@@ -16,7 +16,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from structlog.testing import capture_logs
+
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.agreed_map import agreed_map
 from tailrace_publisher.daemon.loop import run as run_publisher
 from tailrace_publisher.errors import (
     DatabaseReplaced,
@@ -29,6 +32,7 @@ from tailrace_publisher.errors import (
     ReplicaBehind,
 )
 from tailrace_publisher.metrics import Metrics
+from tailrace_schemas.shards import Shard, transactional_id
 from tailrace_schemas.signals import (
     PauseSignal,
     Signal,
@@ -73,6 +77,7 @@ class Simulation:
 
     Attributes:
         scenario: what happens.
+        shard: which of the database's the publisher has; it has all tables.
         excuses: why a table may be stopped, by its name.
         halted: tables whose snapshots operators stopped, by name, until they ask for new ones.
         reserved: LSNs of changes of a transaction that is not committed yet.
@@ -90,6 +95,7 @@ class Simulation:
     config: PublisherConfig
     published: Published
     told: Told
+    shard: Shard = field(default_factory=Shard)
     excuses: dict[str, list[str]] = field(default_factory=dict)
     halted: set[str] = field(default_factory=set)
     reserved: list[bytes] = field(default_factory=list)
@@ -125,7 +131,8 @@ class Simulation:
     @property
     def transactional_id(self) -> str:
         """Of the publisher."""
-        return self.config.transactional_id
+        config, shards = self.config, self.shard.map.shards
+        return transactional_id(config.prefix, config.source.database, shards, self.shard.number)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -143,7 +150,10 @@ class Simulation:
             world = self.world, self.tick, self._lane
             ports = make_ports(self.source, clients, self.schemas, *world)
             try:
-                run_publisher(self.config, self._stop, metrics=self.told.metrics, ports=ports)
+                metrics = self.told.metrics
+                run_publisher(
+                    self.config, self._stop, metrics=metrics, ports=ports, shard=self.shard
+                )
             except Killed:
                 continue
             except PublisherError as error:
@@ -195,7 +205,7 @@ class Simulation:
         world = self.world, self.tick, self._lane
         try:
             ports = make_ports(self.source, clients, self.schemas, *world)
-            run_publisher(self.config, new_stop(), metrics=Metrics(), ports=ports)
+            run_publisher(self.config, new_stop(), metrics=Metrics(), ports=ports, shard=self.shard)
         except Killed:
             pass
         except PublisherError as error:
@@ -514,7 +524,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         maxtrans=around.maxtrans,
         has_command_id=has_ids,
     )
-    config = PublisherConfig.load(scenario.options)
+    config = PublisherConfig.load({**scenario.options, **_shards(around.shards)})
     broker = Broker(now_us=lambda: world.elapsed_us)
     schemas = Schemas()
     features = Features(
@@ -541,8 +551,28 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
     simulation._lane_pace = rng.choice((0.1, 0.5, 1.0))
     world.on_tick = simulation.on_tick
     broker.on_commit = simulation.published.committed
+    if around.shards > 1:
+        simulation.shard = _last_shard(simulation)
     _create_tables(simulation, rng)
     return simulation
+
+
+def _shards(count: int) -> dict[str, Any]:
+    """The options of shards of which the last has all tables."""
+    if count == 1:
+        return {}
+    pinned = {f"dbo.{name}": count - 1 for name, _, _ in _TEMPLATES}
+    return {"shards": {"count": count, "pinned": pinned}}
+
+
+def _last_shard(simulation: Simulation) -> Shard:
+    """The last shard of the map, which the publisher of the others has written."""
+    sim = simulation
+    clients = Clients(sim.broker, sim.world, lambda: None, sim.faults)
+    world = sim.world, lambda: None, Lane()
+    with capture_logs():
+        found = agreed_map(sim.config, make_ports(sim.source, clients, sim.schemas, *world))
+    return Shard(found.shards - 1, found)
 
 
 def _create_tables(simulation: Simulation, rng: random.Random) -> None:

@@ -22,7 +22,8 @@ _SIGNALS = "sim.signals"
 def scenario_of(seed: int) -> Scenario:
     drawn = draw(seed)
     beside = {"transaction_metadata": True, "schema_changes": True}
-    return replace(drawn, options={**drawn.options, **beside})
+    around = replace(drawn.around, shards=1)  # who has a shard does not count transactions
+    return replace(drawn, around=around, options={**drawn.options, **beside})
 
 
 def records(sim: Simulation, dots: int) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from tailrace.doctor.findings import Level
 from tailrace.doctor.shards import look_at_shards
 from tailrace.progress import decode
-from tailrace_publisher.daemon.shard_board import ShardMetrics
+from tailrace_publisher.daemon.labelled_metrics import LabelledMetrics
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.metrics import Metrics
 from tailrace_schemas.daemon_status import DaemonStatus, Failure, TableStatus, of_shards
@@ -53,10 +53,11 @@ def test_nothing_is_closed_while_one_does_not_know():
 
 
 def test_counts_have_their_shard():
-    metrics = ShardMetrics()
+    metrics = LabelledMetrics("shard")
     for number in range(2):
-        metrics.shards[number] = Metrics()
-        metrics.shards[number].rows.labels(topic="t").inc(number + 1)
+        counts = Metrics()
+        metrics.parts[str(number)] = counts.registry
+        counts.rows.labels(topic="t").inc(number + 1)
     text = generate_latest(metrics).decode()
     assert 'tailrace_rows_total{shard="0",topic="t"} 1.0' in text
     assert 'tailrace_rows_total{shard="1",topic="t"} 2.0' in text

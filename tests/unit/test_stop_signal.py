@@ -32,6 +32,19 @@ with StopSignal() as stop:
     time.sleep(60)
 """
 
+HANGS_UP = """
+import threading
+from tailrace_compose.stop_signal import StopSignal
+asked = threading.Event()
+with StopSignal(asked) as stop:
+    for _ in range(2):
+        print("ready", flush=True)
+        assert asked.wait(20)
+        asked.clear()
+    print("asked", stop.is_set(), flush=True)
+    assert stop.wait(20)
+"""
+
 
 def test_a_statement_goes_on_when_the_signal_comes():
     with EmulatedSqlServer() as server:
@@ -69,3 +82,15 @@ def test_signals_are_as_before_behind_it():
     with StopSignal() as stop:
         assert not stop.is_set()
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+def test_a_hang_up_is_told_apart_from_a_stop():
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGS_UP], stdout=subprocess.PIPE, text=True
+    ) as process:
+        for _ in range(2):
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == "asked False\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0

@@ -47,6 +47,15 @@ class Stored:
     older_keys: list[bytes] = field(default_factory=list)
 
     @property
+    def stopped(self) -> dict[TableName, str]:
+        """The tables that cannot go on, and why."""
+        return {
+            name: record.stopped_reason
+            for name, record in self.tables.items()
+            if record.stopped_reason is not None
+        }
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is stored."""
         return self.database is None and not self.tables and not self.older_instances

@@ -9,22 +9,16 @@ from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.agreed_map import all_shards, command_producer
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.publisher_state import known_identity
-from tailrace_publisher.encode.records import RecordEncoder
+from tailrace_publisher.encode.records import CheckpointEncoder
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import DatabaseTopics, database_topics
 from tailrace_publisher.source.identity import DatabaseIdentity, visible_identity
 from tailrace_publisher.source.loss import check_not_backwards
 from tailrace_publisher.source.queries import max_lsn
-from tailrace_schemas.checkpoint import (
-    CHECKPOINT_KEY_SCHEMA,
-    CHECKPOINT_SCHEMA,
-    CheckpointKey,
-    DatabaseCheckpoint,
-)
+from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.shards import transactional_id
-from tailrace_schemas.topics import key_subject, value_subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +89,11 @@ def _accepted(
         if own is None:
             return None
         check_not_backwards(database, own.position.commit_lsn, newest, is_secondary=False)
-        message = _encoded(topics, _as_found(own, found, topics.kafka.clock.now_ms()))
+        encoder = CheckpointEncoder(topics.registry, topics.names.offsets)
+        key = encoder.key(CheckpointKey(topics.server, database))
+        value = encoder.value(_as_found(own, found, topics.kafka.clock.now_ms()))
         producer.begin()
-        producer.produce(topics.names.offsets, [(*message, topics.partition)], {})
+        producer.produce(topics.names.offsets, [(key, value, topics.partition)], {})
         producer.commit()
     finally:
         producer.close()
@@ -118,15 +114,4 @@ def _as_found(own: DatabaseCheckpoint, found: DatabaseIdentity, now_ms: int) -> 
         tran_end_time=None,
         tran_id=None,
         written_ms=now_ms,
-    )
-
-
-def _encoded(topics: DatabaseTopics, record: DatabaseCheckpoint) -> tuple[bytes, bytes]:
-    key = CheckpointKey(topics.server, topics.database)
-    topic = topics.names.offsets
-    key_id = topics.registry.register(key_subject(topic), CHECKPOINT_KEY_SCHEMA)
-    record_id = topics.registry.register(value_subject(topic), CHECKPOINT_SCHEMA)
-    return (
-        RecordEncoder(CHECKPOINT_KEY_SCHEMA, key_id).encode(key.to_record()),
-        RecordEncoder(CHECKPOINT_SCHEMA, record_id).encode(record.to_record()),
     )

@@ -16,7 +16,9 @@ from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.daemon_status import DaemonStatus, TableStatus, by_name
 from tailrace_schemas.topics import TableName
 
-Phase = Literal["starting", "running", "retrying", "paused"]
+Phase = Literal["starting", "running", "retrying", "paused", "stopped", "ended"]
+"""The last two are of one database of several (one_database.py): what ended it waiting does not
+cure; or nothing more is wanted of it."""
 
 _START_S: Final = 120.0
 """What a start may take beside the time limits of the configuration."""

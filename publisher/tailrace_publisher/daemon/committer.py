@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.bad_events import BadEvents
+from tailrace_publisher.daemon.commit_traces import CommitTraces
 from tailrace_publisher.daemon.fencing import FencingCheck
 from tailrace_publisher.daemon.out_of_cut import OutOfCut
 from tailrace_publisher.daemon.publisher_state import PublisherState
@@ -73,6 +74,7 @@ class Committer:
         self._position_ms: int | None = None
         self._closed_ms: int | None = None
         self._bad = BadEvents(runtime, delivery, state)
+        self._traces = CommitTraces(runtime)
         self._numbers: TransactionNumbers | None = None
         if runtime.config.transaction_metadata:
             self._numbers = TransactionNumbers(state.position.commit_lsn, state.open_transaction)
@@ -91,6 +93,7 @@ class Committer:
         """
         self._times = {**commit_ms}
         self._commits = commits
+        self._traces.planned()
 
     def add(self, block: Block) -> None:
         """Send a block, committing wherever a transaction is due."""
@@ -107,6 +110,7 @@ class Committer:
                 # The source transaction that fills the Kafka transaction is its last one.
                 frontier = last + _END_OF_TRANSACTION
                 parts, behind = Block(frontier, parts).up_to(frontier)
+            self._traces.opened(parts, self._times)
             self._send(self._numbered(parts, ends=bool(behind) or block.ends_transaction))
             if behind:
                 self._close(frontier)
@@ -197,9 +201,11 @@ class Committer:
         checkpoints = state.records_to_write(database, now_ms)
         named = self._out_of_cut()
         self._on_step(Step.BEFORE_COMMIT)
+        after_lsn = state.closed_lsn
+        self._traces.sealed()
         self._fencing.writing(database)
         self._delivery.commit(
-            after_lsn=state.closed_lsn,
+            after_lsn=after_lsn,
             closed_lsn=closed_lsn,
             closed_commit_ms=closed_ms,
             closed=closed,
@@ -214,6 +220,7 @@ class Committer:
         self._committed_at = self._clock.monotonic()
         self._open_rows = self._open_bytes = 0
         self._metrics.committed(closed_lsn, closed_ms)
+        self._traces.committed(after_lsn, closed_lsn, rows, self._uncounted)
         for topic, sent in self._uncounted.items():
             self._metrics.rows.labels(topic=topic).inc(sent)
         self._uncounted.clear()

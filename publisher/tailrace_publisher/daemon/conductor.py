@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import structlog
+from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.begun import has_begun
 from tailrace_publisher.daemon.board import Board
@@ -38,10 +39,12 @@ class Conductor:
 
     Attributes:
         board: what it tells of itself.
+        metrics: its counts.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._outer = runtime
+        self.metrics: Collector = runtime.metrics.registry
         self._runtime = replace(runtime, on_step=self._stepped)
         config = runtime.config
         self._attempts = 0

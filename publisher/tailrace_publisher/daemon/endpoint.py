@@ -1,7 +1,7 @@
 """The publisher's HTTP endpoint: what it tells, and what can be asked for by POST.
 
 What is asked for is written as a signal, so it is kept, and there is one way (ADR 0010, 0029). What
-obody can want is refused before: a table that is not published, what is so already.
+nobody can want is refused before: a table that is not published, what is so already.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import structlog
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.ask_snapshot import send_signal
 from tailrace_publisher.daemon.board import Told
 from tailrace_publisher.daemon.pause import refusal_of as is_so_already
@@ -30,6 +31,7 @@ from tailrace_schemas.http_service import (
     Request,
     Response,
     Route,
+    Routes,
 )
 from tailrace_schemas.signals import (
     PauseSignal,
@@ -56,9 +58,40 @@ def endpoint(runtime: Runtime, board: Told, metrics: Collector) -> Iterator[None
     Raises:
         ConfigError: it cannot listen there, or the token cannot be read.
     """
-    config = runtime.config
+    with served(runtime.config, routes_of(runtime, board, metrics)):
+        yield
+
+
+@contextmanager
+def served(config: PublisherConfig, routes: Routes) -> Iterator[None]:
+    """An endpoint of given paths while the block runs, where the options ask for one.
+
+    Args:
+        config: its options.
+        routes: by method and path.
+
+    Raises:
+        ConfigError: it cannot listen there, or the token cannot be read.
+    """
+    try:
+        with daemon_endpoint(config, routes) as url:
+            if url is not None:
+                _log.info("http_served", url=url)
+            yield
+    except EndpointRefused as error:
+        raise ConfigError([str(error)]) from error
+
+
+def routes_of(runtime: Runtime, board: Told, metrics: Collector) -> dict[tuple[str, str], Route]:
+    """What the endpoint of one database answers.
+
+    Args:
+        runtime: what all parts share.
+        board: what is told.
+        metrics: for Prometheus.
+    """
     pages = _Pages(runtime, board, metrics)
-    routes = {
+    return {
         ("GET", "/health"): Route(pages.health, is_open=True),
         ("GET", "/ready"): Route(pages.ready, is_open=True),
         ("GET", "/metrics"): Route(pages.metrics, is_open=True),
@@ -68,13 +101,12 @@ def endpoint(runtime: Runtime, board: Told, metrics: Collector) -> Iterator[None
         ("POST", "/resume"): Route(partial(pages.pause, is_paused=False)),
         **{("POST", path): Route(partial(pages.order, order)) for path, order in _ORDERS.items()},
     }
-    try:
-        with daemon_endpoint(config, routes) as url:
-            if url is not None:
-                _log.info("http_served", url=url)
-            yield
-    except EndpointRefused as error:
-        raise ConfigError([str(error)]) from error
+
+
+def metrics_response(request: Request, metrics: Collector) -> Response:
+    """Counts, in the form that a scraper asks for."""
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    return Response(encode(metrics), content_type)
 
 
 class _Pages:
@@ -99,9 +131,8 @@ class _Pages:
         )
 
     def metrics(self, request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         self._board.measure()
-        return Response(encode(self._metrics), content_type)
+        return metrics_response(request, self._metrics)
 
     def status(self, request: Request) -> Response:
         status = self._board.status()
@@ -126,7 +157,7 @@ class _Pages:
         return self._asked(TableSignal(order, wanted), list(wanted))
 
     def pause(self, _: Request, *, is_paused: bool) -> Response:
-        if self._board.phase in {"starting", "retrying"}:
+        if self._board.phase not in {"running", "paused"}:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"not publishing, {self._board.phase}")
         if self._board.paused == {is_paused}:
             raise Refused(HTTPStatus.CONFLICT, is_so_already(is_paused=is_paused))

@@ -9,8 +9,11 @@ transactional id exactly one remains, and neither publishes anything twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tailrace_publisher.errors import LeaseLost
 from tailrace_schemas.checkpoint import DatabaseCheckpoint
+from tailrace_schemas.topics import TableName
 
 
 class FencingCheck:
@@ -31,8 +34,14 @@ class FencingCheck:
         """Whether this process knows of a checkpoint."""
         return self._last is not None
 
-    def found(self, current: DatabaseCheckpoint | None) -> bool:
+    def found(
+        self, current: DatabaseCheckpoint | None, stopped: Mapping[TableName, str] | None = None
+    ) -> bool:
         """Look at the checkpoint at a start.
+
+        Args:
+            current: the database's own record.
+            stopped: the tables that stand still in it, and why: who ends tells them, too.
 
         Returns:
             Whether it is the one that this process wrote last, so that nobody else has committed.
@@ -46,6 +55,7 @@ class FencingCheck:
             raise LeaseLost(
                 f"another publisher of database {self._database} with the same prefix has"
                 " taken over: end one of them, or give it a prefix of its own"
+                + _of_stopped(stopped or {})
             )
         is_ours = current is not None and current == self._last
         self._last = current
@@ -71,3 +81,11 @@ class FencingCheck:
         if self._is_in_doubt:
             raise error
         self._is_in_doubt = True
+
+
+def _of_stopped(stopped: Mapping[TableName, str]) -> str:
+    """Tables that nobody goes on with: the one that took over does not, either."""
+    if not stopped:
+        return ""
+    told = "; ".join(sorted(f"{table} ({reason})" for table, reason in stopped.items()))
+    return f". These tables are stopped, for that publisher, too, until tailrace snapshot: {told}"

@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from prometheus_client.registry import Collector
+
 from tailrace_publisher.config import PublisherConfig
+from tailrace_publisher.daemon.board import Told
 from tailrace_publisher.daemon.client_log import take_client_log
 from tailrace_publisher.daemon.conductor import Conductor
 from tailrace_publisher.daemon.endpoint import endpoint
 from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.daemon.sharing import SharingPublisher
+from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.runtime import OnStep, Runtime
 from tailrace_schemas.shards import Shard
+from tailrace_schemas.traces import Traces, TracingUnavailable, open_traces
+
+
+class Publisher(Protocol):
+    """What publishes a database: all tables, one shard of them, or those that a group gives."""
+
+    @property
+    def board(self) -> Told:
+        """What it tells of itself."""
+
+    @property
+    def metrics(self) -> Collector:
+        """Its counts."""
+
+    def run(self) -> None:
+        """Publish until the stop is set, or until nothing more is wanted.
+
+        Raises:
+            PublisherError: what waiting does not cure.
+        """
+
+
+def publisher_of(runtime: Runtime, shard: Shard | None = None) -> Publisher:
+    """What publishes as the configuration says.
+
+    Args:
+        runtime: what all parts share.
+        shard: this one and no other; default: what the configuration says.
+
+    Raises:
+        ConfigError: an option is not usable.
+    """
+    if shard is None and runtime.config.shards.count > 1:
+        return SharingPublisher(runtime)
+    return Conductor(runtime)
 
 
 def run(
@@ -47,14 +90,37 @@ def run(
         PublisherError: what waiting does not cure.
     """
     take_client_log()
-    runtime = Runtime(
-        config, ports or production_ports(), metrics or Metrics(), stop, on_step, shard or Shard()
-    )
-    if shard is None and config.shards.count > 1:
-        sharing = SharingPublisher(runtime)
-        with endpoint(runtime, sharing.board, sharing.board.metrics):
-            sharing.run()
-        return
-    conductor = Conductor(runtime)
-    with endpoint(runtime, conductor.board, runtime.metrics.registry):
-        conductor.run()
+    with traces_of(config) as traces:
+        runtime = Runtime(
+            config,
+            ports or production_ports(),
+            metrics or Metrics(),
+            stop,
+            on_step,
+            shard or Shard(),
+            traces,
+        )
+        publisher = publisher_of(runtime, shard)
+        with endpoint(runtime, publisher.board, publisher.metrics):
+            publisher.run()
+
+
+@contextmanager
+def traces_of(config: PublisherConfig) -> Iterator[Traces | None]:
+    """Where traces go while the block runs; None where none are wanted.
+
+    Args:
+        config: of the publisher.
+
+    Raises:
+        ConfigError: the packages for it are missing, or an option is not usable.
+    """
+    try:
+        traces = open_traces(config.tracing, "tailrace-publisher")
+    except TracingUnavailable as error:
+        raise ConfigError([str(error)]) from error
+    try:
+        yield traces
+    finally:
+        if traces is not None:
+            traces.close()

@@ -6,8 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Final, ParamSpec, TypeVar
 
 import structlog
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -31,6 +33,8 @@ from tailrace_publisher.source_options import SourceConfig
 from tailrace_schemas.registry_access import open_registry
 
 _Client = TypeVar("_Client")
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 _log = structlog.get_logger(__name__)
 _THREADS: Final = {"registry": 8}
 """How many threads, where it is more than one: a registry answers within milliseconds, but a
@@ -124,5 +128,18 @@ def _join(options: Mapping[str, Any]) -> GroupMember:
     return Consumer(dict(options), logger=_CLIENT_LOG)
 
 
+class _Threads(ThreadPoolExecutor):
+    """Threads that log with the fields of whoever gives them work: database, shard."""
+
+    def submit(
+        self,
+        fn: Callable[_Parameters, _Result],
+        /,
+        *args: _Parameters.args,
+        **kwargs: _Parameters.kwargs,
+    ) -> Future[_Result]:
+        return super().submit(copy_context().run, partial(fn, *args, **kwargs))
+
+
 def _threads(purpose: str) -> Executor:
-    return ThreadPoolExecutor(_THREADS.get(purpose, 1), purpose)
+    return _Threads(_THREADS.get(purpose, 1), purpose)

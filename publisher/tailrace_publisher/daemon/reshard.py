@@ -30,21 +30,15 @@ from tailrace_publisher.daemon.production import production_ports
 from tailrace_publisher.deliver.kafka_errors import translate
 from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.deliver.topics import TopicAdmin, control_spec
-from tailrace_publisher.encode.records import RecordEncoder
+from tailrace_publisher.encode.records import CheckpointEncoder, registered
 from tailrace_publisher.errors import KafkaUnavailable, ReshardRefused
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import DatabaseTopics, database_topics, kafka_access
-from tailrace_schemas.checkpoint import (
-    CHECKPOINT_KEY_SCHEMA,
-    CHECKPOINT_SCHEMA,
-    CheckpointKey,
-    DatabaseCheckpoint,
-    TableCheckpoint,
-)
+from tailrace_schemas.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.progress import PROGRESS_SCHEMA, Progress
 from tailrace_schemas.shards import MAP_KEY, Shard, ShardMap, transactional_id
-from tailrace_schemas.topics import TableName, TopicNames, key_subject, value_subject
+from tailrace_schemas.topics import TableName, TopicNames, value_subject
 
 _log = structlog.get_logger(__name__)
 
@@ -278,25 +272,24 @@ class _Plan:
 
     def checkpoints(self) -> Iterator[_Message]:
         """The database's record of each shard, and those of tables that move."""
-        key = self._encoder(key_subject, CHECKPOINT_KEY_SCHEMA)
-        value = self._encoder(value_subject, CHECKPOINT_SCHEMA)
+        encoder = CheckpointEncoder(self._topics.registry, self._topics.names.offsets)
         server, database = self._topics.server, self._topics.database
-        own_key = key.encode(CheckpointKey(server, database).to_record())
+        own_key = encoder.key(CheckpointKey(server, database))
         for number in range(self._after.shards):
-            yield own_key, value.encode(self._own(number).to_record()), number
+            yield own_key, encoder.value(self._own(number)), number
         for number, shard in enumerate(self._old):
             for table, record in shard.tables.items():
                 new = self._shard_of(table)
                 if new != number:
-                    table_key = key.encode(CheckpointKey(server, database, table).to_record())
-                    yield table_key, value.encode(record.to_record()), new
+                    table_key = encoder.key(CheckpointKey(server, database, table))
+                    yield table_key, encoder.value(record), new
                     yield table_key, None, number
 
     def progress(self) -> Iterator[_Message]:
         """A record of each shard that closes the LSN with the new number of shards."""
         topics, closed = self._topics, str(self._closed_lsn)
-        schema_id = topics.registry.register(value_subject(topics.names.progress), PROGRESS_SCHEMA)
-        encoder = RecordEncoder(PROGRESS_SCHEMA, schema_id)
+        subject = value_subject(topics.names.progress)
+        encoder = registered(topics.registry, subject, PROGRESS_SCHEMA)
         known = [shard.published.closed_commit_ms for shard in self._old]
         commit_ms = max((ms for ms in known if ms is not None), default=None)
         for number in range(self._after.shards):
@@ -327,12 +320,6 @@ class _Plan:
             return self._after.shard_of(self._topics.names.data(table))
         except ValueError:  # it can have no topic
             return 0
-
-    def _encoder(self, subject: Any, schema: dict[str, Any]) -> RecordEncoder:
-        topics = self._topics
-        return RecordEncoder(
-            schema, topics.registry.register(subject(topics.names.offsets), schema)
-        )
 
 
 def _write(producer: TransactionalProducer, names: TopicNames, plan: _Plan) -> None:

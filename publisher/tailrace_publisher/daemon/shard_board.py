@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import Metric
-from prometheus_client.registry import Collector
-
 from tailrace_publisher.daemon.board import Board, Phase
+from tailrace_publisher.daemon.labelled_metrics import LabelledMetrics
 from tailrace_publisher.daemon.table_record import TableRecord
 from tailrace_publisher.metrics import Metrics
 from tailrace_publisher.runtime import Runtime
@@ -18,26 +15,6 @@ _ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "paused", "running")
 """The phase of all is the first of these that one has."""
 _LOOKS_S: Final = 300.0
 """Without shards, what a start and a look at the group may take."""
-
-
-class ShardMetrics(Collector):
-    """The counts of all shards, each with the label ``shard``."""
-
-    def __init__(self) -> None:
-        self.shards: dict[int, Metrics] = {}
-
-    def collect(self) -> Iterator[Metric]:
-        """Every metric once, with the samples of all shards."""
-        found: dict[str, Metric] = {}
-        for shard, metrics in sorted(self.shards.copy().items()):
-            for metric in metrics.registry.collect():
-                known = found.setdefault(
-                    metric.name, Metric(metric.name, metric.documentation, metric.type)
-                )
-                for sample in metric.samples:
-                    labels = {"shard": str(shard), **sample.labels}
-                    known.samples.append(sample._replace(labels=labels))
-        yield from found.values()
 
 
 class ShardBoard:
@@ -56,19 +33,19 @@ class ShardBoard:
         self._phase: Phase = "starting"
         self._since_ms = runtime.clock.now_ms()
         self._turned_at = runtime.clock.monotonic()
-        self.metrics = ShardMetrics()
+        self.metrics = LabelledMetrics("shard")
 
     # -- for the publisher -------------------------------------------------------------------------
 
     def add(self, shard: int, board: Board, metrics: Metrics) -> None:
         """A shard is published here."""
         self._boards[shard] = board
-        self.metrics.shards[shard] = metrics
+        self.metrics.parts[str(shard)] = metrics.registry
 
     def remove(self, shard: int) -> None:
         """A shard is published here no more."""
         self._boards.pop(shard, None)
-        self.metrics.shards.pop(shard, None)
+        self.metrics.parts.pop(str(shard), None)
 
     def joined(self) -> None:
         """The group has told what is ours."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
+from prometheus_client.registry import Collector
 
 from tailrace_publisher.daemon.agreed_map import agreed_map, wanted_map
 from tailrace_publisher.daemon.conductor import Conductor, backoff_s
@@ -52,6 +53,7 @@ class SharingPublisher:
 
     Attributes:
         board: what it tells of itself.
+        metrics: the counts of its shards.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -59,6 +61,7 @@ class SharingPublisher:
         self._map = wanted_map(runtime.config)
         self._taken: dict[int, _Taken] = {}
         self.board = ShardBoard(runtime)
+        self.metrics: Collector = self.board.metrics
 
     def run(self) -> None:
         """Publish until the stop is set, or until nothing more is wanted of any shard.

@@ -253,7 +253,7 @@ def _opened_state(
     config: PublisherConfig, control: Connection, topics: DatabaseTopics, kept: Kept
 ) -> PublisherState:
     stored = read_checkpoints(topics, _CHECKPOINT_DEADLINE_S)
-    if not kept.fencing.found(stored.database):
+    if not kept.fencing.found(stored.database, stored.stopped):
         kept.schemas.forget()  # somebody else has published meanwhile, or may have
     identity = visible_identity(control)
     newest = max_lsn(control)

@@ -33,14 +33,12 @@ from tailrace_publisher.deliver.topic_settings import (
     tell_retention,
 )
 from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_partitions
-from tailrace_publisher.encode.records import RecordEncoder
+from tailrace_publisher.encode.records import CheckpointEncoder, RecordEncoder, registered
 from tailrace_publisher.encode.rows import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
 from tailrace_publisher.kafka_options import Partitioner
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.checkpoint import (
-    CHECKPOINT_KEY_SCHEMA,
-    CHECKPOINT_SCHEMA,
     CheckpointKey,
     DatabaseCheckpoint,
     TableCheckpoint,
@@ -56,6 +54,7 @@ from tailrace_schemas.schema_changes import (
 from tailrace_schemas.topics import key_subject, value_subject
 from tailrace_schemas.transactions import BOUNDARY_KEY_SCHEMA, BOUNDARY_SCHEMA, Boundary
 
+_NOT_STARTED: Final = "the delivery is not started or was closed: call start"
 _COMPACTED: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
 _LARGE_BYTES: Final = 100_000  # from here on each record is reported: a broker may refuse it
 _HEADERS_BYTES: Final = 10_000  # of a dead letter
@@ -119,6 +118,7 @@ class KafkaDelivery:
         self._partitions: dict[str, int] = {}
         self._largest: dict[str, int] = {}
         self._records: dict[str, RecordEncoder] = {}
+        self._checkpoints: CheckpointEncoder | None = None
         self._progress_bytes_max = largest_record(topics.kafka.options, {})
         self._ledger = Ledger()
         self._letters = PartitionLedger(self._topics.dead_letters, 0)
@@ -154,9 +154,10 @@ class KafkaDelivery:
         own = [self._topics.offsets, self._topics.progress]
         require_partitions(self._partitions, own, self._shards)
         self._check_settings()
+        registry = self._target.registry
+        self._checkpoints = CheckpointEncoder(registry, self._topics.offsets)
         for subject, schema in self._schemas():
-            schema_id = self._target.registry.register(subject, schema)
-            self._records[schema["name"]] = RecordEncoder(schema, schema_id)
+            self._records[schema["name"]] = registered(registry, subject, schema)
         kafka = self._target.kafka
         queue = queue_settings(self._options.queue_bytes, kafka.options)
         producer = TransactionalProducer(
@@ -338,12 +339,11 @@ class KafkaDelivery:
         )
         self._send_progress(producer, progress, again)
         if checkpoints:
-            encode_key = self._records["CheckpointKey"].encode
-            encode_value = self._records["Checkpoint"].encode
+            encoder = self._encoder()
             messages = [
                 (
-                    key if isinstance(key, bytes) else encode_key(key.to_record()),
-                    None if record is None else encode_value(record.to_record()),
+                    key if isinstance(key, bytes) else encoder.key(key),
+                    encoder.value(record),
                     self._partition,
                 )
                 for key, record in checkpoints.items()
@@ -419,15 +419,13 @@ class KafkaDelivery:
         return specs
 
     def _schemas(self) -> list[tuple[str, dict[str, Any]]]:
-        """The fixed records' schemas, by subject."""
+        """The fixed records' schemas, by subject; but the checkpoint's."""
         topics = self._topics
         found = [
             (
                 value_subject(topics.progress),
                 ONE_SHARD_SCHEMA if self._shards == 1 else PROGRESS_SCHEMA,
             ),
-            (key_subject(topics.offsets), CHECKPOINT_KEY_SCHEMA),
-            (value_subject(topics.offsets), CHECKPOINT_SCHEMA),
         ]
         if self._options.transactions:
             found.append((key_subject(topics.transaction), BOUNDARY_KEY_SCHEMA))
@@ -467,9 +465,14 @@ class KafkaDelivery:
             return None
         return undelivered(entry.topic, entry.partition, entry.failure)
 
+    def _encoder(self) -> CheckpointEncoder:
+        if self._checkpoints is None:
+            raise OutcomeUnknown(_NOT_STARTED)
+        return self._checkpoints
+
     def _started(self) -> TransactionalProducer:
         if self._producer is None:
-            raise OutcomeUnknown("the delivery is not started or was closed: call start")
+            raise OutcomeUnknown(_NOT_STARTED)
         return self._producer
 
     def _reset(self) -> None:

@@ -10,7 +10,15 @@ from typing import Any, ClassVar, Protocol
 import fastavro
 
 from tailrace_publisher.ports import Registry
+from tailrace_schemas.checkpoint import (
+    CHECKPOINT_KEY_SCHEMA,
+    CHECKPOINT_SCHEMA,
+    CheckpointKey,
+    DatabaseCheckpoint,
+    TableCheckpoint,
+)
 from tailrace_schemas.framing import frame_header, split_frame
+from tailrace_schemas.topics import key_subject, value_subject
 
 
 class _Dataclass(Protocol):
@@ -40,6 +48,44 @@ class RecordEncoder:
         fields = record if isinstance(record, Mapping) else dataclasses.asdict(record)
         fastavro.schemaless_writer(out, self._schema, fields)
         return out.getvalue()
+
+
+def registered(registry: Registry, subject: str, schema: dict[str, Any]) -> RecordEncoder:
+    """What writes records of a subject; its schema is registered where it is not yet.
+
+    Args:
+        registry: gives the schema its id.
+        subject: of the topic's keys or values.
+        schema: of the records.
+
+    Raises:
+        RegistryError: it does not answer, or refuses.
+    """
+    return RecordEncoder(schema, registry.register(subject, schema))
+
+
+class CheckpointEncoder:
+    """Writes the records of a checkpoint topic.
+
+    Args:
+        registry: gives their schemas ids.
+        topic: the checkpoint topic.
+
+    Raises:
+        RegistryError: it does not answer, or refuses.
+    """
+
+    def __init__(self, registry: Registry, topic: str) -> None:
+        self._keys = registered(registry, key_subject(topic), CHECKPOINT_KEY_SCHEMA)
+        self._values = registered(registry, value_subject(topic), CHECKPOINT_SCHEMA)
+
+    def key(self, key: CheckpointKey) -> bytes:
+        """The key of a record: whose it is."""
+        return self._keys.encode(key.to_record())
+
+    def value(self, record: DatabaseCheckpoint | TableCheckpoint | None) -> bytes | None:
+        """The value: what is kept; none of nothing, so that compaction takes the key away."""
+        return None if record is None else self._values.encode(record.to_record())
 
 
 class RecordDecoder:

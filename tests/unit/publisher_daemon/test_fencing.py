@@ -9,6 +9,7 @@ from tailrace_publisher.errors import LeaseLost
 from tailrace_schemas.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.lsn import Lsn
 from tailrace_schemas.position import ChangePosition
+from tailrace_schemas.topics import TableName
 
 RECORD = DatabaseCheckpoint(ChangePosition.end_of(Lsn(1, 1, 1)), Lsn(1, 1, 1), 1)
 
@@ -34,6 +35,22 @@ def test_fenced_by_another_publisher_it_ends():
 
     with pytest.raises(LeaseLost, match="another publisher of database db"):
         fencing.found(replace(RECORD, written_ms=2))
+
+
+def test_who_ends_names_the_tables_that_stand_still():
+    stopped = {
+        TableName("db", "dbo", "orders"): "PositionExpired: rows were cleaned up",
+        TableName("db", "dbo", "items"): "SchemaRefused: the registry says no",
+    }
+
+    with pytest.raises(LeaseLost) as ended:
+        fenced(RECORD).found(replace(RECORD, written_ms=2), stopped)
+
+    told = str(ended.value)
+    assert told.index("db.dbo.items (SchemaRefused: the registry says no)") < told.index(
+        "db.dbo.orders (PositionExpired: rows were cleaned up)"
+    )
+    assert "tailrace snapshot" in told
 
 
 def test_fenced_twice_without_a_commit_between_it_ends():

@@ -1,0 +1,36 @@
+"""The counts of several parts of a process, told as one, each with a label that names its part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+
+
+class LabelledMetrics(Collector):
+    """The counts of all parts.
+
+    Args:
+        label: its name.
+
+    Attributes:
+        parts: the counts of each, by the label's value; told in the order of that.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self.parts: dict[str, Collector] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric once, with the samples of all parts."""
+        found: dict[str, Metric] = {}
+        for name, part in sorted(self.parts.copy().items()):
+            for metric in part.collect():
+                known = found.setdefault(
+                    metric.name, Metric(metric.name, metric.documentation, metric.type)
+                )
+                for sample in metric.samples:
+                    labels = {self._label: name, **sample.labels}
+                    known.samples.append(sample._replace(labels=labels))
+        yield from found.values()

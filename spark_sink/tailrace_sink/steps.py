@@ -1,0 +1,133 @@
+"""Whether the sink still gets on: a job that hangs raises nothing, and waits for ever.
+
+The log's thread and the fold's say when they work and when they take a step. Between two steps may
+be one long job of Spark, so its tasks count, too: a stage of which one ends gets on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+_LOOK_S: Final = 5.0
+
+
+class Part(StrEnum):
+    """What works by itself; the text is what is told of it."""
+
+    STREAM = "the stream of progress records"
+    LOG = "a cut of the log"
+    FOLD = "a batch of the tables"
+
+
+@dataclass(slots=True)
+class _Stage:
+    """A stage of Spark: how many of its tasks have ended, and since when it is that many."""
+
+    ended: int
+    since: float
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The stages that run, and when a task of any last ended."""
+
+    stages: dict[int, _Stage] = field(default_factory=dict)
+    moved_at: float = float("-inf")
+
+
+class Steps:
+    """The steps that the sink's threads take; asked by those of its endpoint.
+
+    Args:
+        hang_s: seconds without a step from which on working is hanging.
+        monotonic: clock, seconds.
+    """
+
+    def __init__(self, hang_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._hang_s = hang_s
+        self._monotonic = monotonic
+        self._stepped_at: dict[Part, float] = {}
+        self._seen = _Seen()
+
+    @contextmanager
+    def working(self, part: Part) -> Iterator[None]:
+        """A part works while the block runs: steps are expected of it."""
+        self._stepped_at[part] = self._monotonic()
+        try:
+            yield
+        finally:
+            self._stepped_at.pop(part, None)
+
+    def stepped(self, *parts: Part) -> None:
+        """Parts have taken a step; those that do not work are passed over."""
+        for part in parts:
+            if part in self._stepped_at:
+                self._stepped_at[part] = self._monotonic()
+
+    def saw_tasks(self, ended: Mapping[int, int]) -> None:
+        """Tasks of Spark, as they are now.
+
+        Args:
+            ended: how many tasks have ended of each stage that runs, by its number.
+        """
+        now, before = self._monotonic(), self._seen
+        stages = {}
+        for stage, count in ended.items():
+            known = before.stages.get(stage)
+            is_still = known is not None and known.ended == count
+            stages[stage] = known if is_still and known is not None else _Stage(count, now)
+        has_ended = before.stages.keys() - stages.keys()
+        has_moved = has_ended or any(stage.since == now for stage in stages.values())
+        self._seen = _Seen(stages, now if has_moved else before.moved_at)
+
+    def hang(self) -> str | None:
+        """What hangs, in a sentence; None while all that works gets on."""
+        now, seen = self._monotonic(), self._seen
+        since = max((now - stage.since for stage in seen.stages.values()), default=0.0)
+        if now - seen.moved_at <= self._hang_s and since <= self._hang_s:
+            # Spark gets on; only what asks it all the time must answer.
+            parts = [Part.STREAM]
+        else:
+            parts = list(Part)
+        still = {part: now - at for part, at in self._stepped_at.copy().items() if part in parts}
+        part = max(still, key=lambda part: still[part], default=None)
+        if part is None or still[part] <= self._hang_s:
+            return None
+        return (
+            f"{part} has not got on for {still[part]:.0f} s, and no task of Spark has ended that"
+            f" would explain it (sink.hang_s is {self._hang_s:g}): it hangs; see Spark's own page"
+            " for the job that runs, and restart the sink, which loses nothing"
+        )
+
+
+@contextmanager
+def watched_tasks(spark: SparkSession, steps: Steps) -> Iterator[None]:
+    """Look at Spark's tasks from time to time while the block runs.
+
+    Where the JVM does not answer, the thread that asks waits with it, and no step is seen.
+    """
+    over = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+
+    def look() -> None:
+        while not over.wait(_LOOK_S):
+            try:
+                infos = [(n, tracker.getStageInfo(n)) for n in tracker.getActiveStageIds()]
+            except (Py4JError, OSError):
+                return  # the session is stopped
+            steps.saw_tasks({n: info.numCompletedTasks for n, info in infos if info is not None})
+
+    threading.Thread(target=look, name="tasks", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -1,0 +1,85 @@
+"""What the publisher's checkpoint says of tables that are not part of the cut, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tailrace_publisher.checkpoint.reader import read_checkpoints
+from tailrace_publisher.daemon.agreed_map import all_shards
+from tailrace_publisher.daemon.production import production_ports
+from tailrace_publisher.daemon.table_state import UNREAD, TableState
+from tailrace_publisher.runtime import database_topics
+
+if TYPE_CHECKING:
+    from tailrace_publisher.config import PublisherConfig
+    from tailrace_schemas.checkpoint import TableCheckpoint
+
+_UNREAD: Final = {state.value for state in UNREAD}
+_ENDED: Final = {TableState.LOST.value, TableState.STOPPED.value}
+
+
+@dataclass(frozen=True, slots=True)
+class TableNote:
+    """Why a table is not part of the cut.
+
+    Attributes:
+        state: in a word or two.
+        told: the same in a sentence, with what to do; empty where there is nothing to be done.
+    """
+
+    state: str
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherNotes:
+    """What publishers have kept of themselves.
+
+    Attributes:
+        paused_since_ms: since when an operator has paused one, milliseconds UTC; None: nobody has.
+        tables: notes of the tables that are not part of the cut, by schema.table.
+    """
+
+    paused_since_ms: int | None = None
+    tables: Mapping[str, TableNote] = field(default_factory=dict)
+
+
+def publisher_notes(config: PublisherConfig) -> PublisherNotes:
+    """Read the checkpoints of all shards.
+
+    Raises:
+        PublisherError, RegistryError: they cannot be read.
+    """
+    ports = production_ports()
+    since: list[int] = []
+    notes: dict[str, TableNote] = {}
+    with ports.registry(config.registry) as registry:
+        for shard in all_shards(config, ports):
+            topics = database_topics(config, ports, registry, shard)
+            stored = read_checkpoints(topics, config.kafka.start_timeout_s)
+            if stored.database is not None and stored.database.paused_since_ms is not None:
+                since.append(stored.database.paused_since_ms)
+            for name, record in stored.tables.items():
+                note = note_of(f"{name.schema}.{name.table}", record)
+                if note is not None:
+                    notes[f"{name.schema}.{name.table}"] = note
+    return PublisherNotes(min(since, default=None), notes)
+
+
+def note_of(table: str, record: TableCheckpoint) -> TableNote | None:
+    """Why a table is not part of the cut; None where it is, as far as its record tells."""
+    if record.state in _UNREAD:
+        rows = f"{record.snapshot_rows} rows of it are out"
+        if record.snapshot_paused:
+            told = f"The snapshot of {table} is paused ({rows}): tailrace snapshot --resume {table}"
+            return TableNote("snapshot paused", f"{told} has it go on")
+        return TableNote("in snapshot", f"The snapshot of {table} goes on: {rows}")
+    if record.state == TableState.HALTED.value:
+        told = f"The snapshot of {table} was stopped: tailrace snapshot {table} takes a new one"
+        return TableNote("snapshot stopped", told)
+    if record.state in _ENDED:
+        reason = record.stopped_reason or "its log has why"
+        return TableNote("stopped", f"The publisher stopped {table}: {reason}")
+    return None

@@ -1,7 +1,7 @@
 # Tailrace. `make` alone lists what there is; every target sets up what it needs first.
 # PYTHON=...  the Python 3.11+ that makes the virtual environment     ARGS=...  passed on to the command
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python demo test quick images lint bench check audit docs version dist clean
+.PHONY: help setup setup-python demo test quick consumers images lint bench check audit docs version dist clean
 
 PYTHON ?= python3
 ARGS ?=
@@ -9,7 +9,7 @@ BIN := .venv/bin
 QUICK := not kafka and not spark and not containers and not slow
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
 setup: ## virtual environment, locked packages, Java and unixODBC, jars
 	@$(require_python)
@@ -27,6 +27,9 @@ test: setup ## all tests, in four workers (ARGS="-k lsn"; ARGS="-n 0" for one pr
 
 quick: setup ## the tests of every day: no broker, no Spark, no container, nothing slow (ARGS="-k lsn")
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "$(QUICK)" tests/unit tests/property tests/conformance tests/wire $(ARGS)
+
+consumers: setup ## programs of others over the topics: Debezium's JDBC sink into PostgreSQL (which must be installed), Flink SQL
+	$(BIN)/python -m pytest -n 0 tests/consumers/jdbc_sink.py tests/consumers/flink_sql.py $(ARGS)
 
 images: setup ## container images: publisher, emulator, sink, stand-ins for Kafka and registry (BASE=image ARGS="sink")
 	$(BIN)/python -m tailrace_compose.images.build $(if $(BASE),--base $(BASE)) $(ARGS)

@@ -7,6 +7,7 @@ raw fetch     pyodbc reads the same change rows in order, and nothing else
 raw produce   the same events, encoded before, are produced in transactions of 10,000
 publisher     the daemon itself, from its first window to its last commit
 by row        the same with source.blocks off: the path of tables that blocks cannot take
+function      the same with source.read_mode: function, through CDC's query functions
 debezium      its connector in Kafka Connect, JSON, in both query modes, with its default batches
               and with larger ones, from its first event to its last (--debezium)
 
@@ -17,6 +18,7 @@ SQL Server and publisher share the cores.
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import random
 import resource
@@ -51,6 +53,12 @@ _PARTITIONS: Final = 4
 _KAFKA_TRANSACTION: Final = 10_000
 _LIMIT_S: Final = 600.0
 _SEED_ROWS: Final = 1000
+_LEGS: Final[dict[str, dict[str, Any]]] = {
+    "blocks": {},
+    "rows": {"blocks": False},
+    "function": {"read_mode": "function"},
+}
+"""The publisher's, by options of source."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,42 +93,43 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     ):
         window = arguments.window_transactions
         configs = {
-            in_blocks: [
-                _config(stack, f"{name}{number}", window, blocks=in_blocks)
-                for number in range(repeats)
-            ]
-            for name, in_blocks in (("blocks", True), ("rows", False))
+            name: [_config(stack, f"{name}{number}", window, options) for number in range(repeats)]
+            for name, options in _LEGS.items()
         }
         peers = _peers(stack, Path(directory), source) if arguments.debezium else {}
-        for config in (*configs[True], *configs[False]):
+        for config in itertools.chain(*configs.values()):
             _publish(config, lambda _: True)  # so that its checkpoint is before the rows
         _load(source, rows, arguments.transaction_rows)
         events = _encoded(stack.emulator)
         bootstrap = stack.broker.bootstrap_servers
         fetches: list[float] = []
         produces: list[float] = []
-        runs: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+        runs: dict[str, list[tuple[float, float]]] = {name: [] for name in _LEGS}
         for turn in range(repeats):
             fetches.append(_fetch(stack.emulator, rows))
-            for in_blocks, ran in runs.items():
-                ran.append(_publish(configs[in_blocks][turn], lambda sent: sent >= rows))
+            for name, ran in runs.items():
+                ran.append(_publish(configs[name][turn], lambda sent: sent >= rows))
             produces.append(_produce(bootstrap, f"raw{turn}", events))
         debezium = {name: rows / peer.seconds(rows) for name, peer in peers.items()}
     fetched, produced = rows / min(fetches), rows / min(produces)
-    published, by_row = (rows / min(elapsed for elapsed, _ in ran) for ran in runs.values())
-    on_core, on_core_by_row = (min(cpu for _, cpu in ran) for ran in runs.values())
+    published, by_row, by_function = (
+        rows / min(elapsed for elapsed, _ in ran) for ran in runs.values()
+    )
+    on_core, on_core_by_row, _ = (min(cpu for _, cpu in ran) for ran in runs.values())
     return {
         "rows": rows,
         "rows_per_transaction": arguments.transaction_rows,
         "bytes_per_event": round(sum(len(value) for _, value in events) / rows),
         "publisher_rows_per_s": round(published),
         "by_row_rows_per_s": round(by_row),
+        "function_rows_per_s": round(by_function),
         "raw_fetch_rows_per_s": round(fetched),
         "raw_produce_rows_per_s": round(produced),
         "ratio_to_raw_fetch": round(published / fetched, 2),
         "ratio_to_raw_produce": round(published / produced, 2),
         "by_row_ratio_to_raw_fetch": round(by_row / fetched, 2),
         "ratio_to_by_row": round(published / by_row, 2),
+        "ratio_to_function": round(published / by_function, 2),
         "publisher_cpu_us_per_row": round(on_core / rows * 1e6, 1),
         "by_row_cpu_us_per_row": round(on_core_by_row / rows * 1e6, 1),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
@@ -193,7 +202,7 @@ def _load(connection: pyodbc.Connection, rows: int, transaction: int) -> None:
         ticks.wait(0.5)
 
 
-def _config(stack: LocalStack, prefix: str, window: int, *, blocks: bool) -> PublisherConfig:
+def _config(stack: LocalStack, prefix: str, window: int, source: dict[str, Any]) -> PublisherConfig:
     return PublisherConfig.load(
         {
             "source": {
@@ -203,7 +212,7 @@ def _config(stack: LocalStack, prefix: str, window: int, *, blocks: bool) -> Pub
                 "user": LOGIN,
                 "password": stack.emulator.password,
                 "trust_server_certificate": True,
-                "blocks": blocks,
+                **source,
             },
             "kafka": {
                 "bootstrap": stack.broker.bootstrap_servers,

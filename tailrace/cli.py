@@ -353,6 +353,8 @@ _EXTRAS = {
 
 def main() -> None:
     """Entry point of the console script."""
+    from tailrace_publisher.errors import PublisherError
+
     try:
         cli(prog_name="tailrace")
     except ModuleNotFoundError as error:
@@ -360,3 +362,5 @@ def main() -> None:
         if extra is None:
             raise
         fail(f"this command needs {error.name}: pip install 'tailrace[{extra}]'")
+    except PublisherError as error:  # of secrets' files and tokens, wherever brokers are asked
+        fail(str(error))

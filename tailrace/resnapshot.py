@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from confluent_kafka import KafkaException
 
+from tailrace.progress import last_published
 from tailrace.table_names import splits
 from tailrace.terminal import shown
 from tailrace.topics import existing_data_topics
@@ -116,7 +117,9 @@ def _tables(config: PublisherConfig, names: Iterable[str]) -> list[TableName]:
     found: dict[str, TableName] = {}
     unknown: list[str] = []
     for name in names:
-        table = published.get(name.casefold()) or _registered(config, name)
+        table = (
+            published.get(name.casefold()) or _registered(config, name) or _left_out(config, name)
+        )
         if table is None:
             unknown.append(name)
         else:
@@ -139,6 +142,14 @@ def _registered(config: PublisherConfig, name: str) -> TableName | None:
             return next(known, None)
     except (ValueError, RegistryError) as error:
         raise SnapshotNotAsked(f"whether {name} was published cannot be asked: {error}") from error
+
+
+def _left_out(config: PublisherConfig, name: str) -> TableName | None:
+    """A table that the publisher names as one that is not part of the cut: it may have no topic."""
+    record = last_published(config)
+    named = map(config.topics.table_of, [] if record is None else record.snapshotting)
+    of_name = {f"{t.schema}.{t.table}".casefold(): t for t in named if t is not None}
+    return of_name.get(name.casefold())
 
 
 def send(config: PublisherConfig, signal: bytes) -> int:

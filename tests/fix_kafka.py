@@ -22,20 +22,34 @@ _GUARDED = {
 
 @dataclass(frozen=True)
 class SharedBroker:
-    """Where a broker listens: plainly, and with TLS for clients that have a certificate."""
+    """Where a broker listens: plainly, with TLS and certificates of clients, with tokens."""
 
     bootstrap: str
     tls_bootstrap: str
+    oauth_bootstrap: str
 
 
-def _listeners(plain: int, tls: int, controller: int, chain: Chain) -> Mapping[str, str]:
-    """Settings of a broker with a second listener, which shows and wants certificates."""
+def _listeners(
+    plain: int, tls: int, oauth: int, controller: int, chain: Chain
+) -> Mapping[str, str]:
+    """Settings of a broker with two more listeners.
+
+    One shows and wants certificates, one wants tokens: JWTs without a signature, which is what
+    Kafka has where nobody says who signs them.
+    """
     own = "listener.name.tls.ssl"
-    addresses = f"PLAINTEXT://127.0.0.1:{plain},TLS://127.0.0.1:{tls}"
+    addresses = f"PLAINTEXT://127.0.0.1:{plain},TLS://127.0.0.1:{tls},OAUTH://127.0.0.1:{oauth}"
     return {
         "listeners": f"{addresses},CONTROLLER://127.0.0.1:{controller}",
         "advertised.listeners": addresses,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SSL,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,TLS:SSL,OAUTH:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.oauth.oauthbearer.sasl.jaas.config": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+            ' unsecuredLoginStringClaim_sub="broker";'
+        ),
         f"{own}.keystore.type": "PEM",
         f"{own}.keystore.location": str(chain.server.both),
         f"{own}.truststore.type": "PEM",
@@ -47,17 +61,17 @@ def _listeners(plain: int, tls: int, controller: int, chain: Chain) -> Mapping[s
 @pytest.fixture(scope="session")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory, chain: Chain) -> Iterator[SharedBroker]:
     """A broker that the whole session shares."""
-    member, plain, tls = Member.alone(), free_port(), free_port()
+    member, plain, tls, oauth = Member.alone(), free_port(), free_port(), free_port()
     controller = member.controllers[member.node_id]
     broker = KafkaBroker(
         tmp_path_factory.mktemp("kafka"),
         port=plain,
         is_short_lived=True,
-        settings={**_GUARDED, **_listeners(plain, tls, controller, chain)},
+        settings={**_GUARDED, **_listeners(plain, tls, oauth, controller, chain)},
         member=member,
     )
     try:
-        yield SharedBroker(broker.start(), f"127.0.0.1:{tls}")
+        yield SharedBroker(broker.start(), f"127.0.0.1:{tls}", f"127.0.0.1:{oauth}")
     finally:
         broker.stop()
 

@@ -6,7 +6,6 @@ and flags into it), so that every wrong option is reported together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -46,6 +45,7 @@ from tailrace_schemas.options import (
 )
 from tailrace_schemas.serializations import JsonDecimals, Serialization
 from tailrace_schemas.shards import ShardMap
+from tailrace_schemas.topic_templates import TopicTemplate, is_plain_name
 from tailrace_schemas.topics import TableName, TopicNames
 from tailrace_schemas.tracing_options import TracingConfig
 
@@ -97,9 +97,13 @@ class CapturedTables(TableSelection):
         return list(filter(is_plain_name, self.include))
 
 
-def is_plain_name(pattern: str) -> bool:
-    """Whether a pattern on schema.table is the name of one table."""
-    return re.fullmatch(r"[\w$#@ -]+\\?\.[\w$#@ -]+", pattern) is not None
+def templates_of(names: Mapping[str, str]) -> tuple[TopicTemplate, ...]:
+    """The option topic_names, checked.
+
+    Raises:
+        ValueError: what is wrong with one of them.
+    """
+    return tuple(TopicTemplate(pattern, template) for pattern, template in names.items())
 
 
 Columns = Annotated[list[str], Field(min_length=1)]
@@ -119,6 +123,16 @@ class PublisherConfig(Section):
         default="",
         description="Logical name of the server in source.name and in checkpoints; default: the"
         " prefix. Changing it starts anew, with a new snapshot.",
+    )
+    topic_names: dict[str, str] = Field(
+        default_factory=dict,
+        description="Pattern on schema.table (regular expression, whole name, case-insensitive) to"
+        " the names of these tables' topics, e.g. '{prefix}.{schema}.{table}'; the first pattern"
+        " that matches counts; default '{prefix}.{database}.{schema}.{table}'. A name begins with"
+        " {prefix} and tells its table: it has {schema} and {table}, unless the pattern is one"
+        " table's name ('dbo\\.orders') or begins with a schema's ('dbo\\..*'). Two tables in one"
+        " topic are refused. The sink reads the default names only. Another name than before"
+        " begins an empty topic: its table stops until tailrace snapshot.",
     )
     tables: CapturedTables = Field(default_factory=CapturedTables)
     message_keys: dict[str, Columns] = Field(
@@ -201,7 +215,8 @@ class PublisherConfig(Section):
         default=None,
         description="Compatibility mode that the registry is given for the subjects of data topics,"
         " keys and values: NONE, BACKWARD, FORWARD, FULL, or one of the last three with"
-        " _TRANSITIVE; default: the registry's own are left alone. Columns that are added or"
+        " _TRANSITIVE; default: the registry's own are left alone (Confluent's refuses what is not"
+        " BACKWARD, Apicurio's nothing, unless it was told). Columns that are added or"
         " dropped are compatible in every mode; a type that changes mostly is in none but NONE: its"
         " table then stops, with the differences, before the first event of that version.",
     )
@@ -322,6 +337,12 @@ class PublisherConfig(Section):
     def _usable_prefix(cls, prefix: str) -> str:
         return TopicNames(prefix).prefix
 
+    @field_validator("topic_names")
+    @classmethod
+    def _usable_templates(cls, names: dict[str, str]) -> dict[str, str]:
+        templates_of(names)
+        return names
+
     @model_validator(mode="after")
     def _default_server_name(self) -> Self:
         if not self.server_name:
@@ -381,7 +402,8 @@ class PublisherConfig(Section):
     @property
     def topics(self) -> TopicNames:
         """The topic names under the prefix."""
-        return TopicNames(self.prefix)
+        templates = templates_of(self.topic_names)
+        return TopicNames(self.prefix, templates, self.source.database)
 
     @property
     def shard_map(self) -> ShardMap:

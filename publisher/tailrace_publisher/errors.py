@@ -476,6 +476,10 @@ class KafkaUnavailable(DeliveryError):
     of_one_table = False
 
 
+class TokenUnavailable(KafkaUnavailable):
+    """The function of kafka.oauth_callback raised: waiting may help, as its service may be away."""
+
+
 class DeliveryTimeout(DeliveryError):
     """A transaction did not finish in time: abandon the producer and start from the checkpoint."""
 

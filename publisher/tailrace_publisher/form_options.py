@@ -19,8 +19,9 @@ EventFormOption = Annotated[
         " ExtractNewRecordState makes it; cloudevents, a CloudEvent of structured mode with both"
         " images, as Debezium's CloudEventsConverter makes it, which needs serialization: json. The"
         " sink reads debezium only. flat is not to be had with transaction_metadata. Another form"
-        " than before is a new version of the topics' schemas that registries refuse, unless"
-        " schema_compatibility is NONE: take another prefix.",
+        " than before is a new version of the topics' schemas, which no mode of compatibility but"
+        " NONE allows; NONE is also what Apicurio has where nobody says otherwise, and both forms"
+        " are in one topic then. Take another prefix.",
     ),
 ]
 SerializationOption = Annotated[
@@ -33,8 +34,7 @@ SerializationOption = Annotated[
         " is in the registry. The registry has the versions' JSON Schema in all three. Progress,"
         " checkpoint and the other topics beside the data stay Avro. The sink reads avro only. JSON"
         " costs time and bytes per event. Another serialization than before is a new version of the"
-        " topics' schemas that registries refuse, unless schema_compatibility is NONE: take another"
-        " prefix.",
+        " topics' schemas, to which the same applies as to another form: take another prefix.",
     ),
 ]
 JsonDecimalsOption = Annotated[

@@ -9,6 +9,7 @@ from typing import Any, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.oauth_tokens import OAuthTokens
 from tailrace_schemas.options import (
     SecretUnreadable,
     Section,
@@ -52,6 +53,17 @@ class KafkaConfig(Section):
         default_factory=dict,
         description="The same, each from a file: option to path, e.g. sasl.password, whose value is"
         " the file's first line. Read whenever the program connects anew.",
+    )
+    oauth_callback: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
+        description="Function that has tokens for brokers with SASL/OAUTHBEARER, as"
+        " package.module:function; default none. It gets the text of sasl.oauthbearer.config and"
+        " returns (token, expires_at), the latter in seconds since 1970, perhaps with principal and"
+        " SASL extensions behind. Its module is imported by the publisher and by every command that"
+        " asks the brokers. With it kafka.extra has security.protocol and sasl.mechanism:"
+        " OAUTHBEARER. Without it librdkafka can fetch tokens itself: sasl.oauthbearer.method: oidc"
+        " in kafka.extra.",
     )
     partitions: int = Field(
         default=4,
@@ -162,22 +174,46 @@ class KafkaConfig(Section):
         given_once(self.extra, self.extra_files)
         return self
 
-    def librdkafka_options(self) -> dict[str, str]:
+    @model_validator(mode="after")
+    def _callback_is_asked(self) -> Self:
+        if self.oauth_callback is None:
+            return self
+        given = {name: value.get_secret_value() for name, value in self.extra.items()}
+        mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))
+        if mechanism.upper() != "OAUTHBEARER":
+            raise ValueError("oauth_callback needs sasl.mechanism: OAUTHBEARER in extra")
+        if given.get("sasl.oauthbearer.method", "").lower() == "oidc":
+            raise ValueError(
+                "give one of oauth_callback and sasl.oauthbearer.method: oidc: with the latter"
+                " librdkafka fetches the tokens"
+            )
+        return self
+
+    def librdkafka_options(self) -> dict[str, Any]:
         """The further options with their secrets, for the clients only.
 
+        All are texts but for ``oauth_cb``, which is there with oauth_callback.
+
         Raises:
-            ConfigError: the file of a secret cannot be read.
+            ConfigError: the file of a secret cannot be read, or oauth_callback is of no use.
+            TokenUnavailable: oauth_callback raised an exception.
         """
         try:
-            return read_extra(self.extra, self.extra_files)
+            options: dict[str, Any] = read_extra(self.extra, self.extra_files)
         except SecretUnreadable as error:
             raise ConfigError([str(error)]) from error
+        if self.oauth_callback is not None:
+            config = options.get("sasl.oauthbearer.config", "")
+            tokens = OAuthTokens(self.oauth_callback, config)
+            tokens.first()
+            options["oauth_cb"] = tokens
+        return options
 
     @property
     def transaction_timeout_ms(self) -> int:
         """The option transaction_timeout_s in milliseconds."""
         return round(self.transaction_timeout_s * 1000)
 
-    def connection(self) -> dict[str, str]:
-        """Where the brokers are and how to be let in, as librdkafka options."""
+    def connection(self) -> dict[str, Any]:
+        """Where the brokers are and how to be let in; raises what librdkafka_options does."""
         return {"bootstrap.servers": self.bootstrap, **self.librdkafka_options()}

@@ -250,7 +250,7 @@ class KafkaAccess:
     """
 
     clients: KafkaClients
-    options: Mapping[str, str]
+    options: Mapping[str, Any]
     clock: Clock
 
     def admin(self) -> KafkaAdmin:

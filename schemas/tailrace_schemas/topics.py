@@ -1,10 +1,10 @@
 """Names of topics and registry subjects.
 
-Data ``<prefix>.<database>.<schema>.<table>``, DDL ``<prefix>.<database>.ddl``, checkpoint
-``<prefix>.offsets``, progress ``<prefix>.progress``, signals ``<prefix>.signals``, begin and end of
-transactions ``<prefix>.transaction``, events that could not be published
-``<prefix>.dead_letters``, the map of shards ``<prefix>.control``. LSNs of two databases do not
-compare, so every database has a prefix of its own.
+Data ``<prefix>.<database>.<schema>.<table>``, or as a template says; DDL
+``<prefix>.<database>.ddl``, checkpoint ``<prefix>.offsets``, progress ``<prefix>.progress``,
+signals ``<prefix>.signals``, begin and end of transactions ``<prefix>.transaction``, events that
+could not be published ``<prefix>.dead_letters``, the map of shards ``<prefix>.control``. LSNs of
+two databases do not compare, so every database has a prefix of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace_schemas.names import topic_part, unescape
+from tailrace_schemas.topic_templates import TopicTemplate
 
 TOPIC_CHARACTERS_MAX: Final = 249
 _PREFIX: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*(?<!\.)")
@@ -36,12 +37,19 @@ class TableName:
 class TopicNames:
     """All topic names under one prefix.
 
+    Attributes:
+        prefix: what all of them begin with.
+        templates: of data topics; the first whose pattern matches a table counts.
+        database: that of the tables, where a template leaves it out.
+
     Raises:
         ValueError: the prefix has characters other than letters, digits, ``.``, ``_`` and ``-``, or
             begins with neither letter nor digit, or has a dot at its end or behind another.
     """
 
     prefix: str
+    templates: tuple[TopicTemplate, ...] = ()
+    database: str = ""
 
     def __post_init__(self) -> None:
         """Check the prefix."""
@@ -89,25 +97,65 @@ class TopicNames:
         """Change events of a table.
 
         Raises:
-            ValueError: longer than Kafka allows.
+            ValueError: longer than Kafka allows; or by its template not the table's alone.
         """
-        parts = (self.prefix, *map(topic_part, (table.database, table.schema, table.table)))
-        topic = ".".join(parts)
+        topic = self._named(table)
         if len(topic) > TOPIC_CHARACTERS_MAX:
             raise ValueError(
                 f"topic name of {table} has {len(topic)} characters, Kafka allows"
                 f" {TOPIC_CHARACTERS_MAX}: choose a shorter prefix, or leave the table out with"
                 " tables.exclude"
             )
+        if self.templates:
+            self._check_own(table, topic)
         return topic
 
     def table_of(self, topic: str) -> TableName | None:
         """The table whose data topic this is, or None when it is not one of ours."""
+        if self.templates and topic in self._beside(self.database):
+            return None
+        for template in self.templates:
+            parts = template.table(self.prefix, self.database, topic)
+            if parts is not None and self._named(TableName(*parts)) == topic:
+                return TableName(*parts)
+        table = self._default_table(topic)
+        is_named = table is not None and (not self.templates or self._named(table) == topic)
+        return table if is_named else None
+
+    def _named(self, table: TableName) -> str:
+        """The name, whether or not it can be."""
+        template = next((t for t in self.templates if t.matches(table.schema, table.table)), None)
+        if template is not None:
+            return template.topic(self.prefix, table.database, table.schema, table.table)
+        parts = (self.prefix, *map(topic_part, (table.database, table.schema, table.table)))
+        return ".".join(parts)
+
+    def _default_table(self, topic: str) -> TableName | None:
         begin = f"{self.prefix}."
         parts = topic.removeprefix(begin).split(".")
         if not topic.startswith(begin) or len(parts) != 3:
             return None
         return TableName(*map(unescape, parts))
+
+    def _beside(self, database: str) -> frozenset[str]:
+        """The topics beside the data."""
+        own = (self.offsets, self.progress, self.signals, self.control, self.transaction)
+        return frozenset((*own, self.dead_letters, self.ddl(database)))
+
+    def _check_own(self, table: TableName, topic: str) -> None:
+        begin = f"topic_names: the topic of {table} would be {topic}"
+        if topic in self._beside(table.database):
+            raise ValueError(f"{begin}, which is the publisher's own; give it another name")
+        other = self.table_of(topic)
+        if other == table:
+            return
+        if other is not None and str(other).casefold() == str(table).casefold():
+            raise ValueError(f"{begin}, and its pattern spells the table {other}: spell it alike")
+        whose = "no table's" if other is None else f"also that of {other}"
+        raise ValueError(
+            f"{begin}, which by its form is {whose}: a topic holds one table, and its name says"
+            " which; put '.' between {schema} and {table}"
+        )
 
 
 def database_prefix(prefix: str, name: str) -> str:

@@ -239,6 +239,26 @@ class EventFormUnread(TableError):
         )
 
 
+class TopicNameUnread(TableError):
+    """The publisher was told to name topics otherwise than the sink finds their tables by.
+
+    The table stops alone. A new snapshot does not help as long as its topic has that name.
+
+    Attributes:
+        topic: the topic.
+        table: whose events it has.
+    """
+
+    def __init__(self, topic: str, table: str) -> None:
+        self.topic = topic
+        self.table = table
+        super().__init__(
+            f"topic {topic} has the events of table {table}, named by the publisher's topic_names,"
+            " and the sink reads default names only; publish for the lake under a prefix of its"
+            " own, without topic_names"
+        )
+
+
 class BadRecord(TableError):
     """A record of a data topic that is no change of its table.
 

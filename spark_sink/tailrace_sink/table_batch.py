@@ -18,6 +18,7 @@ from tailrace_sink.errors import (
     SchemaUnknown,
     SinkError,
     TableExcluded,
+    TopicNameUnread,
 )
 from tailrace_sink.progress import SchemaById
 from tailrace_sink.schema_store import SchemaNotKept
@@ -106,6 +107,9 @@ class TableBatches:
                 continue
             tables = {writer.version.table for writer in writers}
             named = self._names.table_of(topic)
+            if tables and (named is None or named.database not in {t.database for t in tables}):
+                stopped[topic] = TopicNameUnread(topic, str(min(tables)))
+                continue
             if not tables and (missing or topic_range.is_whole) and named is not None:
                 # No event that can be read: its table is known by the topic's name only.
                 tables = {named}

@@ -23,8 +23,9 @@ from tailrace_publisher.deliver.topic_settings import (
     kept_too_short,
     retention_limits,
 )
-from tailrace_publisher.errors import CheckpointForgets, ConfigError
+from tailrace_publisher.errors import CheckpointForgets, ConfigError, TokenUnavailable
 from tailrace_publisher.kafka_options import KafkaConfig
+from tailrace_publisher.oauth_tokens import OPTION
 from tailrace_schemas.tls_problems import broker_certificate_problem
 from tailrace_schemas.topics import TopicNames
 
@@ -46,12 +47,16 @@ def look_at_brokers(
     try:
         admin = AdminClient({**config.connection(), "log_level": 0})
     except ConfigError as error:
+        is_file = config.oauth_callback is None or OPTION not in str(error)
         yield _JUDGE.problem(
-            "kafka.extra_files",
+            "kafka.extra_files" if is_file else OPTION,
             "; ".join(error.problems),
             "nothing can be published",
-            Fix("mount the secret, or let this user read it"),
+            Fix("mount the secret, or let this user read it") if is_file else None,
         )
+        return
+    except TokenUnavailable as error:
+        yield _JUDGE.problem(OPTION, str(error), "nothing can be published")
         return
     except KafkaException as error:
         yield _JUDGE.problem("kafka.extra", unusable_options(error), "nothing can be published")

@@ -19,9 +19,15 @@ from tailrace.doctor.login import look_at_login
 from tailrace.doctor.server import look_at_server
 from tailrace.doctor.stores import look_at_lake, look_at_registry
 from tailrace.doctor.tables import look_at_tables
+from tailrace.doctor.traces import look_at_traces
 from tailrace.progress import last_published
 from tailrace_publisher.config import PublisherConfig
-from tailrace_publisher.errors import PublisherError, SourceError
+from tailrace_publisher.errors import (
+    ConfigError,
+    PublisherError,
+    SourceError,
+    TokenUnavailable,
+)
 from tailrace_publisher.source import catalog
 from tailrace_publisher.source.connection import OdbcConnection
 from tailrace_publisher.source.queries import is_cdc_enabled
@@ -64,6 +70,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from look_at_registry_clock(config.registry)
     if lake is not None:
         yield from look_at_lake(lake)
+    yield from look_at_traces(config.tracing)
 
 
 def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]:
@@ -89,7 +96,7 @@ def _lag(config: PublisherConfig) -> timedelta | None:
     """How far what is published is behind now; None where nothing is, or it is not known."""
     try:
         record = last_published(config)
-    except KafkaException:
+    except (KafkaException, ConfigError, TokenUnavailable):
         return None  # which the brokers' part says
     if record is None or record.closed_commit_ms is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,13 +31,14 @@ class Topics:
     bootstrap: str
     registry_url: str
     prefix: str
+    names_by: Callable[[str], TopicNames] = TopicNames
     _consumer: Consumer | None = None
     _decoder: RecordDecoder | None = None
     _records: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def names(self) -> TopicNames:
-        return TopicNames(self.prefix)
+        return self.names_by(self.prefix)
 
     def events(self, database: str, table: str) -> list[Event]:
         """Events and tombstones of dbo.<table>."""

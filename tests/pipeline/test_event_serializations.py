@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.delivering import Message, read_committed
 from tests.pipeline.running import Running
+from tests.pipeline.test_dead_letters import LARGEST, letters
+from tests.pipeline.test_topic_options import keys_of, partitions_by_librdkafka
 
 pytestmark = pytest.mark.kafka
 
@@ -32,14 +36,28 @@ def in_order(pipe: Pipe) -> list[Message]:
     return read_committed(pipe.topics.bootstrap, pipe.topic("t"))
 
 
-def fill(pipe: Pipe, publisher: Running) -> None:
-    publisher.until(pipe.is_caught_up, "the snapshot is out")
-    pipe.source.execute(
-        "INSERT dbo.t VALUES (2, 20.5, NULL, NULL)",
-        "UPDATE dbo.t SET [the price] = -0.01 WHERE id = 2",
-        "DELETE dbo.t WHERE id = 1",
-    )
-    publisher.until(pipe.is_caught_up, "the changes are out")
+Publishing = Callable[..., AbstractContextManager[Running]]
+
+
+@pytest.fixture
+def publishing(pipe: Pipe) -> Publishing:
+    """Runs a publisher, given options, that has published a row and a change of each kind."""
+    pipe.source.execute(TABLE, "INSERT dbo.t VALUES (1, 10, 0x00FF, 'n')")
+    pipe.source.enable("t")
+
+    @contextmanager
+    def begun(**options: Any) -> Iterator[Running]:
+        with Running(pipe.config(**options)) as publisher:
+            publisher.until(pipe.is_caught_up, "the snapshot is out")
+            pipe.source.execute(
+                "INSERT dbo.t VALUES (2, 20.5, NULL, NULL)",
+                "UPDATE dbo.t SET [the price] = -0.01 WHERE id = 2",
+                "DELETE dbo.t WHERE id = 1",
+            )
+            publisher.until(pipe.is_caught_up, "the changes are out")
+            yield publisher
+
+    return begun
 
 
 def look_at(pipe: Pipe, tmp_path: Path, told: str, **further: Any) -> None:
@@ -77,12 +95,12 @@ def registered(pipe: Pipe) -> list[dict[str, Any]]:
     return [httpx.get(f"{url}/{number}").raise_for_status().json() for number in numbers]
 
 
-def test_json_is_what_debeziums_converter_writes(pipe: Pipe, tmp_path: Path):
+def test_json_is_what_debeziums_converter_writes(
+    pipe: Pipe, publishing: Publishing, tmp_path: Path
+):
     source, options = pipe.source, {"serialization": "json", "schema_compatibility": "BACKWARD"}
-    source.execute(TABLE, "INSERT dbo.t VALUES (1, 10, 0x00FF, 'n')")
-    source.enable("t")
-    with Running(pipe.config(**options)) as publisher:
-        fill(pipe, publisher)
+    with publishing(**options):
+        pass
 
     look_at(pipe, tmp_path, "serialization: json", **options)
     records = in_order(pipe)
@@ -110,7 +128,7 @@ def test_json_is_what_debeziums_converter_writes(pipe: Pipe, tmp_path: Path):
 
 
 def test_json_schema_is_confluents_format_and_an_added_column_is_compatible(
-    pipe: Pipe, tmp_path: Path
+    pipe: Pipe, publishing: Publishing, tmp_path: Path
 ):
     options: dict[str, Any] = {
         "serialization": "json_schema",
@@ -119,10 +137,7 @@ def test_json_schema_is_confluents_format_and_an_added_column_is_compatible(
         "schema_compatibility": "BACKWARD",
     }
     source = pipe.source
-    source.execute(TABLE, "INSERT dbo.t VALUES (1, 10, 0x00FF, 'n')")
-    source.enable("t")
-    with Running(pipe.config(**options)) as publisher:
-        fill(pipe, publisher)
+    with publishing(**options) as publisher:
         look_at(pipe, tmp_path, "event_form: flat, serialization: json_schema", **options)
         source.execute("ALTER TABLE dbo.t ADD c smallint")
         source.enable("t", capture_instance="dbo_t_2")
@@ -150,13 +165,12 @@ def test_json_schema_is_confluents_format_and_an_added_column_is_compatible(
     assert events[-1]["c"] == 7
 
 
-def test_connect_json_with_numbered_transactions(pipe: Pipe, tmp_path: Path):
+def test_connect_json_with_numbered_transactions(
+    pipe: Pipe, publishing: Publishing, tmp_path: Path
+):
     options: dict[str, Any] = {"serialization": "connect_json", "transaction_metadata": True}
-    source = pipe.source
-    source.execute(TABLE, "INSERT dbo.t VALUES (1, 10, 0x00FF, 'n')")
-    source.enable("t")
-    with Running(pipe.config(**options)) as publisher:
-        fill(pipe, publisher)
+    with publishing(**options):
+        pass
 
     look_at(pipe, tmp_path, "serialization: connect_json", **options)
     records = [r for r in in_order(pipe) if r.value is not None]
@@ -168,13 +182,12 @@ def test_connect_json_with_numbered_transactions(pipe: Pipe, tmp_path: Path):
         assert (numbered is None) == (value["payload"]["op"] == "r")
 
 
-def test_cloud_events_say_by_a_header_what_they_are(pipe: Pipe, tmp_path: Path):
+def test_cloud_events_say_by_a_header_what_they_are(
+    pipe: Pipe, publishing: Publishing, tmp_path: Path
+):
     options = {"event_form": "cloudevents", "serialization": "json"}
-    source = pipe.source
-    source.execute(TABLE, "INSERT dbo.t VALUES (1, 10, 0x00FF, 'n')")
-    source.enable("t")
-    with Running(pipe.config(**options)) as publisher:
-        fill(pipe, publisher)
+    with publishing(**options):
+        pass
 
     look_at(pipe, tmp_path, "event_form: cloudevents, serialization: json", **options)
     messages = list(committed_messages(pipe.topics.bootstrap, {pipe.topic("t"): 2}))
@@ -186,3 +199,28 @@ def test_cloud_events_say_by_a_header_what_they_are(pipe: Pipe, tmp_path: Path):
     assert by_op["u"]["data"]["changed"] == ["the price"]
     assert by_op["r"]["data"]["after"]["n"] == "n"
     assert {event["iodebeziumtable"] for event in events} == {"t"}
+
+
+def test_json_by_murmur2_with_a_dead_letter(pipe: Pipe, publishing: Publishing, tmp_path: Path):
+    """The partitions are those of other producers for the JSON keys; what is too large is told."""
+    kafka = pipe.options()["kafka"] | {
+        "partitions": 5,
+        "partitioner": "murmur2",
+        "extra": {"message.max.bytes": str(LARGEST)},
+    }
+    options = {"serialization": "json", "on_bad_event": "dead-letter", "kafka": kafka}
+    with publishing(**options) as publisher:
+        pipe.source.execute(
+            f"INSERT dbo.t VALUES (3, 1, NULL, REPLICATE(CAST('x' AS varchar(max)), {LARGEST}))",
+            *(f"INSERT dbo.t VALUES ({number}, NULL, NULL, NULL)" for number in range(4, 12)),
+        )
+        publisher.until(pipe.is_caught_up, "the others are out")
+
+    keys = keys_of(pipe, pipe.topic("t"), 10)
+    assert set(keys) == {f'{{"id":{number}}}'.encode() for number in (1, 2, *range(4, 12))}
+    assert keys == partitions_by_librdkafka(pipe, list(keys))
+    ((headers, value),) = letters(pipe)
+    told = headers["table"], headers["error"], value
+    assert told == (f"{pipe.source.name}.dbo.t", "RecordTooLarge", None)
+    audited = invoke(pipe, tmp_path, "audit", **options)
+    assert audited.exit_code == 0, audited.output

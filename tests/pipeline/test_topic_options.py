@@ -56,8 +56,54 @@ def test_topics_are_named_and_made_as_the_options_say(pipe: Pipe, tmp_path: Path
     assert keys == partitions_by_librdkafka(pipe, list(keys))
 
 
-def keys_of(pipe: Pipe, topic: str) -> dict[bytes, int]:
-    """The partition of each key."""
+def test_topics_have_the_names_of_templates(pipe: Pipe, tmp_path: Path):
+    """Restarts, commands and the ledger go by them; a name that is no table's alone stops one."""
+    source, prefix = pipe.source, pipe.topics.prefix
+    for table in ("orders", "Log", "progress"):
+        source.execute(f"CREATE TABLE dbo.{table} (id int PRIMARY KEY)")
+        source.enable(table)
+    templates = {r"dbo\.Log": "{prefix}-the-log", r"dbo\..*": "{prefix}.{table}"}
+    pipe.further = {"topic_names": templates}
+    pipe.topics.names_by = lambda _: pipe.config().topics
+    left_out = {"tables": {"exclude": [r"dbo\.progress"]}}
+    with Running(pipe.config(**left_out)) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshots are out")
+        source.execute("INSERT dbo.orders VALUES (1), (2)", "INSERT dbo.Log VALUES (3)")
+        publisher.until(pipe.is_caught_up, "the changes are out")
+    with Running(pipe.config()) as publisher:
+        source.execute("DELETE dbo.orders WHERE id = 2")
+        publisher.until(lambda: pipe.is_caught_up(gone=()), "it goes on, without the third")
+    pipe.assert_exactly_once("orders")
+    pipe.assert_exactly_once("Log")
+    of_test = {t for t in admin_of(pipe).list_topics(timeout=10).topics if t.startswith(prefix)}
+    beside = {f"{prefix}.{name}" for name in ("offsets", "progress", "signals")}
+    assert of_test == beside | {f"{prefix}.orders", f"{prefix}-the-log"}
+
+    audited = invoke(pipe, tmp_path, "audit")
+    assert (audited.exit_code, "orders" in audited.output) == (0, True), audited.output
+    told = invoke(pipe, tmp_path, "doctor").output
+    assert f"the topic of {source.name}.dbo.progress would be {prefix}.progress" in " ".join(
+        told.split()
+    )
+    source.execute("DROP TABLE dbo.progress")
+
+    pipe.further = {"topic_names": {r"dbo\..*": "{prefix}.{table}"}}
+    with Running(pipe.config()) as publisher:
+        publisher.until(
+            lambda: pipe.topics.progress()[-1]["snapshotting"] == [pipe.topic("Log")], "it is told"
+        )
+        (stopped,) = publisher.told("table_stopped")
+        assert "take a new snapshot" in stopped["reason"]
+        asked = invoke(pipe, tmp_path, "snapshot", "dbo.log")
+        assert asked.exit_code == 0, asked.output
+        source.execute("INSERT dbo.orders VALUES (5)")  # its gap is behind the last commit
+        publisher.until(pipe.is_caught_up, "it is out under another name")
+    assert sorted(pipe.topics.state(source.name, "Log", "id")) == [3]
+    pipe.assert_exactly_once("orders")
+
+
+def keys_of(pipe: Pipe, topic: str, count: int = 20) -> dict[bytes, int]:
+    """The partition of each key; so many keys are waited for."""
     consumer = consumer_of(pipe.topics.bootstrap)
     consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(5)])
     found: dict[bytes, int] = {}
@@ -66,7 +112,7 @@ def keys_of(pipe: Pipe, topic: str) -> dict[bytes, int]:
         for message in consumer.consume(100, 0.1):
             if message.error() is None:
                 found[message.key() or b""] = message.partition() or 0
-        return len(found) == 20
+        return len(found) == count
 
     wait_until(has_all, "all keys")
     consumer.close()

@@ -1,4 +1,4 @@
-"""Kafka Connect's standalone worker as a child process, with Debezium's connector as its plugin."""
+"""Kafka Connect's standalone worker as a child process, with Debezium's connectors as plugins."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class ConnectWorker:
         bootstrap: the brokers, comma-separated host:port.
         connectors: settings of each, with ``name``.
         java_options: of its virtual machine; by default those that start fast.
+        plugin: the connectors' jars; by default those of Debezium's SQL Server connector.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class ConnectWorker:
         bootstrap: str,
         connectors: Sequence[Mapping[str, str]],
         java_options: Sequence[str] = ("-Xmx512m", *QUICK_START),
+        plugin: Sequence[Path] | None = None,
     ) -> None:
         self.folder = folder
         self.log = folder / "connect.log"
@@ -46,10 +48,10 @@ class ConnectWorker:
         self._names = [connector["name"] for connector in connectors]
         self._process: ChildProcess | None = None
         folder.mkdir(parents=True, exist_ok=True)
-        plugin = folder / "plugins" / "debezium"
-        plugin.mkdir(parents=True)
-        for jar in jars.ensure("debezium"):
-            (plugin / jar.name).symlink_to(jar)
+        plugins = folder / "plugins" / "debezium"
+        plugins.mkdir(parents=True)
+        for jar in jars.ensure("debezium") if plugin is None else plugin:
+            (plugins / jar.name).symlink_to(jar)
         files = [self._write("worker.properties", self._settings(bootstrap))]
         files += [self._write(f"{item['name']}.properties", item) for item in connectors]
         class_path = ":".join(map(str, jars.ensure("connect")))

@@ -14,10 +14,13 @@ from tailrace_compose.local import ivy
 from tailrace_compose.local.cache import cache_dir, exclusive
 from tailrace_compose.local.errors import ArtifactUnavailable, LockInvalid
 
-Group = Literal["spark", "kafka", "registry", "connect", "debezium", "converter", "jdbc"]
+Group = Literal[
+    "spark", "kafka", "registry", "connect", "debezium", "converter", "jdbc", "jdbc_sink", "flink"
+]
 GROUPS: tuple[Group, ...] = get_args(Group)
 # What everybody needs; the other groups serve some tests, which fetch them themselves.
 _SET_UP: tuple[Group, ...] = ("spark", "kafka", "registry")
+_ARCHIVES: tuple[Group, ...] = ("registry", "jdbc_sink")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -78,12 +81,22 @@ def spark_jars(progress: ivy.Progress | None = None) -> list[Path]:
 
 def registry_home(progress: ivy.Progress | None = None) -> Path:
     """Returns the folder of the unpacked schema registry, with `lib` and its runner jar in it."""
-    (artifact,) = locked("registry")
+    return _unpacked("registry", progress)
+
+
+def jdbc_sink_jars(progress: ivy.Progress | None = None) -> list[Path]:
+    """Returns the jars of Debezium's JDBC sink connector, as its archive has them."""
+    return sorted(_unpacked("jdbc_sink", progress).glob("*/*.jar"))
+
+
+def _unpacked(group: Group, progress: ivy.Progress | None) -> Path:
+    """Returns the folder of the one archive of a group."""
+    (artifact,) = locked(group)
     # The hash in the name makes a folder unpacked from another archive a different one.
-    home = cache_dir() / "registry" / f"{artifact.coordinate.version}-{artifact.sha256[:12]}"
+    home = cache_dir() / group / f"{artifact.coordinate.version}-{artifact.sha256[:12]}"
     if home.is_dir():
         return home
-    (archive,) = ensure("registry", progress)
+    (archive,) = ensure(group, progress)
     with exclusive("jars"):
         if not home.is_dir():
             partial = home.with_name(f"{home.name}.partial")
@@ -199,8 +212,8 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         for group in groups:
-            if group == "registry":
-                registry_home()
+            if group in _ARCHIVES:
+                _unpacked(group, None)
             else:
                 ensure(group)
     except (ArtifactUnavailable, LockInvalid) as error:

@@ -14,7 +14,7 @@ import structlog
 
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.config import PublisherConfig, is_plain_name
+from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.protected_rows import (
     encrypted_problems,
     masked_problems,
@@ -32,6 +32,7 @@ from tailrace_publisher.source.instances import KnownCatalog, read_catalog
 from tailrace_publisher.source.queries import is_cdc_enabled, server_version
 from tailrace_publisher.source.versions import current_columns
 from tailrace_publisher.source_options import ReadMode, SourceConfig
+from tailrace_schemas.topic_templates import is_plain_name
 from tailrace_schemas.topics import TableName
 from tailrace_schemas.types import UnsupportedType, avro_type
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -30,8 +31,8 @@ from tailrace_publisher.errors import (
 )
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_publisher.source.catalog_state import CatalogState
 from tailrace_publisher.source.loss import check_not_expired
-from tailrace_publisher.source.queries import CatalogState
 from tailrace_schemas.envelope import TableSchema
 from tailrace_schemas.topics import TableName
 
@@ -187,12 +188,14 @@ class PublishedTables:
         """
         again = self._state.begun_again()
         return OutOfCut(
-            tuple(dict.fromkeys(map(self._topic_of, self._state.out_of_cut()))),
-            frozenset(map(self._topic_of, again)),
+            tuple(dict.fromkeys(self._topics_of(self._state.out_of_cut()))),
+            frozenset(self._topics_of(again)),
         )
 
-    def _topic_of(self, name: TableName) -> str:
-        return self._topics.data(name)
+    def _topics_of(self, names: Iterable[TableName]) -> Iterator[str]:
+        for name in names:
+            with suppress(ValueError):  # it can have no topic, so nobody reads one
+                yield self._topics.data(name)
 
     def set_snapshot(self, table: PublishedTable, progress: SnapshotProgress) -> None:
         """Keep how far a table's snapshot is, with the rows that are published."""

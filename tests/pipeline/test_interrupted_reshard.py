@@ -13,8 +13,9 @@ import pytest
 from tailrace_publisher.config import PublisherConfig
 from tailrace_publisher.daemon.production import ConfluentClients, production_ports
 from tailrace_publisher.daemon.reshard import reshard
+from tests.forked import forked
 from tests.pipeline.conftest import Pipe
-from tests.pipeline.running import LIMIT_S, Running, lives
+from tests.pipeline.running import LIMIT_S, Running
 from tests.pipeline.test_shards import (
     assert_ledger,
     is_caught_up,
@@ -77,7 +78,7 @@ def _reshard(options: dict[str, Any], death: Death) -> None:
 
 
 def killed(pipe: Pipe, death: Death) -> None:
-    process = lives.Process(target=_reshard, args=(pipe.options(shards=SHARDS), death))
+    process = forked.Process(target=_reshard, args=(pipe.options(shards=SHARDS), death))
     process.start()
     process.join(LIMIT_S)
     assert process.exitcode == -signal.SIGKILL

@@ -61,10 +61,13 @@ def selected(pipe: Pipe, folder: Path) -> list[tuple[str, ...]]:
     opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in opened]
     client = "org.apache.flink.table.client.SqlClient"
     done = subprocess.run(
-        [java_executable(), "-Xmx1g", *opens, "-cp", class_path, client, "-f", str(script)],
+        [
+            *(java_executable(), "-Xmx1g", *opens, f"-Duser.home={folder}"),
+            *("-cp", class_path, client, "-f", str(script)),
+        ],
         capture_output=True,
         text=True,
-        env={"FLINK_CONF_DIR": str(folder), "HOME": str(folder), "PATH": "/usr/bin:/bin"},
+        env={"FLINK_CONF_DIR": str(folder), "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
         timeout=LIMIT_S,
         check=False,
     )

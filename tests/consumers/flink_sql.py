@@ -28,7 +28,7 @@ SET 'sql-client.display.print-time-cost' = 'false';
 SET 'table.local-time-zone' = 'UTC';
 """
 _TABLE = """
-CREATE TABLE orders (id INT, price DECIMAL(9, 2), large BIGINT, ratio DOUBLE, ok BOOLEAN,
+CREATE TABLE orders (id INT, price DECIMAL(9, 2), `large` BIGINT, ratio DOUBLE, ok BOOLEAN,
   `day` DATE, note STRING) WITH (
   'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
   'properties.isolation.level' = 'read_committed', 'scan.startup.mode' = 'earliest-offset',
